@@ -1,0 +1,60 @@
+"""Why capture stopped: GraphBreak (a report), Unsupported (an exception), and the catalogue of codes.
+
+Input: capture and the tiny stages raise or record these. Each code has one page in the site's catalogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stage_contracts.origin import Origin
+
+CATALOGUE: dict[str, tuple[str, str]] = {
+    "GB0001": ("a construct the capturer does not handle", "move it out of the compiled function"),
+    "GB0002": ("a call that cannot be captured", "call it outside, or register it as an operator"),
+    "GB0003": ("a branch on a tensor's data", "use cutaway.where, which computes both sides"),
+    "GB0004": ("a tensor's data read into Python (item, float, numpy)", "keep the value a tensor, or read it outside"),
+    "GB0005": ("a kind of argument that cannot be guarded", "pass tensors, modules, numbers, or containers of them"),
+    "GB0006": ("a side effect on an object from outside", "return the value instead and store it in the caller"),
+    "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
+    "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
+}
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """One break: a stable code of CATALOGUE, what was seen there, the user's place, what to do."""
+
+    code: str
+    reason: str
+    origin: Origin | None = None
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        if self.code not in CATALOGUE:
+            raise ValueError(f"unknown graph break code {self.code!r}")
+
+    @property
+    def page(self) -> str:
+        """Where the site explains this code, relative to its root."""
+        return f"breaks/#{self.code.lower()}"
+
+    def __str__(self) -> str:
+        title, hint = CATALOGUE[self.code]
+        lines = [f"graph break {self.code} ({title}): {self.reason}"]
+        if self.origin:
+            lines.append(self.origin.caret())
+        return "\n".join([*lines, f"  hint: {self.hint or hint}"])
+
+
+class Unsupported(RuntimeError):
+    """A stage met a construct it does not handle. Carries the GraphBreak that describes it.
+
+    `Unsupported("a while loop", origin)`; with `fullgraph=True` it reaches the user, otherwise the frame
+    falls back to eager and the break is recorded.
+    """
+
+    def __init__(self, construct: str, origin: Origin | None = None, *, code: str = "GB0001", hint: str = "") -> None:
+        self.construct, self.origin = construct, origin
+        self.graph_break = GraphBreak(code, construct, origin, hint)
+        super().__init__(str(self.graph_break))

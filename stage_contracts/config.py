@@ -1,0 +1,122 @@
+"""The configuration: one typed, immutable object; each stage's section is a frozen dataclass here.
+
+Input: defaults below, then environment variables `CUTAWAY_<SECTION>_<FIELD>`, then `config.patch(...)`, which
+holds for its block in this thread or task. The value in force at compile time travels with the compiled code.
+"""
+
+from __future__ import annotations
+
+import os
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CaptureConfig:
+    recompile_limit: int = 8  # entries per code object before new cases run eager
+    suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
+
+
+@dataclass(frozen=True)
+class AutogradConfig:
+    verify_passes: bool = False  # interpret each graph before and after a pass, and compare
+
+
+@dataclass(frozen=True)
+class LoweringConfig:
+    fusion: bool = True  # off: one kernel per loop nest
+    comments: bool = True  # the user's lines above the statements they became
+
+
+@dataclass(frozen=True)
+class RuntimeConfig:
+    cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
+    cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -ffp-contract=off"
+    cache: bool = True  # keep built code on disk
+    cache_dir: str = ""  # "" is the user's cache folder
+    cache_bytes: int = 2 << 30  # size bound of the disk cache
+    cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All sections. Read as `config.current().runtime.cache_dir`."""
+
+    capture: CaptureConfig = field(default_factory=CaptureConfig)
+    autograd: AutogradConfig = field(default_factory=AutogradConfig)
+    lowering: LoweringConfig = field(default_factory=LoweringConfig)
+    runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+
+
+_FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
+
+
+def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
+    """The defaults with `CUTAWAY_*` variables applied. Raises ValueError for a value of the wrong type."""
+    changes: dict[str, Any] = {}
+    for section in fields(Config):
+        section_type = typing.get_type_hints(Config)[section.name]
+        types = typing.get_type_hints(section_type)
+        values = {}
+        for f in fields(section_type):
+            variable = f"CUTAWAY_{section.name}_{f.name}".upper()
+            if variable in environment:
+                values[f.name] = _parse(variable, environment[variable], types[f.name])
+        changes[section.name] = section_type(**values)
+    return Config(**changes)
+
+
+def _parse(variable: str, text: str, wanted: type) -> Any:
+    if wanted is bool:
+        if text.lower() in _TRUE or text.lower() in _FALSE:
+            return text.lower() in _TRUE
+        raise ValueError(f"{variable}={text!r}: expected one of {', '.join((*_TRUE, *_FALSE[:-1]))}")
+    try:
+        return wanted(text)
+    except ValueError:
+        raise ValueError(f"{variable}={text!r}: expected {wanted.__name__}") from None
+
+
+_ENVIRONMENT = from_environment()
+_CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
+
+
+def current() -> Config:
+    """The configuration in force here."""
+    return _CURRENT.get() or _ENVIRONMENT
+
+
+def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
+    """A changed copy. Keys are `"runtime.cache_dir"`, or `cache_dir` where only one section has that field."""
+    for key, value in changes.items():
+        section_name, _, name = key.rpartition(".")
+        owners = [
+            s.name
+            for s in fields(Config)
+            if (not section_name or s.name == section_name) and hasattr(getattr(config, s.name), name)
+        ]
+        if len(owners) != 1:
+            known = ", ".join(
+                f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))
+            )
+            raise AttributeError(f"no configuration field {key!r}; expected one of {known}")
+        section = getattr(config, owners[0])
+        wanted = typing.get_type_hints(type(section))[name]
+        if type(value) is not wanted:
+            raise TypeError(f"{owners[0]}.{name} expects {wanted.__name__}, got {type(value).__name__} {value!r}")
+        config = replace(config, **{owners[0]: replace(section, **{name: value})})
+    return config
+
+
+@contextmanager
+def patch(changes: Mapping[str, Any] | None = None, **more: Any) -> Iterator[Config]:
+    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only."""
+    token = _CURRENT.set(with_changes(current(), {**(changes or {}), **more}))
+    try:
+        yield current()
+    finally:
+        _CURRENT.reset(token)

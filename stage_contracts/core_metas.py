@@ -1,0 +1,381 @@
+"""Meta rules: from the TensorMetas of a core operator's arguments to the TensorMeta of its result.
+
+Input: the operator's arguments with a TensorMeta where a tensor would be. The rules touch no data and work on
+symbolic sizes; they raise what eager raises (RuntimeError for shapes, IndexError for dimensions, TypeError).
+Where one rule serves many operators it is a function that core_ops.py names in its table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stage_contracts import dtype as dt
+from stage_contracts.device import Device
+from stage_contracts.dtype import DType, result_type, scalar_dtype
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+
+# ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The common shape, right-aligned. Raises RuntimeError as torch does when two sizes clash."""
+    rank = max((len(s) for s in shapes), default=0)
+    result: list[Any] = [1] * rank
+    for shape in shapes:
+        for i, size in enumerate(shape, start=rank - len(shape)):
+            if size == 1:
+                continue
+            if result[i] == 1:
+                result[i] = size
+            elif result[i] != size:
+                raise RuntimeError(
+                    f"The size of tensor a ({result[i]}) must match the size of tensor b ({size}) at "
+                    f"non-singleton dimension {i}; got shapes {', '.join(map(str, map(tuple, shapes)))}"
+                )
+    return tuple(result)
+
+
+def wrap_dim(dim: int, rank: int) -> int:
+    """A dimension counted from the end made non-negative; a 0-d tensor accepts 0 and -1. Raises IndexError."""
+    limit = max(rank, 1)
+    if not -limit <= dim < limit:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], but got {dim})"
+        )
+    return dim % limit
+
+
+def tensors_in(args: Sequence[Any]) -> list[TensorMeta]:
+    return [a for a in args if isinstance(a, TensorMeta)]
+
+
+def common_device(metas: Sequence[TensorMeta]) -> Device:
+    """The one device of all operands; 0-d CPU tensors may join any. Raises RuntimeError."""
+    devices = dict.fromkeys(m.device for m in metas if m.ndim or m.device.type != "cpu")
+    if len(devices) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{' and '.join(map(str, devices))}"
+        )
+    return next(iter(devices), metas[0].device)
+
+
+def promoted_dtype(args: Sequence[Any]) -> DType:
+    """The dtype elementwise arithmetic on these operands (metas and Python scalars) is done in."""
+    return result_type(
+        (a.dtype, dt.DIMENSIONED if a.ndim else dt.ZERO_DIM)
+        if isinstance(a, TensorMeta)
+        else (scalar_dtype(a), dt.SCALAR)
+        for a in args
+        if a is not None
+    )
+
+
+def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
+    """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
+    full = [m for m in metas if m.shape == shape]
+    layouts = dict.fromkeys(m.strides for m in full)
+    if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
+        (strides,) = layouts
+        if is_dense(shape, strides):
+            return strides
+    return contiguous_strides(shape)
+
+
+def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Non-overlapping and without gaps, in some order of the dimensions."""
+    expected: Any = 1
+    for stride, size in sorted(zip(strides, shape, strict=True), key=lambda pair: (pair[0], pair[1])):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected = expected * size
+    return True
+
+
+# ---- rules ---------------------------------------------------------------------------------------------------
+
+
+def elementwise(args: Sequence[Any], dtype: DType) -> TensorMeta:
+    metas = tensors_in(args)
+    shape = broadcast_shapes(*(m.shape for m in metas))
+    return TensorMeta(shape, dtype, elementwise_strides(shape, metas), common_device(metas))
+
+
+def pointwise(*args: Any) -> TensorMeta:
+    """Broadcast and promote; the result has the promoted dtype."""
+    return elementwise(args, promoted_dtype(args))
+
+
+def pointwise_float(*args: Any) -> TensorMeta:
+    """As pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
+    dtype = promoted_dtype(args)
+    return elementwise(args, dtype if dtype.is_floating_point else dt.float32)
+
+
+def pointwise_no_bool(*args: Any) -> TensorMeta:
+    """As pointwise; refuses bool (subtraction, negation)."""
+    if promoted_dtype(args) is dt.bool_:
+        raise RuntimeError("this operator is not supported on bool tensors; use logical_not or logical_xor")
+    return pointwise(*args)
+
+
+def pointwise_integral(*args: Any) -> TensorMeta:
+    """As pointwise; integers and bools only (bitwise operators)."""
+    if promoted_dtype(args).is_floating_point:
+        raise RuntimeError(f"bitwise operators take integers or bools, got {promoted_dtype(args).name}")
+    return pointwise(*args)
+
+
+def predicate(*args: Any) -> TensorMeta:
+    """Broadcast; the result is bool (comparisons, isnan, logical operators)."""
+    promoted_dtype(args)
+    return elementwise(args, dt.bool_)
+
+
+def where(condition: TensorMeta, input: Any, other: Any) -> TensorMeta:
+    if condition.dtype is not dt.bool_:
+        raise RuntimeError(f"where expected condition to be a bool tensor, got {condition.dtype.name}")
+    return elementwise((condition, input, other), promoted_dtype((input, other)))
+
+
+def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
+    return elementwise((input,), dtype)
+
+
+def same(input: TensorMeta, *_: Any) -> TensorMeta:
+    return input.with_(requires_grad=False, strides=input.strides)
+
+
+def clone(input: TensorMeta) -> TensorMeta:
+    return elementwise((input,), input.dtype)
+
+
+def contiguous(input: TensorMeta) -> TensorMeta:
+    return TensorMeta(input.shape, input.dtype, None, input.device)  # type: ignore[arg-type]
+
+
+def reduced_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> tuple[Any, ...]:
+    wrapped = {wrap_dim(d, len(shape)) for d in dims}
+    if len(wrapped) != len(dims):
+        raise RuntimeError(f"dim appears multiple times in the list of dims: {tuple(dims)}")
+    return tuple(1 if i in wrapped else s for i, s in enumerate(shape) if keepdim or i not in wrapped)
+
+
+def reduction(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
+    """Same dtype as the input (amax, amin)."""
+    return TensorMeta(reduced_shape(input.shape, dims, keepdim), input.dtype, device=input.device)
+
+
+def reduction_sum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
+    """Bools and integers accumulate in int64 (sum, prod)."""
+    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    return reduction(input, dims, keepdim).with_(dtype=dtype)
+
+
+def reduction_bool(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
+    return reduction(input, dims, keepdim).with_(dtype=dt.bool_)
+
+
+def reduction_index(input: TensorMeta, dim: int, keepdim: bool = False) -> TensorMeta:
+    """The position along one dimension, int64 (argmax, argmin)."""
+    return reduction(input, (dim,), keepdim).with_(dtype=dt.int64)
+
+
+def scan(input: TensorMeta, dim: int) -> TensorMeta:
+    wrap_dim(dim, input.ndim)
+    dtype = input.dtype if input.dtype.is_floating_point else dt.int64
+    return TensorMeta(input.shape, dtype, device=input.device)
+
+
+def infer_shape(shape: Sequence[Any], numel: Any) -> tuple[Any, ...]:
+    """Replace one -1 by what is left over. Raises RuntimeError as torch's reshape does."""
+    known: Any = 1
+    for size in shape:
+        known = known if isinstance(size, int) and size == -1 else known * size
+    unknown = [i for i, size in enumerate(shape) if isinstance(size, int) and size == -1]
+    if len(unknown) > 1:
+        raise RuntimeError(f"only one dimension can be inferred, got shape {tuple(shape)}")
+    if (unknown and (known == 0 or numel % known != 0)) or (not unknown and known != numel):
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
+    return tuple(numel // known if i in unknown else size for i, size in enumerate(shape))
+
+
+def view_strides(meta: TensorMeta, shape: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do."""
+    if meta.numel == 0:
+        return contiguous_strides(shape)
+    old = [(size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if size != 1]
+    blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
+    for size, stride in old:
+        if blocks and blocks[-1][1] == size * stride:
+            blocks[-1] = (blocks[-1][0] * size, stride)
+        else:
+            blocks.append((size, stride))
+    strides: list[Any] = []
+    step: Any = 1
+    left: Any = 1  # what remains of the innermost block that is being split
+    for size in reversed(tuple(shape)):
+        if size == 1:
+            strides.append(step)
+            continue
+        if left == 1:
+            if not blocks:
+                return None
+            left, step = blocks.pop()
+        if left % size != 0:
+            return None
+        strides.append(step)
+        left, step = left // size, step * size
+    return tuple(reversed(strides)) if left == 1 and not blocks else None
+
+
+def reshape(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
+    """A view where the strides allow it, otherwise a row-major copy."""
+    shape = infer_shape(shape, input.numel)
+    return input.with_(shape=shape, strides=view_strides(input, shape), requires_grad=False)
+
+
+def permute(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
+    order = [wrap_dim(d, input.ndim) for d in dims]
+    if sorted(order) != list(range(input.ndim)):
+        raise RuntimeError(f"permute(dims={tuple(dims)}) is no permutation of {input.ndim} dimensions")
+    return input.with_(
+        shape=tuple(input.shape[d] for d in order),
+        strides=tuple(input.strides[d] for d in order),
+        requires_grad=False,
+    )
+
+
+def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
+    new = len(shape) - input.ndim
+    if new < 0:
+        raise RuntimeError(f"expand to {tuple(shape)} has fewer dimensions than the tensor's {input.shape}")
+    sizes, strides = list(shape[:new]), [0] * new
+    for size, old, stride in zip(shape[new:], input.shape, input.strides, strict=True):
+        keep = (isinstance(size, int) and size == -1) or size == old
+        if not keep and old != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({old}) at "
+                f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
+            )
+        sizes.append(old if keep else size)
+        strides.append(stride if keep else 0)
+    if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
+        raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
+    return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
+
+
+def slice_bounds(size: Any, start: Any, stop: Any, step: int) -> tuple[Any, Any, Any]:
+    """(start, stop, length) with Python's clamping for `step > 0`. Raises ValueError for other steps."""
+    if step <= 0:
+        raise ValueError(f"slice step must be positive, got {step}")
+    clamp = lambda v: max(min(v + size if v < 0 else v, size), 0)  # noqa: E731
+    low = 0 if start is None else clamp(start)
+    high = size if stop is None else clamp(stop)
+    high = max(low, high)
+    return low, high, -(-(high - low) // step)
+
+
+def slice_(input: TensorMeta, dim: int, start: Any, stop: Any, step: int = 1) -> TensorMeta:
+    dim = wrap_dim(dim, input.ndim)
+    _, _, length = slice_bounds(input.shape[dim], start, stop, step)
+    shape, strides = list(input.shape), list(input.strides)
+    shape[dim], strides[dim] = length, strides[dim] * step
+    return input.with_(shape=tuple(shape), strides=tuple(strides), requires_grad=False)
+
+
+def slice_scatter(
+    input: TensorMeta, src: TensorMeta, dim: int, start: Any, stop: Any, step: int = 1
+) -> TensorMeta:
+    window = slice_(input, dim, start, stop, step)
+    if window.shape != src.shape:
+        raise RuntimeError(f"slice_scatter: expected src of shape {window.shape}, got {src.shape}")
+    return clone(input)
+
+
+def flip(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
+    for dim in dims:
+        wrap_dim(dim, input.ndim)
+    return clone(input)
+
+
+def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
+    if not tensors:
+        raise RuntimeError("cat expects a non-empty list of tensors")
+    dim = wrap_dim(dim, tensors[0].ndim)
+    first = tensors[0]
+    for t in tensors:
+        same_elsewhere = t.ndim == first.ndim and all(
+            a == b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=False)) if i != dim
+        )
+        if not same_elsewhere:
+            raise RuntimeError(f"cat: sizes must match except in dimension {dim}; got {first.shape} and {t.shape}")
+    total: Any = 0
+    for t in tensors:
+        total = total + t.shape[dim]
+    shape = tuple(total if i == dim else s for i, s in enumerate(first.shape))
+    return TensorMeta(shape, promoted_dtype(tensors), device=common_device(tensors))
+
+
+def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: Any) -> TensorMeta:
+    """`pads` has one (before, after) pair per dimension; negative pads crop."""
+    shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
+    if any(isinstance(s, int) and s < 0 for s in shape):
+        raise RuntimeError(f"constant_pad: pads {pads} make a size negative: {shape}")
+    return TensorMeta(shape, input.dtype, device=input.device)
+
+
+def gather(input: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
+    wrap_dim(dim, input.ndim)
+    if index.dtype is not dt.int64:
+        raise RuntimeError(f"gather(): Expected dtype int64 for index, got {index.dtype.name}")
+    if index.ndim != input.ndim:
+        raise RuntimeError(f"Index tensor must have the same number of dimensions as input: {index} and {input}")
+    return TensorMeta(index.shape, input.dtype, device=input.device)
+
+
+def scatter(input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta) -> TensorMeta:
+    gather(input, dim, index)
+    if src.dtype is not input.dtype:
+        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {input.dtype.name}, {src.dtype.name}")
+    return clone(input)
+
+
+def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
+    """Matrix product over the last two dimensions of operands of rank 2 or more; the rest broadcasts."""
+    if input.ndim < 2 or other.ndim < 2:
+        raise RuntimeError(f"core.matmul takes operands of rank 2 or more, got {input.shape} and {other.shape}")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {input.dtype.name} != {other.dtype.name}"
+        )
+    if input.shape[-1] != other.shape[-2]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({input.shape[-2]}x{input.shape[-1]} and "
+            f"{other.shape[-2]}x{other.shape[-1]})"
+        )
+    batch = broadcast_shapes(input.shape[:-2], other.shape[:-2])
+    shape = (*batch, input.shape[-2], other.shape[-1])
+    return TensorMeta(shape, input.dtype, device=common_device((input, other)))
+
+
+def full(shape: tuple[Any, ...], value: Any, dtype: DType, device: Device) -> TensorMeta:
+    return TensorMeta(shape, dtype, device=device)
+
+
+def iota(length: Any, start: Any, step: Any, dtype: DType, device: Device) -> TensorMeta:
+    return TensorMeta((length,), dtype, device=device)
+
+
+def random_bits(rng: TensorMeta, offset: int, shape: tuple[Any, ...]) -> TensorMeta:
+    """`rng` is int64[2]: (seed, call counter)."""
+    if rng.dtype is not dt.int64 or rng.shape != (2,):
+        raise RuntimeError(f"a random state is int64[2] (seed, counter), got {rng}")
+    return TensorMeta(shape, dt.int64, device=rng.device)
+
+
+def to_device(input: TensorMeta, device: Device) -> TensorMeta:
+    return elementwise((input,), input.dtype).with_(device=device, strides=input.strides)

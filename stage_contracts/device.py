@@ -1,0 +1,39 @@
+"""Where a tensor lives: `cpu`, `cuda:0`. Plain data; no stage keeps a current device in a global.
+
+Input: what users write (`"cuda"`, `"cuda:1"`, a Device). Names and syntax follow torch.device.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DEVICE_TYPES = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Device:
+    """`type` is one of DEVICE_TYPES; `index` counts GPUs from 0 and is 0 on the CPU."""
+
+    type: str
+    index: int = 0
+
+    def __str__(self) -> str:
+        return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"cutaway.device({str(self)!r})"
+
+
+CPU = Device("cpu")
+
+
+def device_of(value: object = None) -> Device:
+    """The Device that `value` (None, a string such as `"cuda:1"`, a Device) names. Raises RuntimeError."""
+    if value is None:
+        return CPU
+    if isinstance(value, Device):
+        return value
+    kind, _, index = str(value).partition(":")
+    if kind not in DEVICE_TYPES or (index and not index.isdigit()):
+        raise RuntimeError(f"device {value!r} is unknown; expected 'cpu', 'cuda' or 'cuda:<index>'")
+    return Device(kind, int(index or 0))

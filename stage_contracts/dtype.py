@@ -1,0 +1,140 @@
+"""Element types and the promotion table: what `float32 + int64` is, written down once for every stage.
+
+Input: two or more operands' dtypes with their rank class. Source of the rules: the "type promotion" section
+of torch's tensor-attributes page (three classes: tensors with dimensions, 0-d tensors, Python scalars).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+
+BOOL, INTEGER, FLOATING = 0, 1, 2  # categories, in promotion order
+
+
+@dataclass(frozen=True, eq=False)
+class DType:
+    """One element type. There is exactly one instance per name: compare with `is`."""
+
+    name: str
+    category: int
+    itemsize: int  # bytes
+    numpy: np.dtype
+    limits: tuple[float, float] | None = None  # smallest and largest value of an integer type
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == FLOATING
+
+    @property
+    def is_signed(self) -> bool:
+        return self.name not in ("bool", "uint8")
+
+    def __repr__(self) -> str:
+        return f"cutaway.{self.name}"
+
+    def __reduce__(self) -> tuple:  # unpickles to the one instance of that name
+        return dtype_of, (self.name,)
+
+
+def _make(name: str, category: int, numpy_type: object) -> DType:
+    np_dtype = np.dtype(numpy_type)  # type: ignore[call-overload]
+    limits = None
+    if category == INTEGER:
+        limits = (int(np.iinfo(np_dtype).min), int(np.iinfo(np_dtype).max))
+    return DType(name, category, np_dtype.itemsize, np_dtype, limits)
+
+
+bool_ = _make("bool", BOOL, np.bool_)
+uint8 = _make("uint8", INTEGER, np.uint8)
+int8 = _make("int8", INTEGER, np.int8)
+int16 = _make("int16", INTEGER, np.int16)
+int32 = _make("int32", INTEGER, np.int32)
+int64 = _make("int64", INTEGER, np.int64)
+float16 = _make("float16", FLOATING, np.float16)
+bfloat16 = _make("bfloat16", FLOATING, ml_dtypes.bfloat16)
+float32 = _make("float32", FLOATING, np.float32)
+float64 = _make("float64", FLOATING, np.float64)
+
+DTYPES: dict[str, DType] = {
+    d.name: d for d in (bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64)
+}
+_BY_NUMPY: dict[np.dtype, DType] = {d.numpy: d for d in DTYPES.values()}
+_BY_PYTHON: dict[type, DType] = {bool: bool_, int: int64, float: float64}
+
+# What two dtypes of the same rank class become, where the answer is not simply the later one in DTYPES.
+_PROMOTION_EXCEPTIONS: dict[frozenset[str], DType] = {
+    frozenset({"uint8", "int8"}): int16,
+    frozenset({"float16", "bfloat16"}): float32,
+}
+_ORDER = {d: i for i, d in enumerate(DTYPES.values())}
+
+
+def dtype_of(value: object) -> DType:
+    """The DType named by a DType, a name, a NumPy dtype or a Python scalar type.
+
+    Raises TypeError for a type that Cutaway's Tensor does not have (complex, object, structured, ...).
+    """
+    if isinstance(value, DType):
+        return value
+    found = None
+    if isinstance(value, str):
+        found = DTYPES.get(value)
+    elif isinstance(value, type) and value in _BY_PYTHON:
+        found = _BY_PYTHON[value]
+    if found is None:
+        try:
+            found = _BY_NUMPY.get(np.dtype(value))  # type: ignore[call-overload]
+        except TypeError:
+            found = None
+    if found is None:
+        raise TypeError(f"dtype {value!r} is not supported; expected one of {', '.join(DTYPES)}")
+    return found
+
+
+@cache
+def promote(a: DType, b: DType) -> DType:
+    """The smallest dtype that holds both, for operands of the same rank class."""
+    exception = _PROMOTION_EXCEPTIONS.get(frozenset({a.name, b.name}))
+    return exception or max(a, b, key=_ORDER.__getitem__)
+
+
+def _combine(higher: DType | None, lower: DType | None) -> DType | None:
+    """A lower rank class matters only when its category is higher (or the higher class is bool)."""
+    if higher is None or lower is None:
+        return higher or lower
+    if higher.category == FLOATING:
+        return higher
+    if higher.category == BOOL or lower.category == FLOATING:
+        return promote(higher, lower)
+    return higher
+
+
+DIMENSIONED, ZERO_DIM, SCALAR = 0, 1, 2  # rank classes, strongest first
+
+
+def result_type(operands: Iterable[tuple[DType, int]]) -> DType:
+    """The dtype of an elementwise operation: `operands` are (dtype, rank class) pairs."""
+    strongest: list[DType | None] = [None, None, None]
+    for dtype, rank in operands:
+        seen = strongest[rank]
+        strongest[rank] = dtype if seen is None else promote(seen, dtype)
+    result = _combine(strongest[0], _combine(strongest[1], strongest[2]))
+    if result is None:
+        raise TypeError("result_type needs at least one operand, got none")
+    return result
+
+
+def scalar_dtype(value: object, default: DType = float32) -> DType:
+    """The dtype a Python scalar stands for; `default` is the default floating dtype."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool_
+    if isinstance(value, (int, np.integer)):
+        return int64
+    if isinstance(value, (float, np.floating)):
+        return default
+    raise TypeError(f"expected a number, got {type(value).__name__} {value!r}")

@@ -1,0 +1,19 @@
+"""Exceptions that cross stages. Each message says what was seen, what was expected, what to do.
+
+Input: raised by stages 3 and 4, read by cutaway/compile.py to choose a fallback. (Unsupported is in breaks.py,
+GraphError in graph.py.)
+"""
+
+from __future__ import annotations
+
+
+class BuildError(RuntimeError):
+    """The compiler refused generated code: an internal error, with the compiler's own message."""
+
+
+class CompilerMissing(RuntimeError):
+    """There is no compiler for the target on this machine; run the graph another way."""
+
+
+class BackendFailed(RuntimeError):
+    """A backend raised while compiling a graph; the cause is chained."""

@@ -1,0 +1,132 @@
+"""The one ledger: every compile, break, guard failure, cache hit or miss, build and fallback is an event here.
+
+Input: any stage calls `record` or `timed`. Logs, `explain()`, counters, compile times, traces and the debug
+folder are views of it, so no two tools can disagree. The hit path only counts (`count`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts.origin import Origin
+
+KINDS = {
+    "compile": "one frame compiled, with its total time",
+    "pass": "one named pass or seam ran",
+    "graph_break": "capture stopped; details hold the GraphBreak",
+    "guard_failure": "an entry was refused; details name the first guard that failed",
+    "recompile": "a further entry was compiled for a code object",
+    "cache": "a cache was asked; name is 'hit' or 'miss', details say what differed",
+    "fallback": "something ran another way than asked (eager, NumPy), and why",
+    "build": "source was compiled to native code",
+    "fusion": "two scheduler nodes were or were not fused, and why",
+    "launch": "a program ran (recorded only while a profiler is on)",
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened. Times are time.perf_counter_ns(); duration 0 for an instant."""
+
+    number: int
+    kind: str
+    name: str
+    start_ns: int
+    duration_ns: int = 0
+    origin: Origin | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        took = f" {self.duration_ns / 1e6:.2f} ms" if self.duration_ns else ""
+        extra = " ".join(f"{k}={v}" for k, v in self.details.items() if isinstance(v, (str, int, float, bool)))
+        return f"[{self.kind}] {self.name}{took} {extra}".rstrip()
+
+
+class Ledger:
+    """A bounded, thread-safe list of events and a table of counters."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._lock = threading.Lock()
+        self._events: deque[Event] = deque(maxlen=limit)
+        self._numbers = itertools.count()
+        self._counters: Counter[str] = Counter()
+        self._listeners: list[Callable[[Event], None]] = []
+
+    def record(
+        self,
+        kind: str,
+        name: str,
+        *,
+        start_ns: int | None = None,
+        duration_ns: int = 0,
+        origin: Origin | None = None,
+        **details: Any,
+    ) -> Event:
+        if kind not in KINDS:
+            raise ValueError(f"unknown event kind {kind!r}; expected one of {', '.join(KINDS)}")
+        start = time.perf_counter_ns() if start_ns is None else start_ns
+        with self._lock:
+            event = Event(next(self._numbers), kind, name, start, duration_ns, origin, details)
+            self._events.append(event)
+            self._counters[f"{kind}.{name}"] += 1
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(event)
+        return event
+
+    @contextmanager
+    def timed(self, kind: str, name: str, **details: Any) -> Iterator[dict[str, Any]]:
+        """Record an event with the duration of the block; the block may add to the yielded details."""
+        start = time.perf_counter_ns()
+        try:
+            yield details
+        except BaseException as error:
+            details["error"] = type(error).__name__
+            raise
+        finally:
+            self.record(kind, name, start_ns=start, duration_ns=time.perf_counter_ns() - start, **details)
+
+    def count(self, name: str, by: int = 1) -> None:
+        with self._lock:
+            self._counters[name] += by
+
+    @property
+    def counters(self) -> dict[str, int]:
+        with self._lock:
+            return dict(self._counters)
+
+    def mark(self) -> int:
+        """A number to give `since`: events recorded from now on have at least this number."""
+        with self._lock:
+            return self._events[-1].number + 1 if self._events else 0
+
+    def since(self, mark: int = 0, kind: str | None = None) -> list[Event]:
+        with self._lock:
+            return [e for e in self._events if e.number >= mark and (kind is None or e.kind == kind)]
+
+    @contextmanager
+    def listening(self, listener: Callable[[Event], None]) -> Iterator[None]:
+        """Call `listener` with each event recorded while the block runs."""
+        with self._lock:
+            self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._events.clear()
+            self._counters.clear()
+
+
+LEDGER = Ledger()
+record, timed, count = LEDGER.record, LEDGER.timed, LEDGER.count

@@ -1,0 +1,124 @@
+"""Guards: the facts that compiled code relies on, each printing as the Python expression that checks it.
+
+Input: capture (and any later stage until `build`) records a Guard per fact it used. GUARD_KINDS is the list of
+what can be guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from stage_contracts.origin import Origin
+from stage_contracts.source import Source
+from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(frozen=True)
+class GuardKind:
+    """`template` has {s} for the source's expression and {e} for the expected value. Lower rank runs first."""
+
+    rank: int
+    template: str
+    meaning: str
+
+
+GUARD_KINDS: dict[str, GuardKind] = {
+    "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
+    "MODULE_EPOCH": GuardKind(1, "module_epoch() == {e}", "no module's structure or parameter metadata changed"),
+    "TENSOR": GuardKind(2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"),
+    "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
+    "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
+    "IDENTITY": GuardKind(4, "{s} is {e}", "the very same function, class, module, None or bool"),
+    "TYPE": GuardKind(5, "type({s}) is {e}", "an object's class"),
+    "EQUALS": GuardKind(6, "type({s}) is type({e}) and {s} == {e}", "a Python constant's type and value"),
+    "LENGTH": GuardKind(7, "len({s}) == {e}", "a container's length"),
+    "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
+    "ABSENT": GuardKind(9, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
+    "SHAPE": GuardKind(10, "{e}", "an assumption on symbolic sizes"),
+}
+
+
+@dataclass(frozen=True)
+class Guard:
+    """One fact: `kind` of GUARD_KINDS, the source it is about, what is expected, the user's line that needed it."""
+
+    kind: str
+    source: Source | None
+    expected: Any
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in GUARD_KINDS:
+            raise ValueError(f"unknown guard kind {self.kind!r}; expected one of {', '.join(GUARD_KINDS)}")
+
+    def expression(self, name_of: Callable[[Any], str] | None = None) -> str:
+        """The check as Python. `name_of(value)` names an expected value that is not a literal."""
+        expected = self.expected
+        if isinstance(expected, Source) or self.kind == "SHAPE":
+            text = expected.expression() if isinstance(expected, Source) else str(expected)
+        elif _is_literal(expected):
+            text = repr(expected)
+        else:
+            text = name_of(expected) if name_of else _readable(expected)
+        return GUARD_KINDS[self.kind].template.format(
+            s=self.source.expression() if self.source else "", e=text
+        )
+
+    def __str__(self) -> str:
+        return self.expression() + (f"  # {self.origin.describe()}" if self.origin else "")
+
+
+def _is_literal(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_literal, value))
+    if isinstance(value, float):
+        return value == value and value not in (float("inf"), float("-inf"))
+    return value is None or type(value) in (bool, int, str, bytes)
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, TensorMeta):
+        return repr(str(value))
+    return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
+
+
+def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
+    """Whether a tensor is what `meta` says. Reads attributes only."""
+    return (
+        getattr(tensor, "dtype", None) is meta.dtype
+        and tensor.shape == meta.shape
+        and tensor.stride() == meta.strides
+        and tensor.requires_grad is meta.requires_grad
+        and tensor.device == meta.device
+    )
+
+
+def compile_guards(
+    guards: Iterable[Guard], signature: str, names: Mapping[str, Any]
+) -> Callable[..., bool]:
+    """One Python function that checks all guards, cheapest kinds first, each expression once.
+
+    `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
+    the templates call: `G`, `C`, `is_grad_enabled`, `module_epoch`, and the signature's default values.
+    An attribute or item that is gone counts as a failed guard.
+    """
+    namespace: dict[str, Any] = {"check_tensor": check_tensor, **names}
+
+    def name_of(value: Any) -> str:
+        name = f"expected_{len(namespace)}"
+        namespace[name] = value
+        return name
+
+    ordered = sorted(dict.fromkeys(guards), key=lambda g: GUARD_KINDS[g.kind].rank)
+    checks = list(dict.fromkeys(g.expression(name_of) for g in ordered)) or ["True"]
+    body = "\n            and ".join(f"({c})" for c in checks)
+    text = (
+        f"def check({signature}):\n    try:\n        return ({body})\n"
+        "    except (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError):\n        return False\n"
+    )
+    exec(compile(text, "<cutaway guards>", "exec"), namespace)
+    check = namespace["check"]
+    check.source_text = text
+    return check

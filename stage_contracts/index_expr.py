@@ -1,0 +1,122 @@
+"""Index expressions: where in a buffer an element is, as sympy expressions that print as Python and read back.
+
+Input: lowering builds them from loop variables (`i0`, `r0`), sizes and data-dependent values (`tmp3`). Only
++, *, //, % and integers occur, and every operand is non-negative, so C's and Python's division agree.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import lru_cache
+from typing import Any
+
+import sympy
+from sympy.printing.str import StrPrinter
+
+
+class FloorDiv(sympy.Function):
+    """a // b for non-negative a and positive b; divides out what it can."""
+
+    nargs = (2,)
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return a
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) // int(b))
+        if not b.is_Integer:
+            return None
+        whole, rest = _split(a, int(b))
+        if rest == 0:
+            return whole
+        return whole + cls(rest, b, evaluate=False) if whole != 0 else None
+
+
+class Mod(sympy.Function):
+    """a % b for non-negative a and positive b."""
+
+    nargs = (2,)
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return sympy.Integer(0)
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) % int(b))
+        if not b.is_Integer:
+            return None
+        whole, rest = _split(a, int(b))
+        if rest == 0:
+            return sympy.Integer(0)
+        return cls(rest, b, evaluate=False) if whole != 0 else None
+
+
+def _split(a: Any, b: int) -> tuple[Any, Any]:
+    """a == b * whole + rest, moving every term with a coefficient divisible by b into `whole`."""
+    whole, rest = sympy.Integer(0), sympy.Integer(0)
+    for term in sympy.Add.make_args(a):
+        coefficient, factor = term.as_coeff_Mul()
+        if coefficient.is_Integer and int(coefficient) % b == 0:
+            whole += (int(coefficient) // b) * factor
+        else:
+            rest += term
+    return whole, rest
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> sympy.Symbol:
+    """The loop variable or value called `name`."""
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+class _Printer(StrPrinter):
+    def _print_FloorDiv(self, expr: Any) -> str:  # noqa: N802  (sympy finds printers by class name)
+        a, b = expr.args
+        return f"(({self._print(a)}) // ({self._print(b)}))"
+
+    def _print_Mod(self, expr: Any) -> str:  # noqa: N802
+        a, b = expr.args
+        return f"(({self._print(a)}) % ({self._print(b)}))"
+
+
+_PRINTER = _Printer()
+
+
+@lru_cache(maxsize=65536)
+def print_index(expr: Any) -> str:
+    """The expression as Python, which is also C++ and Triton for non-negative operands (// becomes / in C++)."""
+    return _PRINTER.doprint(sympy.sympify(expr))
+
+
+@lru_cache(maxsize=65536)
+def parse_index(text: str) -> Any:
+    """Read back `print_index(expr)`. Raises ValueError."""
+
+    def read(tree: ast.expr) -> Any:
+        match tree:
+            case ast.Constant(value=int(value)):
+                return sympy.Integer(value)
+            case ast.Name(id=name):
+                return symbol(name)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -read(operand)
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+                return _BINARY[type(op)](read(left), read(right))
+        raise ValueError(f"not an index expression: {text!r}")
+
+    return read(ast.parse(text, mode="eval").body)
+
+
+_BINARY: dict[type, Any] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Pow: lambda a, b: a**b,
+    ast.FloorDiv: FloorDiv,
+    ast.Mod: Mod,
+}

@@ -1,0 +1,109 @@
+"""What stage 2's seams exchange besides plain graphs: functional graphs, joint graphs, partitions.
+
+Input: functionalize, differentiate and partition make these; the run-time wrapper reads them. Conventions follow
+AOTAutograd: primals then tangents go in, outputs then gradients come out, everything flat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stage_contracts.graph import Graph, GraphError
+from stage_contracts.origin import Origin
+from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(frozen=True)
+class FunctionalGraph:
+    """A graph without mutation.
+
+    graph: outputs are the user's (`num_outputs` of them), then the new value of each input in `writes`.
+    writes: indices of the user's inputs that eager would have written to, in order.
+    rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role "rng":
+        int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
+    """
+
+    graph: Graph
+    num_outputs: int
+    writes: tuple[int, ...] = ()
+    rng_calls: int = 0
+
+
+@dataclass(frozen=True)
+class JointGraph:
+    """Forward and backward in one functional graph.
+
+    graph: placeholders are `num_primals` primals (role "primal" or "rng"), then one tangent per index in
+        `tangent_outputs` (role "tangent"). Outputs are `num_outputs` forward outputs, then one gradient per
+        primal (None where there is none). Each call node's meta["region"] is "forward" or "backward".
+    """
+
+    graph: Graph
+    num_primals: int
+    num_outputs: int
+    tangent_outputs: tuple[int, ...]
+
+    def verify(self) -> JointGraph:
+        """Check the conventions above and return self. Raises GraphError."""
+        self.graph.verify()
+        inputs, outputs = self.graph.placeholders, self.graph.outputs
+        if len(inputs) != self.num_primals + len(self.tangent_outputs):
+            raise GraphError(
+                f"joint graph: {len(inputs)} placeholders, expected {self.num_primals} primals and "
+                f"{len(self.tangent_outputs)} tangents"
+            )
+        if len(outputs) != self.num_outputs + self.num_primals:
+            raise GraphError(
+                f"joint graph: {len(outputs)} outputs, expected {self.num_outputs} outputs and "
+                f"{self.num_primals} gradients"
+            )
+        for node in self.graph.calls:
+            if node.meta.get("region") not in ("forward", "backward"):
+                raise GraphError(f"joint graph: {node.name} is in neither region")
+        tangents = set(inputs[self.num_primals :])
+        for node in self.graph.calls:
+            if node.meta["region"] == "forward" and tangents & set(node.all_input_nodes):
+                raise GraphError(f"joint graph: forward node {node.name} reads a tangent")
+        return self
+
+
+@dataclass(frozen=True)
+class SavedTensor:
+    """One value kept from forward to backward, and why it was not recomputed."""
+
+    name: str
+    meta: TensorMeta
+    origins: tuple[Origin, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The joint graph cut in two.
+
+    forward: primals in; `num_outputs` outputs, then the saved values out.
+    backward: saved values (role "saved"), then tangents in; one gradient per primal (or None) out.
+    """
+
+    forward: Graph
+    backward: Graph
+    num_outputs: int
+    saved: tuple[SavedTensor, ...]
+
+    @property
+    def saved_bytes(self) -> int:
+        return sum(int(s.meta.nbytes) for s in self.saved)
+
+    def verify(self) -> Partition:
+        """Check that the two halves fit together and return self. Raises GraphError."""
+        self.forward.verify()
+        self.backward.verify()
+        if len(self.forward.outputs) != self.num_outputs + len(self.saved):
+            raise GraphError(
+                f"partition: forward yields {len(self.forward.outputs)} values, expected {self.num_outputs} "
+                f"outputs and {len(self.saved)} saved"
+            )
+        wanted = [n.name for n in self.backward.placeholders if n.meta.get("role") != "tangent"]
+        if wanted != [s.name for s in self.saved]:
+            raise GraphError(f"partition: backward wants {wanted}, forward saves {[s.name for s in self.saved]}")
+        return self

@@ -1,0 +1,238 @@
+"""The loop IR: a buffer is a loop nest with a body of single-assignment instructions against an `ops` handler.
+
+Input: lowering makes one LoopNest per computed buffer, or an ExternCall where a library or the eager kernel
+does the work. One body, many readings: `run(nest, handler)` with different handlers gives dependencies, text,
+C++, Triton, or NumPy values. Idea: the define-by-run IR of TorchInductor (its design post, "inductor IR").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.dtype import DType
+from stage_contracts.graph import GraphError
+from stage_contracts.index_expr import parse_index, print_index, symbol
+from stage_contracts.origin import Origin
+from stage_contracts.tensor_meta import TensorMeta
+
+# What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
+# except where's condition; `cast` takes a value and a DType).
+LOOP_OPS = {
+    "load": "(buffer, index): the element of a buffer at an index, in elements from its start",
+    "store": "(buffer, index, value): write it; yields nothing",
+    "constant": "(value,): a Python number, of the instruction's dtype",
+    "index_expr": "(index,): an index as a value of the instruction's dtype",
+    "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
+    "reduction": "(kind, value): fold over all reduction variables; what follows runs once per outer point",
+    "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
+}
+REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
+
+
+class Value(str):
+    """The name of an instruction's result, where an argument is one."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Instr:
+    """`name = ops.op(*args)` of type `dtype`. Args: Values, sympy indices, buffer names, constants, DTypes."""
+
+    name: str  # "" for a store
+    op: str
+    args: tuple[Any, ...]
+    dtype: DType | None
+
+    def __str__(self) -> str:
+        words = [_print_arg(a) for a in self.args]
+        call = f"ops.{self.op}({', '.join(words)})"
+        return f"{self.name} = {call}  # {self.dtype.name}" if self.name and self.dtype else call
+
+
+def _print_arg(arg: Any) -> str:
+    if isinstance(arg, Value):
+        return str(arg)
+    if isinstance(arg, float) and arg - arg != 0:
+        return f"float({str(arg)!r})"
+    if isinstance(arg, (str, bool, int, float, DType)):
+        return repr(arg)
+    return print_index(arg)
+
+
+@dataclass(frozen=True)
+class LoopNest:
+    """Loops `i0..` over `ranges` and, inside, `r0..` over `reduction_ranges`, around one body.
+
+    Instructions up to the last `reduction` run in the full nest; those after it once per outer point. A body
+    with no `reduction` runs in the full nest entirely (pointwise, also when it has reduction_ranges: that is how
+    a pointwise section of a fused reduction kernel is written). Sizes are ints or symbolic expressions.
+    """
+
+    name: str  # the buffer it defines
+    ranges: tuple[Any, ...]
+    reduction_ranges: tuple[Any, ...]
+    body: tuple[Instr, ...]
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def loop_variables(self) -> tuple[Any, ...]:
+        return tuple(symbol(f"i{k}") for k in range(len(self.ranges)))
+
+    @property
+    def reduction_variables(self) -> tuple[Any, ...]:
+        return tuple(symbol(f"r{k}") for k in range(len(self.reduction_ranges)))
+
+    @property
+    def is_reduction(self) -> bool:
+        return bool(self.reduction_ranges)
+
+    @property
+    def split(self) -> int:
+        """How many instructions run in the full nest."""
+        last = [k for k, instr in enumerate(self.body) if instr.op == "reduction"]
+        return last[-1] + 1 if last else len(self.body)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "load"))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "store"))
+
+    def __str__(self) -> str:
+        from stage_contracts.loop_text import print_nest
+
+        return print_nest(self)
+
+    def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
+        """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
+        defined: dict[str, Instr] = {}
+        variables = {str(v) for v in (*self.loop_variables, *self.reduction_variables)}
+        for instr in self.body:
+            if instr.op not in LOOP_OPS and getattr(CORE_OPS.get(instr.op), "kind", "") != "pointwise":
+                raise GraphError(f"{self.name}: unknown loop op {instr.op!r}")
+            for arg in instr.args:
+                if isinstance(arg, Value) and arg not in defined:
+                    raise GraphError(f"{self.name}: {instr} reads {arg}, which is not defined before it")
+                for free in getattr(arg, "free_symbols", ()):
+                    if str(free) not in variables and str(free) not in defined and str(free)[0] in "ir":
+                        raise GraphError(f"{self.name}: {instr} uses the unknown index {free}")
+            if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
+                raise GraphError(f"{self.name}: unknown reduction {instr.args[0]!r}")
+            if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
+                raise GraphError(f"{self.name}: unknown buffer {instr.args[0]!r}")
+            if instr.name in defined:
+                raise GraphError(f"{self.name}: {instr.name} is assigned twice")
+            if instr.name:
+                defined[instr.name] = instr
+        if not self.writes:
+            raise GraphError(f"{self.name}: a loop nest that stores nothing")
+        return self
+
+
+def run(nest: LoopNest, ops: Any) -> dict[str, Any]:
+    """Read a body with a handler: each instruction calls `ops.<op>(*args)` with values in place of names.
+
+    Returns every value by name. A handler without `__getattr__` must have a method per op it meets; indices
+    arrive as sympy expressions. The instruction being read is `ops.current` when the handler has that attribute.
+    """
+    values: dict[str, Any] = {}
+    tracks = hasattr(ops, "current")
+    for instr in nest.body:
+        if tracks:
+            ops.current = instr
+        args = [values[a] if isinstance(a, Value) else a for a in instr.args]
+        result = getattr(ops, instr.op)(*args)
+        if instr.name:
+            values[instr.name] = result
+    return values
+
+
+@dataclass(frozen=True)
+class BufferRef:
+    """A buffer, or a strided view of it: shape, strides and offset in elements. None: the whole buffer."""
+
+    name: str
+    shape: tuple[Any, ...] | None = None
+    strides: tuple[Any, ...] | None = None
+    offset: Any = 0
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return self.name
+        return f"view({self.name}, {self.shape}, {self.strides}, {self.offset})"
+
+
+@dataclass(frozen=True)
+class ExternCall:
+    """`outputs = target(*args)`: a core operator done by a library or its eager kernel, not by a loop nest."""
+
+    outputs: tuple[str, ...]
+    target: str  # name of a core operator
+    args: tuple[Any, ...]  # BufferRefs, tuples of them, and constants
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.outputs[0]
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(ref.name for ref in buffer_refs((self.args, dict(self.kwargs)))))
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        return self.outputs
+
+
+def buffer_refs(tree: Any) -> list[BufferRef]:
+    """Every BufferRef in nested tuples, lists and dicts."""
+    if isinstance(tree, BufferRef):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, (tuple, list)):
+        return [ref for item in tree for ref in buffer_refs(item)]
+    return []
+
+
+@dataclass(frozen=True)
+class LoweredGraph:
+    """What `lower` yields: buffers by name, the nests and calls that compute them in order, inputs and outputs."""
+
+    name: str
+    buffers: Mapping[str, TensorMeta]
+    inputs: tuple[str, ...]
+    constants: Mapping[str, Any]  # name -> array, for the graph's constant tensors
+    nodes: tuple[LoopNest | ExternCall, ...]
+    outputs: tuple[BufferRef | None | int | float | bool, ...]
+
+    def verify(self) -> LoweredGraph:
+        """Every buffer is defined before it is read, once. Raises GraphError."""
+        known = {*self.inputs, *self.constants}
+        for node in self.nodes:
+            if isinstance(node, LoopNest):
+                node.verify(self.buffers)
+            for name in node.reads:
+                if name not in known and name not in node.writes:
+                    raise GraphError(f"{node.name} reads {name}, which is not computed before it")
+            for name in node.writes:
+                if name in known:
+                    raise GraphError(f"buffer {name} is computed twice")
+                known.add(name)
+        for ref in buffer_refs(self.outputs):
+            if ref.name not in known:
+                raise GraphError(f"output {ref} is never computed")
+        return self
+
+
+__all__ = [
+    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph", "Value",
+    "buffer_refs", "parse_index", "print_index", "run", "symbol",
+]  # fmt: skip

@@ -1,0 +1,45 @@
+"""Where in the user's program a thing came from, and how an error points there with a caret.
+
+Input: code positions that capture reads off bytecode. An Origin survives every pass; fusing keeps the union.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+
+@dataclass(frozen=True)
+class Origin:
+    """One expression of the user's source. Lines count from 1, columns from 0 (end exclusive)."""
+
+    file: str
+    line: int
+    text: str = ""  # the expression's own source text
+    column: int = 0
+    end_column: int = 0
+
+    def __str__(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line}"
+
+    def describe(self) -> str:
+        """`model.py:31: relu(x)`, the form that comments in generated code use."""
+        return f"{self}: {self.text}" if self.text else str(self)
+
+    def caret(self) -> str:
+        """The user's source line with a caret under the expression; the position alone if it cannot be read."""
+        source = linecache.getline(self.file, self.line).rstrip("\n") or self.text
+        where = f'  File "{self.file}", line {self.line}'
+        if not source:
+            return where
+        indent = len(source) - len(source.lstrip())
+        start = max(self.column - indent, 0)
+        width = max(min(self.end_column, len(source)) - self.column, 1)
+        return f"{where}\n    {source.strip()}\n    {' ' * start}{'^' * width}"
+
+
+def union(groups: Iterable[Iterable[Origin]]) -> tuple[Origin, ...]:
+    """All origins of several nodes, each once, in first-seen order."""
+    return tuple(dict.fromkeys(origin for group in groups for origin in group))

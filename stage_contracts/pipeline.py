@@ -1,0 +1,160 @@
+"""The seams: every function of the machine that a user can replace, each a Protocol, gathered in one dataclass.
+
+Input: `cutaway.compile(fn, pipeline=replace(cutaway.DEFAULT_PIPELINE, partition=mine))` swaps one. The defaults
+are named here as import paths only, so that no stage is imported by its contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.graph import Graph
+from stage_contracts.guards import Guard
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.loop_ir import LoweredGraph
+from stage_contracts.program import Program, SourceUnit, Target
+
+
+class Capture(Protocol):
+    def __call__(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+        """Capture one call of a Python function into a graph of public operators, without running it.
+
+        Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
+        carry "source" and "val" metas; its outputs are a flat tuple of tensors.
+        """
+        ...
+
+
+class Functionalize(Protocol):
+    def __call__(self, graph: Graph) -> FunctionalGraph:
+        """Remove mutation, aliasing and hidden random state. Raises Unsupported for what it cannot."""
+        ...
+
+
+class Differentiate(Protocol):
+    def __call__(self, functional: FunctionalGraph) -> JointGraph:
+        """Add the backward graph. Inputs whose meta has requires_grad get gradients.
+
+        A tangent is added for each user output that is floating and depends on such an input.
+        """
+        ...
+
+
+class Decompose(Protocol):
+    def __call__(self, graph: Graph) -> Graph:
+        """The same program in core operators only (stage_contracts.core_ops), marks and origins kept."""
+        ...
+
+
+class Partitioner(Protocol):
+    def __call__(self, joint: JointGraph) -> Partition:
+        """Cut a joint graph into forward and backward and choose what is saved between them."""
+        ...
+
+
+class Lower(Protocol):
+    def __call__(self, graph: Graph) -> LoweredGraph:
+        """Core operators to loop nests and external calls. Refuses no core operator."""
+        ...
+
+
+class Fuse(Protocol):
+    def __call__(self, lowered: LoweredGraph) -> Program:
+        """Group loop nests into kernels and order the steps: a Program without memory or source."""
+        ...
+
+
+class PlanMemory(Protocol):
+    def __call__(self, program: Program) -> Program:
+        """Give every temporary a pool slot and add the allocate and free steps."""
+        ...
+
+
+class Emit(Protocol):
+    def __call__(self, program: Program, target: Target) -> Program:
+        """Write source for the kernels: one unit per graph (cpp), one module per kernel (triton)."""
+        ...
+
+
+class Build(Protocol):
+    def __call__(self, unit: SourceUnit) -> Mapping[str, Any]:
+        """Compile and load one unit: kernel name -> loaded kernel. Raises BuildError; CompilerMissing if there
+        is no compiler."""
+        ...
+
+
+class Launcher(Protocol):
+    def __call__(
+        self, program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any]
+    ) -> Callable[..., tuple]:
+        """A callable: arrays of the program's device (NumPy or CuPy), one per input, to a tuple of new arrays."""
+        ...
+
+
+@dataclass
+class Entry:
+    """One compiled version of a code object: its guards, as data and as one function, and what to run."""
+
+    guards: tuple[Guard, ...]
+    check: Callable[..., bool]  # the call's arguments -> do all guards hold
+    run: Callable[..., Any]  # the call's arguments -> the user's result
+    frame: CapturedFrame
+    artifacts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Dispatch(Protocol):
+    def __call__(self, entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        """The entry whose guards hold for this call, or None: compile a new one. `entries` is never changed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """All seams of the machine, in the order the program flows through them."""
+
+    capture: Capture
+    functionalize: Functionalize
+    differentiate: Differentiate
+    decompose: Decompose
+    partition: Partitioner
+    lower: Lower
+    fuse: Fuse
+    plan_memory: PlanMemory
+    emit: Emit
+    build: Build
+    launch: Launcher
+    dispatch: Dispatch
+
+
+# Where the implementations live. The default pipeline and the one-screen one, as "module:object".
+TINY_SEAMS: dict[str, str] = {
+    "capture": "stage1_capture.tiny:capture",
+    "functionalize": "stage2_autograd.tiny:functionalize",
+    "differentiate": "stage2_autograd.tiny:differentiate",
+    "decompose": "stage2_autograd.tiny:decompose",
+    "partition": "stage2_autograd.tiny:partition",
+    "lower": "stage3_lowering.tiny:lower",
+    "fuse": "stage3_lowering.tiny:fuse",
+    "plan_memory": "stage4_runtime.tiny:plan_memory",
+    "emit": "stage3_lowering.tiny:emit",
+    "build": "stage4_runtime.tiny:build",
+    "launch": "stage4_runtime.tiny:launch",
+    "dispatch": "stage4_runtime.tiny:dispatch",
+}
+DEFAULT_SEAMS: dict[str, str] = dict(TINY_SEAMS)
+
+
+def load_seam(path: str) -> Any:
+    """The object that "module:object" names."""
+    import importlib
+
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def load_pipeline(seams: Mapping[str, str]) -> Pipeline:
+    """The Pipeline whose implementations `seams` names."""
+    return Pipeline(**{seam: load_seam(path) for seam, path in seams.items()})

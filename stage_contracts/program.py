@@ -1,0 +1,247 @@
+"""Program: what the runtime executes. Kernels, buffers, and steps in order. Data only.
+
+Input: `fuse` makes it, `plan_memory` adds slots and allocate/free steps, `emit` adds source units. It prints as
+Python (`program_text`), saves as JSON plus source files (`program_json`), and is never pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stage_contracts.device import CPU, Device
+from stage_contracts.graph import GraphError
+from stage_contracts.loop_ir import BufferRef, LoopNest, buffer_refs
+from stage_contracts.origin import Origin
+from stage_contracts.scheduler_ir import FusionDecision
+from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(frozen=True)
+class Target:
+    """What `emit` writes for. name: "cpp" or "triton"; arch: "" for this machine, "sm_90" for a GPU."""
+
+    name: str
+    device: Device = CPU
+    arch: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PoolSlot:
+    """A buffer's place in a pool, in bytes."""
+
+    pool: int
+    offset: int
+    nbytes: int
+
+
+BUFFER_ROLES = ("input", "constant", "temporary", "output")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A named array of the program. `slot` is None for inputs, constants, and what gets memory of its own."""
+
+    name: str
+    meta: TensorMeta
+    role: str
+    slot: PoolSlot | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Loop nests that run as one: equal `ranges`, and `reduction_ranges` that are equal or empty, in order.
+
+    params: the buffers it takes as pointers, in the order of its parameters. `internal` buffers live only
+    inside the kernel (registers, or a row on the stack): no memory, not a parameter.
+
+    Binary interface. C++: `extern "C" int64_t <name>(T0* p0, T1* p1, ...)`, one pointer per param, returning 0, or
+    1 when an indirect index was out of range. Triton: `@triton.jit def <name>(p0, p1, ..., BLOCK: tl.constexpr)`
+    with `grid` = {"grid": (x, y, z), "num_warps": n, "constants": {...}, "signature": {param: "*fp32"}}.
+    """
+
+    name: str
+    nests: tuple[LoopNest, ...]
+    params: tuple[str, ...]
+    internal: tuple[str, ...] = ()
+    unit: str = ""  # the SourceUnit that defines it, once emitted
+    grid: Mapping[str, Any] = field(default_factory=dict)  # Triton: constants, num_warps, grid size
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return tuple(dict.fromkeys(o for nest in self.nests for o in nest.origins))
+
+
+@dataclass(frozen=True)
+class SourceUnit:
+    """One source text: a C++ translation unit, or a Triton module."""
+
+    name: str
+    language: str  # "cpp" or "triton"
+    text: str
+    kernels: tuple[str, ...]  # entry points
+    target: Target
+
+
+# ---- steps: the verbs of a program ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Allocate:
+    buffer: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    kernel: str
+    buffers: tuple[str, ...]  # one per kernel parameter
+    stream: int = 0
+
+
+@dataclass(frozen=True)
+class External:
+    """Call a library routine or an eager kernel. `into`: it writes to allocated outputs, else yields new ones."""
+
+    target: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: tuple[str, ...]
+    into: bool = False
+    origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True)
+class Copy:
+    source: str
+    destination: str
+    stream: int = 0
+
+
+@dataclass(frozen=True)
+class RecordEvent:
+    event: int
+    stream: int
+
+
+@dataclass(frozen=True)
+class WaitEvent:
+    event: int
+    stream: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    operation: str
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class HostCallback:
+    name: str
+    buffers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Free:
+    buffer: str
+
+
+@dataclass(frozen=True)
+class Return:
+    values: tuple[BufferRef | None | int | float | bool, ...]
+
+
+Step = Allocate | Launch | External | Copy | RecordEvent | WaitEvent | Collective | HostCallback | Free | Return
+STEP_TYPES = (Allocate, Launch, External, Copy, RecordEvent, WaitEvent, Collective, HostCallback, Free, Return)
+
+
+@dataclass(frozen=True)
+class Program:
+    """Device, buffers, kernels and steps. Inputs are bound in the order of `inputs`."""
+
+    name: str
+    device: Device
+    inputs: tuple[str, ...]
+    buffers: Mapping[str, Buffer]
+    kernels: Mapping[str, Kernel]
+    steps: tuple[Any, ...]  # of STEP_TYPES
+    pools: tuple[int, ...] = ()  # bytes of each pool
+    units: tuple[SourceUnit, ...] = ()
+    decisions: tuple[FusionDecision, ...] = ()
+
+    def with_(self, **changes: Any) -> Program:
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        from stage_contracts.program_text import print_program
+
+        return print_program(self)
+
+    @property
+    def return_step(self) -> Return:
+        return self.steps[-1]
+
+    def verify(self) -> Program:
+        """Check order, names and (once planned) that live buffers never overlap in a pool. Raises GraphError."""
+        ready = {b.name for b in self.buffers.values() if b.role in ("input", "constant")}
+        live: set[str] = set()
+        if not self.steps or not isinstance(self.steps[-1], Return):
+            raise GraphError(f"program {self.name}: the last step must be a Return")
+        for step in self.steps:
+            reads, writes = step_accesses(step, self.kernels)
+            for name in (*reads, *writes):
+                if name not in self.buffers:
+                    raise GraphError(f"program {self.name}: {step} names the unknown buffer {name!r}")
+            for name in reads:
+                if name not in ready:
+                    raise GraphError(f"program {self.name}: {step} reads {name}, which nothing wrote before")
+            match step:
+                case Allocate(buffer=name):
+                    self._check_no_overlap(name, live)
+                    live.add(name)
+                case Free(buffer=name):
+                    live.discard(name)
+                    ready.discard(name)
+            ready.update(writes)
+        return self
+
+    def _check_no_overlap(self, name: str, live: set[str]) -> None:
+        slot = self.buffers[name].slot
+        if slot is None:
+            return
+        if slot.pool >= len(self.pools) or slot.offset + slot.nbytes > self.pools[slot.pool]:
+            raise GraphError(f"program {self.name}: {name}'s slot {slot} is outside the pools {self.pools}")
+        for other in live:
+            held = self.buffers[other].slot
+            if held is None or held.pool != slot.pool:
+                continue
+            if held.offset < slot.offset + slot.nbytes and slot.offset < held.offset + held.nbytes:
+                raise GraphError(f"program {self.name}: {name} and {other} share bytes while both are live")
+
+
+def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(buffers read, buffers written) by a step."""
+    match step:
+        case Launch(kernel=kernel, buffers=buffers):
+            bound = dict(zip(kernels[kernel].params, buffers, strict=True))
+            written = {w for nest in kernels[kernel].nests for w in nest.writes}
+            first_reads: dict[str, None] = {}
+            done: set[str] = set()
+            for nest in kernels[kernel].nests:
+                first_reads.update(dict.fromkeys(r for r in nest.reads if r not in done))
+                done.update(nest.writes)
+            return (
+                tuple(bound[p] for p in bound if p in first_reads),
+                tuple(bound[p] for p in bound if p in written),
+            )
+        case External(args=args, kwargs=kwargs, outputs=outputs):
+            return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
+        case Copy(source=source, destination=destination):
+            return (source,), (destination,)
+        case Return(values=values):
+            return tuple(r.name for r in buffer_refs(values)), ()
+        case Collective(buffers=buffers) | HostCallback(buffers=buffers):
+            return buffers, buffers
+    return (), ()

@@ -1,0 +1,67 @@
+"""The scheduler's view: nodes with memory dependencies, and the decisions fusion took, with reasons.
+
+Input: `fuse` wraps each LoopNest or ExternCall in a SchedulerNode. Names follow TorchInductor's scheduler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts.loop_ir import ExternCall, LoopNest
+from stage_contracts.origin import Origin
+
+
+@dataclass(frozen=True)
+class MemoryDep:
+    """One access: `buffer[index]` over loops of `sizes`. Equal deps touch the same element at each point."""
+
+    buffer: str
+    index: Any  # sympy expression of i0.., r0..
+    sizes: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class SchedulerNode:
+    """One nest or call with what it reads and writes."""
+
+    node: LoopNest | ExternCall
+    reads: tuple[MemoryDep, ...]
+    writes: tuple[MemoryDep, ...]
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+    @property
+    def is_extern(self) -> bool:
+        return isinstance(self.node, ExternCall)
+
+
+@dataclass(frozen=True)
+class FusedSchedulerNode:
+    """Nodes that become one kernel, in order, sharing their outer loops."""
+
+    nodes: tuple[SchedulerNode, ...]
+
+    @property
+    def name(self) -> str:
+        return "_".join(n.name for n in self.nodes)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return tuple(dict.fromkeys(o for n in self.nodes for o in n.node.origins))
+
+
+@dataclass(frozen=True)
+class FusionDecision:
+    """Whether two nodes became one kernel, and why (not)."""
+
+    first: str
+    second: str
+    fused: bool
+    reason: str
+    score: float = field(default=0.0)  # bytes of memory traffic saved
+
+    def __str__(self) -> str:
+        return f"{self.first} + {self.second}: {'fused' if self.fused else 'not fused'}, {self.reason}"

@@ -1,0 +1,85 @@
+"""Sources: how a value that capture saw is reached again from the call's arguments. Prints as Python.
+
+Input: capture names each value it meets. `expression()` is evaluated by guards and by residual code, where
+the function's parameters are local names, `G` is its globals and `C` its closure cells by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Source:
+    """Base class. `expression()` is for machines; `str()` is what a person reads in a message."""
+
+    def expression(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.expression()
+
+
+@dataclass(frozen=True)
+class ArgSource(Source):
+    """A parameter of the function, by name."""
+
+    name: str
+
+    def expression(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class GlobalSource(Source):
+    """A global of the function's module, or a builtin."""
+
+    name: str
+
+    def expression(self) -> str:
+        return f"G[{self.name!r}]"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class ClosureSource(Source):
+    """A free variable of the function."""
+
+    name: str
+
+    def expression(self) -> str:
+        return f"C[{self.name!r}].cell_contents"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class AttrSource(Source):
+    """`base.name`."""
+
+    base: Source
+    name: str
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}.{self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.base}.{self.name}"
+
+
+@dataclass(frozen=True)
+class ItemSource(Source):
+    """`base[key]`; `key` is a constant."""
+
+    base: Source
+    key: Any
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}[{self.key!r}]"
+
+    def __str__(self) -> str:
+        return f"{self.base}[{self.key!r}]"

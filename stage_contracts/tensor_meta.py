@@ -1,0 +1,106 @@
+"""TensorMeta: all that a compiler may know of a tensor without its data. Prints as text that reads back.
+
+Input: a tensor's shape, strides, dtype, device and requires_grad. Text form: `float32[64, 10]`, then only
+what is not the default: `strides=(1, 64) device=cuda:0 requires_grad`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stage_contracts.device import CPU, Device, device_of
+from stage_contracts.dtype import DType, dtype_of
+
+
+def contiguous_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
+    """Row-major strides, in elements. A size of 0 counts as 1, as NumPy and torch do it."""
+    strides: list[Any] = []
+    step: Any = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = step * size if isinstance(size, int) is False or size > 1 else step
+    return tuple(reversed(strides))
+
+
+@dataclass(frozen=True)
+class TensorMeta:
+    """`shape` in elements (int or SymInt), `strides` in elements, `offset` never: a meta is not an alias."""
+
+    shape: tuple[Any, ...]
+    dtype: DType
+    strides: tuple[Any, ...] = None  # type: ignore[assignment]  # None: row-major
+    device: Device = CPU
+    requires_grad: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        strides = contiguous_strides(self.shape) if self.strides is None else tuple(self.strides)
+        object.__setattr__(self, "strides", strides)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> Any:
+        """Number of elements."""
+        count: Any = 1
+        for size in self.shape:
+            count = count * size
+        return count
+
+    @property
+    def nbytes(self) -> Any:
+        return self.numel * self.dtype.itemsize
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Row-major and dense. Strides of dimensions of size 1 do not matter."""
+        wanted = contiguous_strides(self.shape)
+        return self.numel == 0 or all(
+            size == 1 or stride == want
+            for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
+        )
+
+    def with_(self, **changes: Any) -> TensorMeta:
+        """A copy with some fields changed; a new shape without strides becomes row-major."""
+        if "shape" in changes and "strides" not in changes:
+            changes["strides"] = None
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        if self.strides != contiguous_strides(self.shape):
+            text += f" strides=({', '.join(map(str, self.strides))}{',' * (len(self.strides) == 1)})"
+        if self.device != CPU:
+            text += f" device={self.device}"
+        return text + " requires_grad" * self.requires_grad
+
+
+_TEXT = re.compile(
+    r"(?P<dtype>\w+)\[(?P<shape>[^\]]*)\](?: strides=\((?P<strides>[^)]*)\))?"
+    r"(?: device=(?P<device>\S+))?(?P<grad> requires_grad)?$"
+)
+
+
+def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
+    """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts."""
+    match = _TEXT.match(text.strip())
+    if match is None:
+        raise ValueError(f"not a tensor type: {text!r}; expected something like 'float32[64, 10]'")
+
+    def sizes(part: str) -> tuple[Any, ...]:
+        words = [w.strip() for w in part.split(",") if w.strip()]
+        return tuple(int(w) if w.lstrip("-").isdigit() else (symbols or {})[w] for w in words)
+
+    strides = None if match["strides"] is None else sizes(match["strides"])
+    return TensorMeta(
+        sizes(match["shape"]),
+        dtype_of(match["dtype"]),
+        strides,  # type: ignore[arg-type]
+        device_of(match["device"]),
+        bool(match["grad"]),
+    )
