@@ -2,7 +2,7 @@
 
 Input: nothing; this is the table. Stage 0 gives each row its eager kernel, derivative and vmap rule; stage 3
 lowers each row by its kind. Arguments are in normal form: tensors first, dims as tuples, no optional tensors.
-Elementwise rows broadcast, promote by dtype.py's table and accept Python scalars for any operand but the first.
+Elementwise rows broadcast, promote by dtype.py's table and accept Python scalars for any operand but not for all.
 """
 
 from __future__ import annotations

@@ -1,0 +1,53 @@
+"""What the machine keeps of one compile: every artifact of every stage, for explain, the tour page and the labs.
+
+Input: compile.py fills one Artifacts per compiled entry; `fn.artifacts` is the list of them, newest last. Everything
+here prints: `print(a.forward.core)` is a program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.events import Event
+from stage_contracts.graph import Graph
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.loop_ir import LoweredGraph
+from stage_contracts.program import Program
+
+
+@dataclass
+class HalfArtifacts:
+    """One graph's way through stages 3 and 4: the forward, or the backward."""
+
+    core: Graph  # core operators only
+    lowered: LoweredGraph
+    fused: Program  # kernels and steps, without memory or source
+    planned: Program  # with slots
+    emitted: dict[str, Program] = field(default_factory=dict)  # by target name; the one that runs, others on demand
+    run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
+
+
+@dataclass
+class Artifacts:
+    """One compiled entry of one function."""
+
+    function_name: str
+    frame: CapturedFrame
+    captured: Graph | None  # public operators, as captured
+    functional: FunctionalGraph | None = None
+    joint: JointGraph | None = None  # None for inference
+    decomposed: JointGraph | None = None  # the joint graph in core operators
+    partition: Partition | None = None
+    forward: HalfArtifacts | None = None
+    backward: HalfArtifacts | None = None
+    backend: str = "inductor"
+    events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
+
+    def emit(self, half: str, target: str) -> Any:
+        """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton")."""
+        from cutaway.compile import emit_for
+
+        return emit_for(self, half, target)

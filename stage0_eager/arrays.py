@@ -1,0 +1,51 @@
+"""The arrays under tensors: NumPy on the CPU, CuPy on a GPU. The one place in this stage that knows CuPy.
+
+Input: a device or an array. Kernels are written once against the array namespace this file hands them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stage_contracts.device import CPU, Device
+
+
+def cupy() -> Any:
+    """The cupy module. Raises RuntimeError, with what to install, when it or a GPU is missing."""
+    try:
+        import cupy as module
+
+        module.cuda.runtime.getDeviceCount()
+    except Exception as error:  # ImportError, or CuPy's own error when there is no driver
+        raise RuntimeError(
+            f"device 'cuda' needs CuPy and an NVIDIA GPU ({type(error).__name__}: {error}); "
+            "install the extra with: pip install 'cutaway[cuda]'"
+        ) from None
+    return module
+
+
+def namespace(device: Device) -> Any:
+    """The array namespace (numpy or cupy) of a device."""
+    return np if device.type == "cpu" else cupy()
+
+
+def namespace_of(array: Any) -> Any:
+    return np if isinstance(array, np.ndarray) else cupy()
+
+
+def device_of_array(array: Any) -> Device:
+    """CPU for a NumPy array; the GPU a CuPy array lives on."""
+    return CPU if isinstance(array, np.ndarray) else Device("cuda", int(array.device.id))
+
+
+def move(array: Any, device: Device) -> Any:
+    """The array on `device`; itself when it is there already."""
+    if device_of_array(array) == device:
+        return array
+    if device.type == "cpu":
+        return array.get()
+    module = cupy()
+    with module.cuda.Device(device.index):
+        return module.asarray(array)

@@ -1,0 +1,213 @@
+"""Operator: one row of the table, and the one interception point every tensor computation passes through.
+
+Input: core.py makes a row per core operator (kernel, derivative); functions/ makes the public functions, whose
+bodies call other operators. Calling a row evaluates it, or hands it to the interpreter in force, and records it
+on the tape. The idea of one interception point and stacked readings is JAX's autodidax.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from functools import update_wrapper
+from typing import Any
+
+from stage0_eager.kernels import run_kernel
+from stage0_eager.state import STATE
+from stage0_eager.tape import needs_tape, record
+from stage0_eager.tensor import Tensor
+from stage_contracts.core_ops import CoreOp
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class Operator:
+    """A public function or a core operator. Exactly one of `kernel` (core) and `body` (composite) is set."""
+
+    def __init__(
+        self,
+        name: str,
+        params: str,
+        *,
+        core: CoreOp | None = None,
+        kernel: Callable | None = None,
+        body: Callable | None = None,
+        mutates: tuple[str, ...] = (),
+    ) -> None:
+        self.name = self.__name__ = name
+        self.namespace = "core" if core else "cutaway"
+        self.core, self.kernel, self.body, self.mutates = core, kernel, body, mutates
+        self.derivatives: dict[str, Derivative] = {}
+        self.bind = _binder(name, params, body)
+        self.params = tuple(inspect.signature(self.bind).parameters)
+        self.arity = len(self.params)
+        self.whole = body is None  # handled as one step: core, or a composite with its own derivative
+        if body is not None:
+            update_wrapper(self, body)  # type: ignore[arg-type]
+        else:
+            self.__doc__ = core.meaning if core else None
+            self.__signature__ = inspect.signature(self.bind)
+        self.__module__ = "cutaway.core" if core else "cutaway"
+        self.__qualname__ = name
+
+    @property
+    def qualname(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<operator {self.qualname}>"
+
+    def __reduce__(self) -> tuple:
+        return _find, (self.qualname,)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a class attribute of Tensor an operator is a method."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        interpreter = STATE.interpreter
+        if not self.whole and (interpreter is None or not interpreter.keeps(self)):
+            return self.body(*args, **kwargs)  # type: ignore[misc]
+        if kwargs or len(args) != self.arity:
+            args = self.bind(*args, **kwargs)
+        recording = STATE.grad_enabled and needs_tape(self, args)
+        if interpreter is not None and (self.core is not None or interpreter.keeps(self)):
+            out = interpreter.process(self, args)
+        elif self.core is not None:
+            out = evaluate(self, args)
+        elif recording:
+            STATE.grad_enabled = False
+            try:
+                out = self._run_body(args)
+            finally:
+                STATE.grad_enabled = True
+        else:
+            return self._run_body(args)
+        if recording:
+            record(self, args, out)
+        return out
+
+    def _run_body(self, args: tuple) -> Any:
+        return self.body(**dict(zip(self.params, args, strict=True)))  # type: ignore[misc]
+
+    def derivative(self, **rules: Callable) -> Operator:
+        """Attach derivative rules, one per differentiable parameter, and return self.
+
+        A rule's first parameter is the gradient of the output; the others name what it needs: `out`, a
+        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). Only what a rule
+        names is saved on the tape. Layout after torch's derivatives.yaml.
+        """
+        self.derivatives.update({name: Derivative(rule) for name, rule in rules.items()})
+        self.whole = True
+        return self
+
+    def meta(self, *args: Any, **kwargs: Any) -> Any:
+        """The result's TensorMeta (or tuple of them), from arguments that have a TensorMeta for each tensor."""
+        args = self.bind(*args, **kwargs)
+        if self.core is not None:
+            result = self.core.meta(*args)
+        else:
+            from stage0_eager.trace import run_on_metas
+
+            result = run_on_metas(lambda *a: self._run_body(a), args)
+        grad = STATE.grad_enabled and self.name != "detach" and any(m.requires_grad for m in metas_in(args))
+        return _with_grad(result, grad)
+
+
+class Derivative:
+    """One rule and the names of what it needs saved."""
+
+    __slots__ = ("needs", "rule")
+
+    def __init__(self, rule: Callable) -> None:
+        self.rule = rule
+        self.needs = tuple(inspect.signature(rule).parameters)[1:]
+
+
+def metas_in(tree: Any) -> list[TensorMeta]:
+    if isinstance(tree, TensorMeta):
+        return [tree]
+    if isinstance(tree, (tuple, list)):
+        return [m for item in tree for m in metas_in(item)]
+    return []
+
+
+def _with_grad(result: Any, grad: bool) -> Any:
+    if isinstance(result, TensorMeta):
+        wanted = grad and result.dtype.is_floating_point
+        return result if result.requires_grad is wanted else result.with_(
+            requires_grad=wanted, strides=result.strides, shape=result.shape
+        )
+    return type(result)(_with_grad(r, grad) for r in result) if isinstance(result, (tuple, list)) else result
+
+
+def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tuple]:
+    """A function with the operator's parameter list that returns its arguments as one positional tuple."""
+    if body is not None:
+        signature = inspect.signature(body)
+        order = list(signature.parameters)
+        defaults = {k: p.default for k, p in signature.parameters.items() if p.default is not p.empty}
+        pieces: list[str] = []
+        starred = False
+        for key, p in signature.parameters.items():
+            if p.kind is p.KEYWORD_ONLY and not starred:
+                pieces.append("*")
+                starred = True
+            if p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD:
+                raise TypeError(f"operator {name}: *{key} is not allowed; make the variadic form a plain function")
+            pieces.append(f"{key}=defaults[{key!r}]" if key in defaults else key)
+        params, namespace = ", ".join(pieces), {"defaults": defaults}
+    else:
+        order = [p.split("=")[0].strip() for p in params.split(",")]
+        namespace = {}
+    exec(f"def {name}({params}): return ({', '.join(order)},)", namespace)
+    return namespace[name]
+
+
+# ---- evaluation: arrays in, arrays out -----------------------------------------------------------------------
+
+
+def evaluate(op: Operator, args: tuple) -> Any:
+    """Run a core operator's kernel on the arrays under the tensors."""
+    data = [
+        a._data if isinstance(a, Tensor)
+        else [t._data for t in a] if type(a) in (tuple, list) and a and isinstance(a[0], Tensor)
+        else a
+        for a in args
+    ]  # fmt: skip
+    out = Tensor(run_kernel(op, data))
+    if op.core.kind in ("view", "identity") and isinstance(args[0], Tensor):  # type: ignore[union-attr]
+        args[0]._share_version(out)
+    return out
+
+
+# ---- the table ------------------------------------------------------------------------------------------------
+
+TABLE: dict[str, Operator] = {}  # by qualname
+
+
+def register(op: Operator) -> Operator:
+    """Add a row. Raises ValueError for a name that is taken."""
+    if op.qualname in TABLE:
+        raise ValueError(f"operator {op.qualname} is defined twice")
+    TABLE[op.qualname] = op
+    return op
+
+
+def operator(body: Callable) -> Operator:
+    """Decorator: make a public function a composite row of the table."""
+    return register(Operator(body.__name__, "", body=body))
+
+
+def _find(qualname: str) -> Operator:
+    return TABLE[qualname]
+
+
+def lookup(table: Mapping[str, Operator], qualname: str) -> Operator:
+    """The row called `qualname`. Raises KeyError with the nearest names."""
+    import difflib
+
+    if qualname not in table:
+        near = difflib.get_close_matches(qualname, table, n=3)
+        raise KeyError(f"no operator {qualname!r}; nearest: {', '.join(near) or 'none'}")
+    return table[qualname]

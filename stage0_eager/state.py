@@ -1,0 +1,84 @@
+"""What one thread knows while it runs operators: is gradient recorded, and who interprets the operators.
+
+Input: `no_grad()` and tracers set it; `operator.py` reads it at every call. Each thread has its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
+from typing import Any
+
+
+class _State(threading.local):
+    grad_enabled: bool = True
+    interpreter: Any = None  # None: evaluate on arrays
+
+
+STATE = _State()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators on tensors that require grad are recorded on the tape."""
+    return STATE.grad_enabled
+
+
+class set_grad_enabled(ContextDecorator):  # noqa: N801  (torch's name)
+    """`set_grad_enabled(False)` acts at once; as a context manager or decorator it restores the mode after."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode, self.previous = bool(mode), STATE.grad_enabled
+        STATE.grad_enabled = self.mode
+
+    def __call__(self, function: Callable) -> Callable:
+        STATE.grad_enabled = self.previous  # used as a decorator: nothing has happened yet
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+    def __enter__(self) -> None:
+        STATE.grad_enabled = self.mode
+
+    def __exit__(self, *_: object) -> None:
+        STATE.grad_enabled = self.previous
+
+
+class _GradMode(ContextDecorator):
+    mode: bool
+
+    def __init__(self) -> None:
+        self._previous: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._previous.append(STATE.grad_enabled)
+        STATE.grad_enabled = self.mode
+
+    def __exit__(self, *_: object) -> None:
+        STATE.grad_enabled = self._previous.pop()
+
+    def _recreate_cm(self) -> _GradMode:
+        return type(self)()
+
+
+class no_grad(_GradMode):  # noqa: N801  (torch's name)
+    """Operators in this block, or in the decorated function, are not recorded."""
+
+    mode = False
+
+
+class enable_grad(_GradMode):  # noqa: N801
+    """Operators in this block are recorded, also inside no_grad."""
+
+    mode = True
+
+
+@contextmanager
+def interpreting(interpreter: Any) -> Iterator[Any]:
+    """Every operator called in this block, in this thread, goes to `interpreter.process(op, args)`."""
+    previous, STATE.interpreter = STATE.interpreter, interpreter
+    try:
+        yield interpreter
+    finally:
+        STATE.interpreter = previous

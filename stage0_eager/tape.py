@@ -1,0 +1,281 @@
+"""The tape: what operators record for backward, and the walk that turns it into gradients.
+
+Input: `operator.py` records a TapeNode per call that needs one. Derivative rules call operators, so a backward
+walk under a Tracer yields the backward graph, and under create_graph it is itself differentiable.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor
+from stage_contracts.tensor_meta import TensorMeta
+
+_SEQUENCE = itertools.count()
+
+
+class TapeNode:
+    """One recorded call: the rules to run, what they need, and where each gradient goes.
+
+    `apply(gradients)` takes one gradient (or None) per output and returns one per edge.
+    """
+
+    __slots__ = ("edges", "name", "op", "out_metas", "saved", "sequence")
+
+    def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
+        self.name, self.out_metas, self.edges = name, out_metas, edges
+        self.op: Any = None
+        self.saved: dict[str, Any] | None = {}
+        self.sequence = next(_SEQUENCE)
+
+    def __repr__(self) -> str:
+        return f"<{self.name.title().replace('_', '')}Backward>"
+
+    def apply(self, gradients: list) -> list:
+        saved = self.unpack()
+        g = gradients[0] if len(self.out_metas) == 1 else tuple(gradients)
+        results: list = []
+        for edge in self.edges:
+            rule = self.op.derivatives[edge.param]
+            results.append(rule.rule(g, *(saved[name] for name in rule.needs)))
+        # a parameter that is a sequence of tensors has one edge per tensor and a rule that yields a sequence
+        return [r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)]
+
+    def unpack(self) -> dict[str, Any]:
+        if self.saved is None:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved tensors after they "
+                "have already been freed). Specify retain_graph=True if you need to backward through it again."
+            )
+        return {name: value.unpack(self) if type(value) is SavedTensor else value for name, value in self.saved.items()}
+
+    def release(self) -> None:
+        self.saved = None
+
+
+class Edge:
+    """Where the gradient of one input goes: to the node that made it, or into a leaf's `.grad`."""
+
+    __slots__ = ("leaf", "node", "output_index", "param", "position")
+
+    def __init__(self, tensor: Tensor, param: str = "", position: int | None = None) -> None:
+        self.node = tensor._grad_fn
+        self.leaf = tensor if tensor._grad_fn is None else None
+        self.output_index = tensor._output_index
+        self.param, self.position = param, position
+
+
+class SavedTensor:
+    """A tensor kept for backward, with the version it had. An output is kept without its own tape node."""
+
+    __slots__ = ("is_output", "tensor", "version")
+
+    def __init__(self, tensor: Tensor, is_output: bool) -> None:
+        self.is_output = is_output
+        self.version = tensor.version
+        if is_output:
+            alias = Tensor(tensor._data)
+            tensor._share_version(alias)
+            alias._output_index = tensor._output_index
+            tensor = alias
+        self.tensor = tensor
+
+    def unpack(self, node: TapeNode) -> Tensor:
+        if self.tensor.version != self.version:
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                f"[{self.tensor.dtype.name} {list(self.tensor.shape)}], which is an input or output of {node!r}, is at "
+                f"version {self.tensor.version}; expected version {self.version} instead."
+            )
+        if not self.is_output:
+            return self.tensor
+        out = Tensor(self.tensor._data, True)
+        out._version, out._grad_fn, out._output_index = self.tensor._version, node, self.tensor._output_index
+        return out
+
+
+# ---- recording ------------------------------------------------------------------------------------------------
+
+
+def needs_tape(op: Any, args: tuple) -> bool:
+    """Whether any tensor argument requires grad (and the operator has derivatives at all)."""
+    if not op.derivatives:
+        return False
+    for arg in args:
+        if isinstance(arg, Tensor):
+            if arg.requires_grad:
+                return True
+        elif type(arg) in (list, tuple) and any(isinstance(a, Tensor) and a.requires_grad for a in arg):
+            return True
+    return False
+
+
+def record(op: Any, args: tuple, out: Any) -> None:
+    """Put one call on the tape: its floating outputs become non-leaves."""
+    edges: list[Edge] = []
+    needed: set[str] = set()
+    for param, arg in zip(op.params, args, strict=True):
+        rule = op.derivatives.get(param)
+        if rule is None:
+            continue
+        before = len(edges)
+        if isinstance(arg, Tensor):
+            if arg.requires_grad:
+                edges.append(Edge(arg, param))
+        elif type(arg) in (list, tuple):
+            edges += [
+                Edge(a, param, i) for i, a in enumerate(arg) if isinstance(a, Tensor) and a.requires_grad
+            ]
+        if len(edges) > before:
+            needed.update(rule.needs)
+    if not edges:
+        return
+    outputs = out if isinstance(out, tuple) else (out,)
+    node = TapeNode(op.name, tuple(o.meta for o in outputs), edges)
+    node.op = op
+    for index, output in enumerate(outputs):
+        if output.dtype.is_floating_point:
+            output.requires_grad, output._grad_fn, output._output_index = True, node, index
+    arguments = dict(zip(op.params, args, strict=True))
+    node.saved = {name: _saved(name, arguments, out, node) for name in needed}
+
+
+def _saved(name: str, arguments: dict[str, Any], out: Any, node: TapeNode) -> Any:
+    if name == "out":
+        return SavedTensor(out, True)
+    if name == "out_meta":
+        return node.out_metas[0]
+    if name in arguments:
+        value = arguments[name]
+        return SavedTensor(value, False) if isinstance(value, Tensor) else value
+    value = arguments[name.removesuffix("_meta")]
+    if isinstance(value, Tensor):
+        return value.meta
+    return [v.meta for v in value] if type(value) in (list, tuple) else value
+
+
+# ---- the walk -------------------------------------------------------------------------------------------------
+
+
+def backward(
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor | None] | None = None,
+    retain_graph: bool = False,
+    create_graph: bool = False,
+) -> None:
+    """Add to `.grad` of every leaf that `tensors` depend on."""
+    for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, None).values():
+        if leaf.grad is None:
+            leaf.grad = g
+        else:
+            leaf.grad = _add(leaf.grad, g, create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple:
+    """Gradients of `outputs` with respect to `inputs`, as torch.autograd.grad. Nothing is accumulated."""
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _walk(outputs, grad_outputs, keep, create_graph, inputs)
+    result = []
+    for i, tensor in enumerate(inputs):
+        entry = found.get(id(tensor))
+        if entry is None and not allow_unused:
+            raise RuntimeError(
+                f"One of the differentiated Tensors (input {i}) appears to not have been used in the graph. "
+                "Set allow_unused=True if this is the desired behavior."
+            )
+        result.append(None if entry is None else entry[1])
+    return tuple(result)
+
+
+def _walk(
+    tensors: Sequence[Tensor],
+    gradients: Sequence[Tensor | None] | None,
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Tensor] | None,
+) -> dict[int, tuple[Tensor, Tensor]]:
+    """Gradients by id(tensor): of all leaves, or of `inputs` (which may be inner tensors)."""
+    from stage0_eager.core import core
+
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    wanted = {(id(t._grad_fn), t._output_index): t for t in inputs or () if t._grad_fn is not None}
+    leaves = {id(t) for t in inputs or () if t._grad_fn is None}
+    pending: dict[int, list] = {}
+    heap: list[tuple[int, int, TapeNode]] = []
+
+    def send(edge: Edge, g: Tensor) -> None:
+        if edge.leaf is not None:
+            if inputs is None or id(edge.leaf) in leaves:
+                key = id(edge.leaf)
+                found[key] = (edge.leaf, g if key not in found else _add(found[key][1], g, create_graph))
+            return
+        slot = pending.get(id(edge.node))
+        if slot is None:
+            slot = pending[id(edge.node)] = [None] * len(edge.node.out_metas)
+            heapq.heappush(heap, (-edge.node.sequence, id(edge.node), edge.node))
+        old = slot[edge.output_index]
+        slot[edge.output_index] = g if old is None else _add(old, g, create_graph)
+
+    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    try:
+        for tensor, g in zip(tensors, gradients or [None] * len(tensors), strict=True):
+            if not tensor.requires_grad:
+                raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+            send(Edge(tensor), _seed(core, tensor, g))
+        while heap:
+            _, key, node = heapq.heappop(heap)
+            slot = pending.pop(key)
+            for index, g in enumerate(slot):
+                if g is not None and (key, index) in wanted:
+                    tensor = wanted[key, index]
+                    found[id(tensor)] = (tensor, g)
+            if len(slot) > 1:
+                slot = [
+                    g if g is not None or not m.dtype.is_floating_point else core.full(m.shape, 0.0, m.dtype, m.device)
+                    for g, m in zip(slot, node.out_metas, strict=True)
+                ]
+            for edge, g in zip(node.edges, node.apply(slot), strict=True):
+                if g is not None:
+                    send(edge, g)
+            if not retain_graph:
+                node.release()
+    finally:
+        STATE.grad_enabled = previous
+    return found
+
+
+def _seed(core: Any, tensor: Tensor, g: Tensor | None) -> Tensor:
+    if g is None:
+        if tensor.numel() != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        return core.full(tensor.shape, 1.0, tensor.dtype, tensor.device)
+    if g.shape != tensor.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[0] has a shape of {list(g.shape)} and output[0] has a shape of "
+            f"{list(tensor.shape)}."
+        )
+    return g
+
+
+def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
+    from stage0_eager.core import core
+
+    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    try:
+        return core.add(a, b)
+    finally:
+        STATE.grad_enabled = previous

@@ -1,0 +1,189 @@
+"""Tensor: an array with a dtype from the table, a place on the tape, and torch's methods.
+
+Input: a NumPy or CuPy array, or a TracedArray while an interpreter records instead of computing. Methods and
+arithmetic are operators of the table, attached by functions/methods.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays
+from stage_contracts.device import Device
+from stage_contracts.dtype import _BY_NUMPY, DType
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class Tensor:
+    """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
+
+    __slots__ = ("__weakref__", "_base", "_data", "_grad_fn", "_output_index", "_version", "grad", "requires_grad")
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        self._data = data
+        self.requires_grad = requires_grad
+        self.grad: Tensor | None = None
+        self._grad_fn: Any = None  # the TapeNode that produced it; None for a leaf
+        self._output_index = 0
+        self._version: list[int] | None = None  # shared by all views of one storage once anyone asks
+        self._base: Tensor | None = None
+
+    # ---- what is known without the data -------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple:
+        return self._data.shape
+
+    def size(self, dim: int | None = None) -> Any:
+        return self._data.shape if dim is None else self._data.shape[dim]
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    def dim(self) -> int:
+        return self._data.ndim
+
+    def numel(self) -> Any:
+        return self._data.size
+
+    @property
+    def dtype(self) -> DType:
+        return _BY_NUMPY[self._data.dtype]
+
+    @property
+    def device(self) -> Device:
+        data = self._data
+        return arrays.CPU if type(data) is np.ndarray else data.meta.device if is_traced(self) else (
+            arrays.device_of_array(data)
+        )
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def stride(self, dim: int | None = None) -> Any:
+        itemsize = self._data.itemsize
+        strides = tuple(s // itemsize for s in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        return self.meta.is_contiguous
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    @property
+    def meta(self) -> TensorMeta:
+        """All that a compiler may know of this tensor."""
+        return TensorMeta(self.shape, self.dtype, self.stride(), self.device, self.requires_grad)
+
+    # ---- the tape ------------------------------------------------------------------------------------------
+
+    @property
+    def grad_fn(self) -> Any:
+        return self._grad_fn
+
+    @property
+    def is_leaf(self) -> bool:
+        return self._grad_fn is None
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
+        if requires_grad and not self.dtype.is_floating_point:
+            raise RuntimeError(f"only floating point tensors can require gradients, got {self.dtype.name}")
+        if not requires_grad and not self.is_leaf:
+            raise RuntimeError("you can only change requires_grad flags of leaf variables; use detach()")
+        self.requires_grad = requires_grad
+        return self
+
+    def backward(self, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+        """Accumulate gradients into the leaves. `gradient` is needed unless this is a single element."""
+        from stage0_eager.tape import backward
+
+        backward([self], [gradient], retain_graph=retain_graph or create_graph, create_graph=create_graph)
+
+    @property
+    def version(self) -> int:
+        """How many times this storage was written to in place."""
+        return self._version[0] if self._version else 0
+
+    def _share_version(self, view: Tensor) -> None:
+        if self._version is None:
+            self._version = [0]
+        view._version = self._version
+        view._base = self._base if self._base is not None else self
+
+    def _bump_version(self) -> None:
+        if self._version is None:
+            self._version = [0]
+        self._version[0] += 1
+
+    # ---- reading the data ----------------------------------------------------------------------------------
+
+    def numpy(self) -> np.ndarray:
+        """The array itself, sharing memory. Raises as torch does when it requires grad or is on a GPU."""
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.is_cuda:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use tensor.cpu() first.")
+        return self._real("numpy()")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def item(self) -> Any:
+        """The single element as a Python number. Raises RuntimeError for any other number of elements."""
+        if self.numel() != 1:
+            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        value = self._real("item()").item()
+        return float(value) if self.dtype.is_floating_point else value
+
+    def tolist(self) -> Any:
+        return arrays.move(self._real("tolist()"), arrays.CPU).tolist()
+
+    def _real(self, what: str) -> Any:
+        if is_traced(self):
+            from stage_contracts.breaks import Unsupported
+
+            raise Unsupported(f"{what} of a tensor whose data is not known while tracing", code="GB0004")
+        return self._data
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    __index__ = __int__
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        return (self[i] for i in range(self.shape[0]))
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        if is_traced(self):
+            return f"<traced {self._data.meta}>"
+        from stage0_eager.printing import tensor_text
+
+        return tensor_text(self)
+
+
+def is_traced(tensor: Tensor) -> bool:
+    """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
+    return not hasattr(tensor._data, "__array_interface__") and hasattr(tensor._data, "meta")
