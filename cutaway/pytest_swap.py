@@ -103,7 +103,7 @@ class SwapPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
-        report: Any = yield  # type: ignore[misc]
+        report: Any = yield
         tested = conformance_of(item)
         if tested is not None:
             report.conformance = list(tested[0])  # travels from an xdist worker to the controller
