@@ -256,23 +256,15 @@ def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callabl
 
 
 def residual_function(frame: CapturedFrame, fn: types.FunctionType, compiled: Callable | None) -> Callable:
-    """The residual code as a function, with the compiled graph under its name."""
+    """The residual code as a function, with the compiled graph under its name and the user's globals as G."""
     assert frame.residual is not None
-    names = _LiveGlobals(fn.__globals__)
-    names.update(frame.residual_globals)
-    names[frame.graph_name] = compiled
+    names = {**frame.residual_globals, "G": _Globals(fn.__globals__), frame.graph_name: compiled}
+    names["__builtins__"] = fn.__globals__["__builtins__"]
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in frame.residual.co_freevars)
     run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
     run.__kwdefaults__ = fn.__kwdefaults__
     return run
-
-
-class _LiveGlobals(dict):
-    """The residual code's globals: its own names, and the user's module through one reference `G`."""
-
-    def __init__(self, user: dict[str, Any]) -> None:
-        super().__init__(user, G=_Globals(user))
 
 
 def example_inputs(
