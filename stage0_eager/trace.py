@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.operator import Operator
+from stage0_eager.operator import TABLE, Operator
 from stage0_eager.state import STATE, interpreting
 from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.graph import Graph, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
@@ -89,16 +90,20 @@ class Tracer:
                 return next(n for n in self.graph.nodes if n.op == "get_attr" and n.target == name)
         return self.graph.get_attr("constant", tensor, tensor.meta)
 
-    def next_random(self) -> tuple[Tensor, int]:
-        """The random state and the next call's offset from its counter: an input of the graph, made once."""
+    def next_random(self, device: Device) -> tuple[Tensor, int]:
+        """The random state and the next call's offset from its counter: an input of the graph, made once.
+
+        It lives on the device of the first draw; draws elsewhere read a copy.
+        """
         if self.rng is None:
-            meta = TensorMeta((2,), dt.int64)
+            meta = TensorMeta((2,), dt.int64, device=device)
             if self.graph is None:
                 self.rng = Tensor(TracedArray(meta))
             else:
                 self.rng = self.placeholder("rng", meta, role="rng")
         self.rng_calls += 1
-        return self.rng, self.rng_calls - 1
+        here = self.rng if self.rng.device == device else TABLE["core.to_device"](self.rng, device)
+        return here, self.rng_calls - 1
 
 
 def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
