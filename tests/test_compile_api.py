@@ -47,7 +47,6 @@ def test_another_shape_or_dtype_recompiles_and_says_why():
     x, w, b = inputs()
     compiled(x, w, b)
     mark = events.LEDGER.mark()
-    same(compiled(cutaway.randn(6, 8), w, b), affine(cutaway.randn(6, 8), w, b)) if False else None
     y = cutaway.randn(6, 8)
     same(compiled(y, w, b), affine(y, w, b))
     (event,) = events.LEDGER.since(mark, "recompile")
