@@ -9,13 +9,10 @@ if (location.protocol === "file:") {
       this.frame.hidden = true
       document.body.append(this.frame)
       const inside = this.frame.contentWindow
-      inside.document.open()
-      // Before the worker's own script: what a worker has and a frame has not.
-      inside.document.write("<!doctype html><base href='" + new URL(".", url) + "'><body></body>")
-      inside.document.close()
+      // What a worker has and a frame has not: a way to post to its owner, and scripts loaded by name.
       inside.postMessage = data =>
         this.dispatchEvent(new MessageEvent("message", { data: structuredClone(data) }))
-      inside.importScripts = (...urls) => urls.reduce((done, next) => done.then(() => this.load(next)), Promise.resolve())
+      inside.importScripts = async (...urls) => { for (const next of urls) await this.load(next) }
       this.load(url).then(() => {
         this.ready = true
         this.waiting.splice(0).forEach(data => this.postMessage(data))
