@@ -63,6 +63,7 @@ def test_a_stages_tests_import_no_other_stage(package):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.timeout(400)  # the stages' conformance tests, once more
 def test_every_seam_has_conformance_tests_and_the_default_passes_them():
     """Each default, swapped for itself: so manifests name every seam and promise no test that is absent."""
     from stage_contracts.pipeline import DEFAULT_SEAMS
