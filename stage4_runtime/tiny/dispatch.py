@@ -25,7 +25,7 @@ def dispatch(entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> E
 def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> str:
     """The first guard that fails, old -> new, in one line: `x.shape[1]: 640 -> 8 at model.py:31`.
 
-    `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled`, `module_epoch` and the rest.
+    `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled` and the rest.
     """
     scope = {"check_tensor": check_tensor, **names}
     try:
@@ -107,9 +107,6 @@ def _value_of(template: str, measure: Callable[[Any], Any] = lambda seen: seen) 
 # How each kind of guard tells its change.
 _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "GRAD_MODE": lambda s, g, seen, scope: f"is_grad_enabled(): {g.expected} -> {scope['is_grad_enabled']()}",
-    "MODULE_EPOCH": lambda s, g, seen, scope: (
-        f"module_epoch(): {g.expected} -> {scope['module_epoch']()} (a module's structure or a parameter changed)"
-    ),
     "TENSOR": _tensor_change,
     "NOT_ALIASED": _aliasing,
     "ALIASED": _aliasing,
@@ -121,7 +118,7 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
-assert _CHANGES.keys() == GUARD_KINDS.keys(), "every kind of guard tells its change"
+assert _CHANGES.keys() == GUARD_KINDS.keys(), f"kinds of guard: {_CHANGES.keys() ^ GUARD_KINDS.keys()}"
 
 
 def _short(value: Any, limit: int = 60) -> str:

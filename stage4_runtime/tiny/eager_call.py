@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from stage0_eager.kernels import eager_kernel
+from stage0_eager import eager_kernel
 from stage_contracts.core_ops import CORE_OPS
 
 

@@ -68,7 +68,7 @@ def plain_launch(
         "out_of_range": lambda kernel: _raise_out_of_range(program.kernels[kernel]),
     }
     for name, kernel in program.kernels.items():
-        names[written.names[name]] = library.bind(kernels[name], kernel)
+        names[written.kernels[name]] = library.bind(kernels[name], kernel)
     for buffer in program.buffers.values():
         if buffer.role == "constant":
             names[written.names[buffer.name]] = accept(program, buffer.name, constants[buffer.name], library)

@@ -39,10 +39,11 @@ EXTERNAL_PREFIX, INTO_PREFIX = "eager_", "library_"
 
 @dataclass
 class LaunchText:
-    """The function's text, its name, and the name in it of each buffer and kernel."""
+    """The function's text, its name, and the names in it of the program's buffers and kernels."""
 
     function: str
     names: dict[str, str]
+    kernels: dict[str, str]
     text: str = ""
     streams: bool = False
     arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
@@ -57,7 +58,7 @@ class LaunchText:
 
 def write_launch_text(program: Program, streams: bool = False) -> LaunchText:
     """The text of the function. `streams`: kernels take the stream as their first argument."""
-    out = LaunchText(_identifier(program.name), _fresh_names(program), streams=streams)
+    out = LaunchText(_identifier(program.name), *_fresh_names(program), streams=streams)
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):
@@ -148,7 +149,7 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
         raise Unsupported(f"a launch on stream {step.stream}", hint="tiny launch runs everything on one stream")
     for origin in program.kernels[step.kernel].origins:
         yield f"# {origin.describe()}".replace("\n", " ")
-    yield f"if {out.name(step.kernel)}({', '.join(arguments)}): out_of_range({step.kernel!r})"
+    yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({step.kernel!r})"
 
 
 def _external(step: External, program: Program, out: LaunchText) -> Iterable[str]:
@@ -226,14 +227,18 @@ def _identifier(name: str) -> str:
     return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
 
 
-def _fresh_names(program: Program) -> dict[str, str]:
-    """A name for each buffer and kernel that hides no helper, whatever the user called their parameters."""
+def _fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
+    """Names for buffers and for kernels that hide no helper, whatever the user called their parameters."""
     taken = {*HELPERS, _identifier(program.name), "_"}
-    names: dict[str, str] = {}
-    for original in dict.fromkeys([*program.kernels, *program.buffers]):
+
+    def fresh(original: str) -> str:
         name = _identifier(original)
-        while name in taken or f"p_{name}" in taken or name.startswith((EXTERNAL_PREFIX, INTO_PREFIX, "p_")):
-            name = f"b_{name}" if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX)) else f"{name}_"
+        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX)):
+            name = f"b_{name}"
+        while name in taken or f"p_{name}" in taken:
+            name += "_"
         taken.update((name, f"p_{name}"))
-        names[original] = name
-    return names
+        return name
+
+    kernels = {name: fresh(name) for name in program.kernels}
+    return {name: fresh(name) for name in program.buffers}, kernels

@@ -90,7 +90,7 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
             escapes.add(operand)
     if len({step.stream for step in program.steps if isinstance(step, Launch | Copy)}) > 1:
         # Steps on different streams overlap in time, so the order of steps says nothing about reuse.
-        last = dict.fromkeys(last, len(program.steps) - 1)
+        last = dict.fromkeys(last, len(program.steps) - 2)  # up to the return
     return {name: Lifetime(first[name], last[name], name in escapes) for name in first}
 
 
