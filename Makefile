@@ -32,7 +32,7 @@ test-versions:
 	.ci/test-versions
 
 site: $(VENV)/installed-site
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html"
 
 clean:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stage_contracts.capture import CapturedFrame
-from stage_contracts.events import Event
-from stage_contracts.graph import Graph
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
-from stage_contracts.loop_ir import LoweredGraph
-from stage_contracts.program import Program
+if TYPE_CHECKING:
+    from stage_contracts.capture import CapturedFrame
+    from stage_contracts.events import Event
+    from stage_contracts.graph import Graph
+    from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+    from stage_contracts.loop_ir import LoweredGraph
+    from stage_contracts.program import Program
 
 
 @dataclass
@@ -26,7 +27,9 @@ class HalfArtifacts:
     lowered: LoweredGraph
     fused: Program  # kernels and steps, without memory or source
     planned: Program  # with slots
-    emitted: dict[str, Program] = field(default_factory=dict)  # by target name; the one that runs, others on demand
+    emitted: dict[str, Program] = field(
+        default_factory=dict
+    )  # by target name; the one that runs, others on demand
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
 
 

@@ -1,6 +1,6 @@
-"""The rules of the house that no linter knows: what a package holds, what its tests may import, how files open.
+"""The rules of the house that no linter knows: what a package holds, how files open, what tests import.
 
-Input: the files of the repository. The rules for imports between packages are in pyproject.toml (import-linter).
+Input: the files of the repository. Imports between packages are ruled in pyproject.toml (import-linter).
 """
 
 import ast
@@ -15,7 +15,7 @@ STAGES = ("stage0_eager", "stage1_capture", "stage2_autograd", "stage3_lowering"
 PACKAGES = ("cutaway", "labs", "stage_contracts", *STAGES)
 FILES = sorted(path for package in (*PACKAGES, "tests") for path in (ROOT / package).rglob("*.py"))
 
-# What the tests inside a package may import, beside itself: as its code, so that they run without the other stages.
+# What the tests inside a package may import: what its code may, so that they run without the other stages.
 BELOW = {
     "stage_contracts": {"stage_contracts"},
     "stage0_eager": {"stage_contracts", "stage0_eager"},
@@ -63,8 +63,9 @@ def test_a_stages_tests_import_no_other_stage(package):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.timeout(400)  # the stages' conformance tests, once more
 def test_every_seam_has_conformance_tests_and_the_default_passes_them():
-    """Each default, swapped for itself: so the manifests name every seam and promise no test that is not there."""
+    """Each default, swapped for itself: so manifests name every seam and promise no test that is absent."""
     from stage_contracts.pipeline import DEFAULT_SEAMS
 
     swaps = [part for seam, target in DEFAULT_SEAMS.items() for part in ("--swap", f"{seam}={target}")]
