@@ -76,12 +76,14 @@ def symbol(name: str) -> sympy.Symbol:
 
 class _Printer(StrPrinter):
     def _print_FloorDiv(self, expr: Any) -> str:  # noqa: N802  (sympy finds printers by class name)
-        a, b = expr.args
-        return f"(({self._print(a)}) // ({self._print(b)}))"
+        return f"({self._atom(expr.args[0])} // {self._atom(expr.args[1])})"
 
     def _print_Mod(self, expr: Any) -> str:  # noqa: N802
-        a, b = expr.args
-        return f"(({self._print(a)}) % ({self._print(b)}))"
+        return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
+
+    def _atom(self, expr: Any) -> str:
+        bare = expr.is_Symbol or expr.is_Integer or isinstance(expr, (FloorDiv, Mod))
+        return self._print(expr) if bare else f"({self._print(expr)})"
 
 
 _PRINTER = _Printer()

@@ -213,6 +213,11 @@ class LoweredGraph:
     nodes: tuple[LoopNest | ExternCall, ...]
     outputs: tuple[BufferRef | None | int | float | bool, ...]
 
+    def __str__(self) -> str:
+        from stage_contracts.loop_text import print_lowered
+
+        return print_lowered(self)
+
     def verify(self) -> LoweredGraph:
         """Every buffer is defined before it is read, once. Raises GraphError."""
         known = {*self.inputs, *self.constants}
