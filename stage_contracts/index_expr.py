@@ -39,6 +39,7 @@ class Mod(sympy.Function):
     """a % b for non-negative a and positive b."""
 
     nargs = (2,)
+    precedence = 1000  # it prints its own parentheses (sympy knows a Mod of that name)
     is_integer = True
     is_nonnegative = True
 
