@@ -46,6 +46,7 @@ class Instr:
     op: str
     args: tuple[Any, ...]
     dtype: DType | None
+    origins: tuple[Origin, ...] = ()  # in a fused nest, where this instruction came from; (): as its nest
 
     def __str__(self) -> str:
         words = [_print_arg(a) for a in self.args]

@@ -1,13 +1,15 @@
 """Loop nests as readable Python text, and the way back: `parse_nest(print_nest(nest))` prints the same again.
 
 Input: a LoopNest or a LoweredGraph. A nest is a function of the `ops` handler; its loops are parameters whose
-annotations are their sizes. The user's lines stand above it as comments.
+annotations are their sizes. The user's lines stand above it as comments, and inside it where they change.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from stage_contracts.dtype import DTYPES
@@ -37,8 +39,18 @@ def print_nest(nest: LoopNest) -> str:
     loops = "".join(f", {v}: {print_index(size)}" for v, size in zip(variables, sizes, strict=True))
     lines = origin_comments(nest.origins)
     lines.append(f"def {nest.name}(ops{loops}):")
-    lines += [f"    {instr}" for instr in nest.body]
+    for comments, instr in with_comments(nest):
+        lines += [f"    {comment}" for comment in comments] + [f"    {instr}"]
     return "\n".join(lines) + "\n"
+
+
+def with_comments(nest: LoopNest) -> Iterator[tuple[list[str], Instr]]:
+    """Each instruction with the comment lines that belong above it: the user's lines where they change."""
+    previous = nest.origins
+    for instr in nest.body:
+        here = instr.origins or nest.origins
+        yield (origin_comments(here) if here != previous else []), instr
+        previous = here
 
 
 def print_extern(call: ExternCall) -> str:
@@ -92,10 +104,19 @@ def parse_nest(text: str) -> LoopNest:
     for arg in function.args.args[1:]:
         size = parse_index(ast.unparse(arg.annotation))  # type: ignore[arg-type]
         ranges[arg.arg[0]].append(int(size) if size.is_Integer else size)
-    above = [_ORIGIN.match(line) for line in lines[: function.lineno - 1]]
-    origins = tuple(Origin(m["file"], int(m["line"]), m["text"] or "") for m in above if m)
-    body = tuple(_statement(s, lines[s.lineno - 1]) for s in function.body)
-    return LoopNest(function.name, tuple(ranges["i"]), tuple(ranges["r"]), body, origins)
+    nest_origins = previous = _origins(lines[: function.lineno - 1])
+    body, line = [], function.lineno
+    for statement in function.body:
+        instr = _statement(statement, lines[statement.lineno - 1])
+        previous = _origins(lines[line : statement.lineno - 1]) or previous
+        body.append(replace(instr, origins=() if previous == nest_origins else previous))
+        line = statement.lineno
+    return LoopNest(function.name, tuple(ranges["i"]), tuple(ranges["r"]), tuple(body), nest_origins)
+
+
+def _origins(lines: list[str]) -> tuple[Origin, ...]:
+    found = [_ORIGIN.match(line.strip()) for line in lines]
+    return tuple(Origin(m["file"], int(m["line"]), m["text"] or "") for m in found if m)
 
 
 def _statement(statement: ast.stmt, line: str) -> Instr:

@@ -106,10 +106,9 @@ class Schedule:
         """The two groups as one over common loops, or None; and the reason, in plain English."""
         for group in (a, b):
             if group.nodes[0].is_extern:
-                target = group.nodes[0].node.target  # type: ignore[union-attr]
-                return None, f"{group.name} is a call of {target}, not a loop nest"
+                return None, f"{group.nodes[0].node.target} is a call, not a loop nest"  # type: ignore[union-attr]
         if {self._device(a), self._device(b)} != {self._device(a)}:
-            return None, f"{a.name} and {b.name} run on different devices"
+            return None, "they run on different devices"
         third = self._between(a, b) or self._between(b, a)
         if third is not None:
             return None, f"{third.name} has to run between them: it reads one and feeds the other"
@@ -127,7 +126,7 @@ class Schedule:
         both = sorted(_read(a) & _read(b))
         saved = f"{self._shared_bytes(a, b)} bytes of memory traffic saved"
         if passed:
-            return f"{b.name} reads {', '.join(passed)} where {a.name} writes it; {saved}"
+            return f"{', '.join(passed)} is read at the very index it is written; {saved}"
         return f"both read {', '.join(both)}; {saved}"
 
     def _device(self, group: FusedSchedulerNode) -> Any:

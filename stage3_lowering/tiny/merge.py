@@ -58,7 +58,7 @@ def build_kernel(
         section.origins += nest.origins
         for k, instr in enumerate(nest.body):
             here = "outer" if part == "outer" or k >= nest.split else "inner"
-            _append(section, here, instr, renamed)
+            _append(section, here, replace(instr, origins=instr.origins or nest.origins), renamed)
             if instr.op == "store":
                 produced[instr.args[0]] = (at, here == "outer" or not section.reduction_ranges)
     internal = _prune(sections, produced, needed)

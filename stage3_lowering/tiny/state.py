@@ -24,7 +24,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Names that the loop IR, C++ or Triton use themselves.
 RESERVED = {f"{letter}{k}" for letter in "ir" for k in range(10)} | set(
-    "ops std tl triton libdevice auto bool break case char class const continue default delete do double else enum "
+    "ops std cutaway tl triton libdevice and or not xor NAN INFINITY auto bool break case char class const continue default delete do double else enum "
     "extern false float for friend goto if inline int long namespace new operator private protected public register "
     "return short signed sizeof static struct switch template this throw true try typedef typename union unsigned "
     "using virtual void volatile while main xindex rindex xmask rmask mask XBLOCK RBLOCK".split()
