@@ -99,7 +99,7 @@ def test_a_broken_entry_is_a_miss_and_is_replaced(damage, private_cache, ledger)
     assert cache.load(KEY) is None
     assert asked(ledger)[0][1].startswith("corrupt: ")
     cache.store(KEY, FILES)
-    assert {n: p.read_bytes() for n, p in cache.load(KEY).items()} == FILES
+    assert cache.load(KEY) == FILES
 
 
 def test_a_corrupt_library_is_built_again(private_cache, ledger):
@@ -225,7 +225,7 @@ def test_the_least_recently_used_entries_go_first(private_cache):
 
 def test_what_is_larger_than_the_cache_is_not_kept(private_cache):
     with config.patch(cache_bytes=10):
-        assert cache.store(KEY, FILES) is None
+        assert not cache.store(KEY, FILES)
     assert cache.load(KEY) is None
 
 
@@ -240,21 +240,6 @@ def test_leftovers_of_dead_processes_are_removed(private_cache):
     assert cache.load(KEY) is not None
 
 
-def test_an_entry_evicted_between_check_and_load_is_built_again(private_cache, monkeypatch, ledger):
-    build_again()
-    real = cache.load
-
-    def load_then_lose(key):
-        files = real(key)
-        for path in files.values():
-            path.unlink()
-        return files
-
-    monkeypatch.setattr(cache, "load", load_then_lose)
-    build_again()
-    assert len(ledger("build")) == 2
-
-
 def test_threads_storing_one_key(private_cache):
     settings = {f"runtime.{k}": v for k, v in vars(config.current().runtime).items()}
     failures = []
@@ -264,12 +249,8 @@ def test_threads_storing_one_key(private_cache):
             for _ in range(20):
                 try:
                     cache.store(KEY, FILES)
-                    found = cache.load(KEY)
-                    if found is not None:
-                        cache.check_entry(found["kernels.so"].parent, KEY, private_folder.secret_key(private_cache))
-                except cache.Corrupt as error:
-                    if "No such file" not in str(error):  # another thread is replacing it
-                        failures.append(error)
+                    if cache.load(KEY) not in (FILES, None):  # None: another thread is replacing it
+                        failures.append("a wrong entry")
                 except Exception as error:
                     failures.append(error)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from typing import Any
 from stage4_runtime.tiny import cache, triton_units
 from stage4_runtime.tiny.compiler import compile_shared, cpu_identity, find_compiler
 from stage_contracts import config, events
-from stage_contracts.errors import BuildError
+from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.program import SourceUnit
 
 
@@ -29,7 +28,7 @@ class Builder:
 
     key: Callable[[SourceUnit], cache.Key]
     make: Callable[[SourceUnit], Mapping[str, bytes]]  # file name -> bytes
-    load: Callable[[SourceUnit, Mapping[str, Path]], Mapping[str, Any]]
+    load: Callable[[SourceUnit, Mapping[str, bytes]], Mapping[str, Any]]
 
 
 def build(unit: SourceUnit) -> Mapping[str, Any]:
@@ -61,27 +60,12 @@ def forget_built() -> None:
 
 
 def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mapping[str, Any]:
-    files = cache.load(key)
-    if files is not None:
-        try:
-            return builder.load(unit, files)
-        except OSError as error:  # evicted between the check and the load: a miss like any other
-            events.record("cache", "miss", unit=unit.name, key=key.digest[:16], reason=f"gone: {error}")
-    with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
-        made = builder.make(unit)
-    stored = cache.store(key, made)
-    if stored is not None:
-        try:
-            return builder.load(unit, stored)
-        except OSError:
-            pass  # a folder that forbids execution (noexec), or evicted at once: load from a folder of our own
-    folder = Path(tempfile.mkdtemp(prefix="cutaway-load-"))
-    try:
-        for name, data in made.items():
-            (folder / name).write_bytes(data)
-        return builder.load(unit, {name: folder / name for name in made})
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # a loaded library stays mapped without its file
+    files: Mapping[str, bytes] | None = cache.load(key)
+    if files is None:
+        with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
+            files = builder.make(unit)
+        cache.store(key, files)
+    return builder.load(unit, files)
 
 
 # ---- C++ -------------------------------------------------------------------------------------------------------
@@ -109,9 +93,9 @@ def _cpp_make(unit: SourceUnit) -> Mapping[str, bytes]:
     return {"kernels.so": library, "kernels.cpp": unit.text.encode()}
 
 
-def _cpp_load(unit: SourceUnit, files: Mapping[str, Path]) -> Mapping[str, Any]:
+def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
     """ctypes functions: addresses in, 0 out, or 1 for an index out of range. They run without the GIL."""
-    library = ctypes.CDLL(str(files["kernels.so"]))
+    library = _load_library(files["kernels.so"])
     kernels = {}
     for name in unit.kernels:
         header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
@@ -121,6 +105,17 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, Path]) -> Mapping[str, Any]:
         kernel.restype = ctypes.c_int64
         kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
     return kernels
+
+
+def _load_library(data: bytes) -> ctypes.CDLL:
+    """Load the very bytes that were checked, from a file nobody else can change: it is gone when this returns."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
+            path = Path(folder) / "kernels.so"
+            path.write_bytes(data)
+            return ctypes.CDLL(str(path))  # stays mapped when its file is gone
+    except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
+        raise CompilerMissing(f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx") from error
 
 
 BUILDERS: dict[str, Builder] = {

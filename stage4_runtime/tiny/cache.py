@@ -49,8 +49,8 @@ class Corrupt(RuntimeError):
     """An entry that must not be used. An internal signal: it ends as the reason of a cache miss."""
 
 
-def load(key: Key) -> dict[str, Path] | None:
-    """The files of an entry whose digests and MAC hold, or None. Records a hit, or a miss and its reason."""
+def load(key: Key) -> dict[str, bytes] | None:
+    """The files of an entry, exactly the bytes that were checked, or None. Records a hit, or a miss and why."""
     try:
         root = _open_root()
         folder = _entry_folder(root, key)
@@ -70,26 +70,26 @@ def load(key: Key) -> dict[str, Path] | None:
     return None
 
 
-def store(key: Key, files: Mapping[str, bytes]) -> dict[str, Path] | None:
-    """Publish an entry and make room for it. None when that cannot be done: the caller keeps its own files."""
+def store(key: Key, files: Mapping[str, bytes]) -> bool:
+    """Publish an entry and make room for it. False when that cannot be done; the ledger says why."""
     try:
         root = _open_root()
         size = sum(map(len, files.values()))
         if size > config.current().runtime.cache_bytes:
-            return None
+            return False
         folder = _entry_folder(root, key)
         record = {"name": key.name, "digests": key.digests, "files": _file_digests(files)}
         record["mac"] = _mac(secret_key(root), record)
         _publish(root, folder, {**files, _ENTRY: json.dumps(record, indent=1).encode()})
         _remember_name(root, key)
         evict(root, config.current().runtime.cache_bytes, keep=folder)
-        return {name: folder / name for name in files}
+        return True
     except (NotPrivate, OSError) as error:
         events.record("fallback", "disk_cache", unit=key.name, reason=str(error))
-        return None
+        return False
 
 
-def check_entry(folder: Path, key: Key, secret: bytes) -> dict[str, Path]:
+def check_entry(folder: Path, key: Key, secret: bytes) -> dict[str, bytes]:
     """An entry's files by name. Raises Corrupt unless every digest and the MAC hold."""
     try:
         record = json.loads((folder / _ENTRY).read_bytes())
@@ -98,12 +98,13 @@ def check_entry(folder: Path, key: Key, secret: bytes) -> dict[str, Path]:
             raise Corrupt("the entry was not written by this user's cache")
         if record["digests"] != key.digests:
             raise Corrupt("the entry belongs to another key")
-        for name, digest in record["files"].items():
-            if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-                raise Corrupt(f"{name} is not what was stored")
+        files = {name: (folder / name).read_bytes() for name in record["files"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"{type(error).__name__}: {error}") from error
-    return {name: folder / name for name in record["files"]}
+    for name, digest in _file_digests(files).items():
+        if record["files"][name] != digest:
+            raise Corrupt(f"{name} is not what was stored")
+    return files
 
 
 def evict(root: Path, limit: int, keep: Path | None = None) -> None:

@@ -99,7 +99,14 @@ def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str) ->
     command = [*compiler.command, *flags, *ALWAYS, "-o", f"{name}.so", f"{name}.cpp"]
     try:
         run = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT, check=False
+            command,
+            cwd=folder,
+            env={**os.environ, "LC_ALL": "C"},  # messages in plain ASCII English
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIME_LIMIT,
+            check=False,
         )
     except OSError as error:
         raise CompilerMissing(f"no C++ compiler: {compiler.command[0]} does not run ({error})") from error

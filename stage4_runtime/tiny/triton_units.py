@@ -70,13 +70,13 @@ def make(unit: SourceUnit) -> Mapping[str, bytes]:
     return files
 
 
-def load(unit: SourceUnit, files: Mapping[str, Path]) -> Mapping[str, TritonKernel]:
+def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKernel]:
     kernels = {}
     for name in unit.kernels:
-        facts = json.loads(files[f"{name}.json"].read_text())
+        facts = json.loads(files[f"{name}.json"])
         kernels[name] = TritonKernel(
-            cubin=files[f"{name}.cubin"].read_bytes(),
-            ptx=files[f"{name}.ptx"].read_text(),
+            cubin=files[f"{name}.cubin"],
+            ptx=files[f"{name}.ptx"].decode(),
             name=facts["name"],
             shared=facts["shared"],
             num_warps=facts["num_warps"],
