@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stage_contracts.capture import CapturedFrame
-from stage_contracts.events import Event
-from stage_contracts.graph import Graph
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
-from stage_contracts.loop_ir import LoweredGraph
-from stage_contracts.program import Program
+if TYPE_CHECKING:
+    from stage_contracts.capture import CapturedFrame
+    from stage_contracts.events import Event
+    from stage_contracts.graph import Graph
+    from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+    from stage_contracts.loop_ir import LoweredGraph
+    from stage_contracts.program import Program
 
 
 @dataclass
@@ -26,7 +27,9 @@ class HalfArtifacts:
     lowered: LoweredGraph
     fused: Program  # kernels and steps, without memory or source
     planned: Program  # with slots
-    emitted: dict[str, Program] = field(default_factory=dict)  # by target name; the one that runs, others on demand
+    emitted: dict[str, Program] = field(
+        default_factory=dict
+    )  # by target name; the one that runs, others on demand
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
 
 
@@ -45,6 +48,27 @@ class Artifacts:
     backward: HalfArtifacts | None = None
     backend: str = "inductor"
     events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
+
+    def named(self) -> list[tuple[str, Any]]:
+        """(name, artifact) of everything there is, in the order the program flowed; each prints as text."""
+        found: list[tuple[str, Any]] = [
+            ("captured", self.captured),
+            ("residual", self.frame.residual_source),
+            ("functional", self.functional and self.functional.graph),
+            ("joint", self.joint and self.joint.graph),
+            ("decomposed", self.decomposed and self.decomposed.graph),
+        ]
+        for half in ("forward", "backward"):
+            part: HalfArtifacts | None = getattr(self, half)
+            if part is None:
+                continue
+            found += [(f"{half}.core", part.core), (f"{half}.planned", part.planned)]
+            for target, program in part.emitted.items():
+                found.append((f"{half}.{target}", "\n".join(unit.text for unit in program.units)))
+        return [(name, artifact) for name, artifact in found if artifact]
+
+    def __str__(self) -> str:
+        return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
 
     def emit(self, half: str, target: str) -> Any:
         """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton")."""

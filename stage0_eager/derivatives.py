@@ -262,6 +262,7 @@ c.matmul.derivative(
     input=lambda g, other, input_meta: fit(c.matmul(g, transpose_last(other)), input_meta),
     other=lambda g, input, other_meta: fit(c.matmul(transpose_last(input), g), other_meta),
 )
+c.copy_.derivative(input=lambda g, input_meta: zeros(input_meta), src=lambda g, src_meta: fit(g, src_meta))
 c.clone.derivative(input=lambda g: g)
 c.contiguous.derivative(input=lambda g: g)
 c.to_device.derivative(input=lambda g, input_meta: c.to_device(g, input_meta.device))

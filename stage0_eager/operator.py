@@ -175,7 +175,11 @@ def evaluate(op: Operator, args: tuple) -> Any:
         else a
         for a in args
     ]  # fmt: skip
-    out = Tensor(run_kernel(op, data))
+    array = run_kernel(op, data)
+    if op.mutates:  # copy_: its first argument now holds the result
+        args[0]._bump_version()
+        return args[0]
+    out = Tensor(array)
     if op.core.kind in ("view", "identity") and isinstance(args[0], Tensor):  # type: ignore[union-attr]
         args[0]._share_version(out)
     return out

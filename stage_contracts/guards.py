@@ -26,7 +26,6 @@ class GuardKind:
 
 GUARD_KINDS: dict[str, GuardKind] = {
     "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
-    "MODULE_EPOCH": GuardKind(1, "module_epoch() == {e}", "no module's structure or parameter metadata changed"),
     "TENSOR": GuardKind(2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
@@ -42,12 +41,17 @@ GUARD_KINDS: dict[str, GuardKind] = {
 
 @dataclass(frozen=True)
 class Guard:
-    """One fact: `kind` of GUARD_KINDS, the source it is about, what is expected, the user's line that needed it."""
+    """One fact: `kind` of GUARD_KINDS, the source it is about, what is expected, the user's line that needed it.
+
+    under_epoch: the fact lies inside a module tree (a parameter's meta, `training`, a submodule), so it still holds
+    while no module anywhere changed: it is checked only when the structure epoch is not the one it last held at.
+    """
 
     kind: str
     source: Source | None
     expected: Any
     origin: Origin | None = None
+    under_epoch: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in GUARD_KINDS:
@@ -95,29 +99,50 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     )
 
 
-def compile_guards(
-    guards: Iterable[Guard], signature: str, names: Mapping[str, Any]
-) -> Callable[..., bool]:
+_FAILURES = "(AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)"
+
+
+def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, Any]) -> Callable[..., bool]:
     """One Python function that checks all guards, cheapest kinds first, each expression once.
 
     `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
-    the templates call: `G`, `C`, `is_grad_enabled`, `module_epoch`, and the signature's default values.
-    An attribute or item that is gone counts as a failed guard.
+    the templates call: `G`, `C`, `is_grad_enabled`, `module_epoch`, and the signature's default values. Guards
+    under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved they all run, and
+    if they hold the new epoch is remembered. An attribute or item that is gone counts as a failed guard. The
+    function's text is kept as `check.source_text`.
     """
-    namespace: dict[str, Any] = {"check_tensor": check_tensor, **names}
+    namespace: dict[str, Any] = {"check_tensor": check_tensor, "held_at": [-1], **names}
 
     def name_of(value: Any) -> str:
         name = f"expected_{len(namespace)}"
         namespace[name] = value
         return name
 
-    ordered = sorted(dict.fromkeys(guards), key=lambda g: GUARD_KINDS[g.kind].rank)
-    checks = list(dict.fromkeys(g.expression(name_of) for g in ordered)) or ["True"]
-    body = "\n            and ".join(f"({c})" for c in checks)
-    text = (
-        f"def check({signature}):\n    try:\n        return ({body})\n"
-        "    except (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError):\n        return False\n"
-    )
+    def conjunction(chosen: list[Guard]) -> str:
+        ordered = sorted(dict.fromkeys(chosen), key=lambda g: GUARD_KINDS[g.kind].rank)
+        checks = dict.fromkeys(g.expression(name_of) for g in ordered)
+        return "\n            and ".join(f"({c})" for c in checks) or "True"
+
+    guards = list(guards)
+    always = conjunction([g for g in guards if not g.under_epoch])
+    inside = [g for g in guards if g.under_epoch]
+    lines = [f"def check({signature}):", "    try:"]
+    if inside:
+        lines += [
+            f"        if not ({always}):",
+            "            return False",
+            "        epoch = module_epoch()",
+            "        if epoch == held_at[0]:",
+            "            return True",
+            f"        if ({conjunction(inside)}):",
+            "            held_at[0] = epoch",
+            "            return True",
+            "        return False",
+        ]
+    else:
+        lines.append(f"        return ({always})")
+    lines += [f"    except {_FAILURES}:", "        return False", ""]
+    text = "\n".join(lines)
     exec(compile(text, "<cutaway guards>", "exec"), namespace)
     check = namespace["check"]
     check.source_text = text

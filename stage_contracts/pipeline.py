@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from stage_contracts.capture import CapturedFrame
-from stage_contracts.graph import Graph
-from stage_contracts.guards import Guard
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
-from stage_contracts.loop_ir import LoweredGraph
-from stage_contracts.program import Program, SourceUnit, Target
+if TYPE_CHECKING:
+    from stage_contracts.capture import CapturedFrame
+    from stage_contracts.graph import Graph
+    from stage_contracts.guards import Guard
+    from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+    from stage_contracts.loop_ir import LoweredGraph
+    from stage_contracts.program import Program, SourceUnit, Target
 
 
 class Capture(Protocol):

@@ -1,0 +1,53 @@
+# The commands of the house. Each makes the environment it needs, once, and again when pyproject.toml changes.
+# Input: a Python (PYTHON=... to choose it) and pip's usual package index.
+#
+#   make tour            install, train the digit classifier, write the page that shows the machine
+#   make test            lint, format, types, import rules, every test
+#   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
+#   make site            the documentation, as a folder that works offline
+#   make clean           remove everything made here
+
+PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
+VENV ?= .venv
+PYTEST_ARGS ?= -n auto
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: tour test lint test-versions site clean
+.NOTPARALLEL:
+
+tour: $(VENV)/installed
+	$(BIN)/cutaway tour
+
+test: lint
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-versions:
+	.ci/test-versions
+
+site: $(VENV)/installed-site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site is in site/; open site/index.html"
+
+clean:
+	rm -rf .venv .venv-3.* site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 was found; install one, or say PYTHON=/path/to/python3"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp for each set of packages; pip is asked again only after pyproject.toml changed.
+$(VENV)/installed: pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/installed-%: pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[$*]'
+	@touch $@ $(VENV)/installed

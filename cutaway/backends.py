@@ -1,0 +1,198 @@
+"""Backends by name: what turns a captured graph into something that runs. Each is a way through the seams.
+
+Input: the captured Graph, example inputs, the Pipeline. `inductor` goes through every stage; `aot_eager` stops before
+lowering; `eager` runs the captured graph itself. Other packages add theirs under the entry point `cutaway_backends`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
+
+from cutaway.artifacts import Artifacts, HalfArtifacts
+from stage0_eager import is_grad_enabled
+from stage_contracts import config, events
+from stage_contracts.device import CPU, Device
+from stage_contracts.errors import CompilerMissing
+from stage_contracts.graph import Graph
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.joint import Partition
+    from stage_contracts.pipeline import Pipeline
+    from stage_contracts.program import Program, Target
+
+
+@dataclass(frozen=True)
+class Backend:
+    """compile(graph, example_inputs, pipeline, artifacts) -> callable(*tensors) -> tuple of tensors."""
+
+    name: str
+    compile: Callable[[Graph, list, Pipeline, Artifacts], Callable[..., tuple]]
+    builtin: bool = True
+
+
+def find_backend(backend: str | Callable) -> Backend:
+    """The backend that a name, or a torch-style callable, stands for. Raises ValueError with the known names."""
+    if callable(backend):
+        return foreign(getattr(backend, "__name__", type(backend).__name__), backend)
+    if backend in BACKENDS:
+        return BACKENDS[backend]
+    found = {e.name: e for e in entry_points(group="cutaway_backends")}
+    if backend in found:
+        return foreign(backend, found[backend].load())
+    known = [*BACKENDS, *found]
+    near = difflib.get_close_matches(str(backend), known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
+
+
+def list_backends() -> list[str]:
+    """The names `compile(backend=...)` takes."""
+    return [*BACKENDS, *(e.name for e in entry_points(group="cutaway_backends"))]
+
+
+def foreign(name: str, function: Callable) -> Backend:
+    """A torch-style backend: `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`."""
+
+    def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+        compiled = function(GraphModule(graph), inputs)
+        if not callable(compiled):
+            raise TypeError(f"backend {name!r} returned {type(compiled).__name__}, expected a callable")
+        return compiled
+
+    return Backend(name, run, builtin=False)
+
+
+# ---- the built-in ones --------------------------------------------------------------------------------------
+
+
+def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Run the captured graph as it is: what capture did, nothing else."""
+    return GraphModule(graph)
+
+
+def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Stage 2's graphs, operator by operator."""
+    from stage2_autograd.tiny import aot_eager as interpreter
+
+    return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
+
+
+def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Every stage: kernels for the device the inputs live on."""
+    device = device_of_graph(graph)
+
+    def compile_half(core: Graph) -> tuple[Callable[..., tuple], HalfArtifacts]:
+        half = lower_and_build(core, device, pipeline)
+        assert half.run is not None
+        return half.run, half
+
+    return ahead_of_time(graph, pipeline, artifacts, compile_half)
+
+
+def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """As inductor, each program captured as a CUDA graph."""
+    with config.patch({"runtime.cuda_graphs": True}):
+        return inductor(graph, inputs, pipeline, artifacts)
+
+
+BACKENDS: dict[str, Backend] = {
+    f.__name__: Backend(f.__name__, f) for f in (inductor, aot_eager, eager, cudagraphs)
+}
+
+
+# ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
+
+
+def ahead_of_time(
+    graph: Graph,
+    pipeline: Pipeline,
+    artifacts: Artifacts,
+    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+) -> Callable[..., tuple]:
+    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`."""
+    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+
+    with events.timed("pass", "functionalize"):
+        functional = artifacts.functional = pipeline.functionalize(graph)
+    functional.graph.verify()
+    metas = [n.val for n in functional.graph.placeholders]
+    partition: Partition | None = None
+    if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
+        with events.timed("pass", "differentiate"):
+            joint = artifacts.joint = pipeline.differentiate(functional).verify()
+        with events.timed("pass", "decompose"):
+            joint = artifacts.decomposed = replace(joint, graph=pipeline.decompose(joint.graph)).verify()
+        with events.timed("pass", "partition"):
+            partition = artifacts.partition = pipeline.partition(joint).verify()
+        forward, artifacts.forward = compile_half(partition.forward)
+        backward, artifacts.backward = compile_half(partition.backward)
+        return make_runtime_wrapper(functional, forward, backward, joint, partition)
+    with events.timed("pass", "decompose"):
+        core = pipeline.decompose(functional.graph).verify()
+    forward, artifacts.forward = compile_half(core)
+    return make_runtime_wrapper(functional, forward)
+
+
+def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:
+    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy."""
+    with events.timed("pass", "lower"):
+        lowered = pipeline.lower(core).verify()
+    with events.timed("pass", "fuse"):
+        fused = pipeline.fuse(lowered).verify()
+    with events.timed("pass", "plan_memory"):
+        planned = pipeline.plan_memory(fused).verify()
+    half = HalfArtifacts(core, lowered, fused, planned)
+    target = target_for(device)
+    with events.timed("pass", "emit"):
+        emitted = half.emitted[target.name] = pipeline.emit(planned, target)
+    try:
+        with events.timed("pass", "build"):
+            kernels = build_all(emitted, pipeline)
+    except CompilerMissing as missing:
+        from stage4_runtime.tiny import launch_on_numpy, report_once
+
+        report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
+        events.record("fallback", "numpy", reason=str(missing))
+        half.run = launch_on_numpy(core)
+        return half
+    with events.timed("pass", "launch"):
+        half.run = pipeline.launch(emitted, kernels, lowered.constants)
+    return half
+
+
+def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
+    """Every kernel of a program, built and loaded, by name."""
+    kernels: dict[str, Any] = {}
+    for unit in program.units:
+        kernels.update(pipeline.build(unit))
+    return kernels
+
+
+def device_of_graph(graph: Graph) -> Device:
+    """The device a graph's tensors live on: a GPU if any does."""
+    devices = {n.val.device for n in graph.nodes if isinstance(n.val, TensorMeta)}
+    return next((d for d in sorted(devices, key=str) if d.type != "cpu"), CPU)
+
+
+def target_for(device: Device) -> Target:
+    return target_named("cpp" if device.type == "cpu" else "triton", device)
+
+
+def target_named(name: str, device: Device) -> Target:
+    """A Target; Triton's architecture is the GPU's own, or sm_90 where there is none."""
+    from stage_contracts.program import Target
+
+    if name == "cpp":
+        return Target("cpp", CPU)
+    arch = "sm_90"
+    if device.type == "cuda":
+        from stage4_runtime.tiny import gpu_architecture
+
+        arch = gpu_architecture(device)
+    return Target("triton", device, arch)

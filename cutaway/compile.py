@@ -1,0 +1,337 @@
+"""The map of the machine: `compile(fn)` and the way one call takes through the seams.
+
+Input: a Python function or a Module. At a call whose guards no entry satisfies, the frame is captured, its graph goes
+to a backend (backends.py: the default runs every stage), and the result becomes an Entry for `dispatch` to find.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from cutaway.artifacts import Artifacts
+from cutaway.backends import Backend, find_backend
+from stage0_eager import is_grad_enabled
+from stage0_eager.nn.module import Module, structure_epoch
+from stage_contracts import config, events
+from stage_contracts.breaks import GraphBreak, Unsupported
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.errors import BackendFailed
+from stage_contracts.graph import GraphError
+from stage_contracts.guards import Guard, compile_guards
+from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
+
+
+@functools.cache
+def default_pipeline() -> Pipeline:
+    """The seams compile() uses unless told otherwise: `cutaway.DEFAULT_PIPELINE`. Loads the stages."""
+    return load_pipeline(DEFAULT_SEAMS)
+
+
+@functools.cache
+def tiny_pipeline() -> Pipeline:
+    """The one-screen implementations of every seam: `cutaway.TINY_PIPELINE`."""
+    return load_pipeline(TINY_SEAMS)
+
+
+def compile(
+    fn: Any = None,
+    *,
+    backend: str | Callable = "inductor",
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+    pipeline: Pipeline | None = None,
+) -> Any:
+    """A function (or module) that does what `fn` does, compiled at its first call. Signature as torch.compile's.
+
+    backend: "inductor" (every stage), "aot_eager", "eager", "cudagraphs", or a callable
+        `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
+    fullgraph: raise Unsupported at the first graph break instead of running the frame eagerly.
+    dynamic: None and False specialise on sizes; True is not supported by this pipeline and raises.
+    mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
+    options: configuration fields for this function, e.g. {"runtime.cache": False}.
+    pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
+    Without `fn` it returns a decorator.
+    """
+    if fn is None:
+        return functools.partial(
+            compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options,
+            disable=disable, pipeline=pipeline,
+        )  # fmt: skip
+    if disable:
+        return fn
+    if dynamic:
+        raise NotImplementedError("dynamic=True is not supported yet; each new shape compiles one more entry")
+    if mode not in _MODES:
+        raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
+    if not callable(fn):
+        raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
+    changes = {**_MODES[mode], **(options or {})}
+    config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
+    if isinstance(fn, Module):
+        return _compile_module(fn, backend, fullgraph, changes, pipeline)
+    return CompiledFunction(fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline())
+
+
+_MODES: dict[str | None, dict[str, Any]] = {
+    None: {},
+    "default": {},
+    "reduce-overhead": {"runtime.cuda_graphs": True},
+}
+
+
+class CompiledFunction:
+    """What `compile` returns for a function. `entries` are its compiled versions, `artifacts` all their stages."""
+
+    def __init__(
+        self, fn: Callable, backend: Backend, fullgraph: bool, options: dict[str, Any], pipeline: Pipeline
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
+        self._fn: Any = fn.__func__ if isinstance(fn, types.MethodType) else fn
+        self._backend, self._fullgraph, self._options = backend, fullgraph, options
+        self._pipeline = pipeline
+        self._dispatch = pipeline.dispatch
+        self._lock = threading.RLock()
+        self._limit_reported = False
+        self.entries: tuple[Entry, ...] = ()
+        self.artifacts: list[Artifacts] = []
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._bound_self:
+            args = self._bound_self + args
+        entry = self._dispatch(self.entries, args, kwargs)
+        if entry is None:
+            entry = self._miss(args, kwargs)
+            if entry is None:
+                return self._fn(*args, **kwargs)
+        return entry.run(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._fn.__qualname__}: {len(self.entries)} entries>"
+
+    @property
+    def breaks(self) -> list[GraphBreak]:
+        return [b for entry in self.entries for b in entry.frame.breaks]
+
+    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        """Compile a new entry for this call; None when the limit says to run eagerly."""
+        with self._lock, config.patch(self._options):
+            entry = self._dispatch(
+                self.entries, args, kwargs
+            )  # another thread may have compiled it meanwhile
+            if entry is not None:
+                return entry
+            if self.entries and not self._may_recompile(args, kwargs):
+                return None
+            entry = compile_frame(
+                self._fn, args, kwargs, self._backend, self._fullgraph, self._pipeline, self.artifacts
+            )
+            self.entries = (*self.entries, entry)
+            return entry
+
+    def _may_recompile(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        from stage4_runtime.tiny import explain_miss
+
+        names = guard_names(self._fn)[1]
+        reason = explain_miss(self.entries[-1], args, kwargs, names)
+        events.record("guard_failure", self._fn.__qualname__, reason=reason)
+        limit = config.current().capture.recompile_limit
+        if len(self.entries) < limit:
+            events.record("recompile", self._fn.__qualname__, reason=reason)
+            return True
+        if not self._limit_reported:
+            self._limit_reported = True
+            events.record(
+                "fallback", self._fn.__qualname__, reason=f"recompile limit {limit} reached: {reason}"
+            )
+            warnings.warn(
+                f"cutaway: {self._fn.__qualname__} reached the recompile limit ({limit}); new cases run eagerly. "
+                f"Last reason: {reason}",
+                stacklevel=4,
+            )
+        return False
+
+
+def compile_frame(
+    fn: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    backend: Backend,
+    fullgraph: bool,
+    pipeline: Pipeline,
+    kept: list[Artifacts],
+) -> Entry:
+    """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
+    mark = events.LEDGER.mark()
+    with events.timed("compile", fn.__qualname__) as details:
+        with events.timed("pass", "capture"):
+            frame = pipeline.capture(fn, args, kwargs)
+        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name)
+        breaks = list(frame.breaks)
+        compiled: Callable | None = None
+        if frame.graph is not None and frame.residual is not None:
+            frame.graph.verify()
+            try:
+                compiled = backend.compile(
+                    frame.graph, example_inputs(frame, fn, args, kwargs), pipeline, artifacts
+                )
+            except Unsupported as refusal:
+                breaks.append(refusal.graph_break)
+            except Exception as error:
+                if not config.current().capture.suppress_errors:
+                    raise _named(error, backend) from error
+                breaks.append(
+                    GraphBreak("GB0008", f"backend {backend.name} raised {type(error).__name__}: {error}")
+                )
+        for graph_break in breaks:
+            events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
+        if breaks and fullgraph:
+            first = breaks[0]
+            raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
+        frame = types.SimpleNamespace(**{**vars(frame), "breaks": tuple(breaks)})  # type: ignore[assignment]
+        run = (
+            fn
+            if frame.residual is None or (frame.graph is not None and compiled is None)
+            else (residual_function(frame, fn, compiled))
+        )
+        details.update(graph_breaks=len(breaks), guards=len(frame.guards))
+    entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
+    if not entry.check(*args, **kwargs):
+        failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
+        raise GraphError(f"internal error: guards fail on the call they were made from: {'; '.join(failed)}")
+    artifacts.frame = frame
+    artifacts.events = events.LEDGER.since(mark)
+    kept.append(artifacts)
+    return entry
+
+
+def _named(error: Exception, backend: Backend) -> Exception:
+    """Our own errors pass; a foreign backend's are wrapped so that the message names it."""
+    if backend.builtin:
+        return error
+    return BackendFailed(f"backend {backend.name!r} raised {type(error).__name__}: {error}")
+
+
+# ---- from a frame to something that runs ---------------------------------------------------------------------
+
+
+def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
+    """The parameter list of `fn` as text, and what guard expressions may name."""
+    from stage1_capture.tiny import signature_text
+
+    signature, defaults = signature_text(fn)
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    names = {"G": _Globals(fn.__globals__), "C": cells, "is_grad_enabled": is_grad_enabled}
+    return signature, {**names, "module_epoch": structure_epoch, **defaults}
+
+
+class _Globals:
+    """A module's globals with the builtins behind them, as name lookup sees them."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.names:
+            return self.names[name]
+        builtins = self.names["__builtins__"]
+        return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
+
+
+def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
+    signature, names = guard_names(fn)
+    return compile_guards(guards, signature, names)
+
+
+def residual_function(frame: CapturedFrame, fn: types.FunctionType, compiled: Callable | None) -> Callable:
+    """The residual code as a function, with the compiled graph under its name and the user's globals as G."""
+    assert frame.residual is not None
+    names = {**frame.residual_globals, "G": _Globals(fn.__globals__), frame.graph_name: compiled}
+    names["__builtins__"] = fn.__globals__["__builtins__"]
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in frame.residual.co_freevars)
+    run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
+    run.__kwdefaults__ = fn.__kwdefaults__
+    return run
+
+
+def example_inputs(
+    frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> list[Any]:
+    """The graph's inputs for this call, by evaluating their sources."""
+    signature, names = guard_names(fn)
+    words = ", ".join(source.expression() for source in frame.inputs)
+    namespace = dict(names)
+    exec(f"def gather({signature}): return [{words}]", namespace)
+    return namespace["gather"](*args, **kwargs)
+
+
+# ---- modules --------------------------------------------------------------------------------------------------
+
+
+def _compile_module(
+    module: Module,
+    backend: str | Callable,
+    fullgraph: bool,
+    options: dict[str, Any],
+    pipeline: Pipeline | None,
+) -> Module:
+    """A twin of the module: same class to isinstance, same state (one shared __dict__), compiled calls."""
+    cls = type(module)
+    call = CompiledFunction(
+        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline()
+    )
+    functools.update_wrapper(call, cls.forward)
+    namespace = {
+        "__class__": property(lambda self: cls),
+        "__call__": lambda self, *args, **kwargs: call(module, *args, **kwargs),
+        "__reduce__": lambda self: (_identity, (module,)),
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "compiled": property(lambda self: call),
+        "artifacts": property(lambda self: call.artifacts),
+    }
+    twin = object.__new__(type(cls.__name__, (cls,), namespace))
+    object.__setattr__(twin, "__dict__", module.__dict__)
+    return twin
+
+
+def _identity(module: Module) -> Module:
+    return module
+
+
+def reset(*functions: CompiledFunction) -> None:
+    """Forget all entries of the given compiled functions, and the ledger when none is given."""
+    for function in functions:
+        with suppress(AttributeError), function._lock:
+            function.entries = ()
+            function.artifacts.clear()
+    if not functions:
+        events.LEDGER.clear()
+
+
+def emit_for(artifacts: Artifacts, half: str, target: str) -> Any:
+    """The Program of one half with source for `target`; emitted now if it was not yet."""
+    from cutaway.backends import target_named
+
+    part = getattr(artifacts, half)
+    if part is None:
+        raise ValueError(f"{artifacts.function_name} has no {half} (backend {artifacts.backend})")
+    if target not in part.emitted:
+        part.emitted[target] = default_pipeline().emit(
+            part.planned, target_named(target, part.planned.device)
+        )
+    return part.emitted[target]

@@ -1,0 +1,250 @@
+"""The pytest plugin: run a stage's conformance tests against the user's implementation of a seam.
+
+Input: `pytest stage2_autograd --swap partition=my_module:my_partition [--tier core|full]`, tests marked
+`@pytest.mark.conformance("partition", tier="core")`, and each stage's `tests/conformance.json`: how many must
+run, {"partition": {"core": 5, "full": 12}}, full counting core's too. Testing nothing is an error here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutaway import swap
+
+TIERS = ("core", "full")
+MANIFEST = "conformance.json"
+
+
+class Seams:
+    """The implementations under test, swapped or default: `seam("partition")` or `seam.partition`."""
+
+    def __init__(self, swaps: dict[str, str]) -> None:
+        self._targets = {**swap.default_seams(), **swaps}
+        self._swapped = set(swaps)
+        self._loaded: dict[str, Callable[..., Any]] = {}
+
+    def target(self, name: str) -> str:
+        """The import path of a seam's implementation, "module:object"."""
+        if name not in self._targets:
+            known = ", ".join(self._targets)
+            raise swap.SwapError(f"a test asks for the seam {name!r}; expected one of {known}")
+        return self._targets[name]
+
+    def __call__(self, name: str) -> Callable[..., Any]:
+        if name not in self._loaded:
+            target = self.target(name)
+            who = f"--swap {name}={target}" if name in self._swapped else f"the default of seam `{name}`"
+            self._loaded[name] = swap.load(target, who)
+        return self._loaded[name]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self(name)
+
+
+class SwapPlugin:
+    """One run: which seams are swapped, which tests that selects, and how many of them ran."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.tier: str = config.getoption("--tier")
+        self.swaps: dict[str, str] = {}
+        for text in config.getoption("--swap"):
+            seam, target = swap.parse(text)
+            if self.swaps.setdefault(seam, target) != target:
+                raise swap.SwapError(f"--swap {text}: the seam {seam!r} is swapped already; expected it once")
+        # Built on first use: a suite without a conformance test needs no contracts.
+        self._seams: Seams | None = None
+        for seam in self.swaps:
+            self.seams(seam)  # a file that does not import is told before any test runs
+        self.ran: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.verdicts: list[tuple[bool, str]] = []
+
+    @property
+    def seams(self) -> Seams:
+        if self._seams is None:
+            self._seams = Seams(self.swaps)
+        return self._seams
+
+    # ---- which tests run
+
+    def pytest_report_header(self) -> list[str]:
+        return [f"swapped: {seam} = {target} (tier {self.tier})" for seam, target in self.swaps.items()]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
+        for item in items:
+            (kept if self._selected(item) else dropped).append(item)
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+            items[:] = kept
+
+    def _selected(self, item: pytest.Item) -> bool:
+        tested = conformance_of(item)
+        if tested is None:
+            return not self.swaps
+        seams, tier = tested
+        if self.tier == "core" and tier != "core":
+            return False
+        return not self.swaps or any(seam in self.swaps for seam in seams)
+
+    # ---- what a failure says
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        report: Any = yield
+        tested = conformance_of(item)
+        if tested is not None:
+            report.conformance = list(tested[0])  # travels from an xdist worker to the controller
+            if report.failed:
+                name_the_seams(report, [(seam, self.seams.target(seam)) for seam in tested[0]])
+        return report
+
+    # ---- did enough of them run
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for seam in getattr(report, "conformance", ()):
+            if report.skipped:
+                self.skipped[seam] += 1
+            elif report.when == "call":
+                self.ran[seam] += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        asked_for_all = not session.config.option.collectonly and not narrowed(session.config)
+        ended_by_itself = session.exitstatus in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ) and not (session.shouldstop or session.shouldfail)
+        if hasattr(session.config, "workerinput") or not (self.swaps and asked_for_all and ended_by_itself):
+            return
+        needed = read_manifests(session.config)
+        self.verdicts = [self._verdict(seam, needed) for seam in self.swaps]
+        if not all(good for good, _ in self.verdicts):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _verdict(self, seam: str, needed: dict[str, dict[str, int]]) -> tuple[bool, str]:
+        where = " ".join(str(path) for path in self.config.args)
+        if seam not in needed:
+            return False, (
+                f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run; expected the one "
+                f"of the stage that owns `{seam}`. Run pytest on that stage's folder."
+            )
+        ran, least = self.ran[seam], needed[seam][self.tier]
+        said = f"seam `{seam}` ({self.swaps[seam]}): {ran} {self.tier} conformance tests ran"
+        if ran >= least > 0:
+            return True, said
+        skipped = f", {self.skipped[seam]} were skipped (-rs tells why)" if self.skipped[seam] else ""
+        return False, (
+            f"{said}{skipped}; expected at least {max(least, 1)} ({MANIFEST} under {where}). A run that "
+            "tests less proves nothing: see that the tests are collected and marked conformance."
+        )
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.verdicts:
+            terminalreporter.section("swapped seams")
+        for good, text in self.verdicts:
+            terminalreporter.write_line(text if good else f"FAILED {text}", green=good, red=not good)
+        if self.swaps and not self.verdicts and narrowed(self.config):
+            terminalreporter.write_line(
+                "swapped seams: the run was narrowed, so tests were not counted", yellow=True
+            )
+
+
+def conformance_of(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
+    """The seams and the tier of a conformance test, None for any other test. A wrong mark is an error."""
+    mark = item.get_closest_marker("conformance")
+    if mark is None:
+        return None
+    tier = mark.kwargs.get("tier", "full")
+    known = swap.default_seams()
+    wrong = [repr(seam) for seam in mark.args if seam not in known]
+    problem = ""
+    if wrong or not mark.args:
+        problem = f"names {', '.join(wrong) or 'no seam'}; expected one or more of {', '.join(known)}"
+    elif tier not in TIERS or set(mark.kwargs) - {"tier"}:
+        problem = f'has {mark.kwargs}; expected tier="core" or tier="full"'
+    elif "seam" not in getattr(item, "fixturenames", ()):
+        problem = "is on a test without the `seam` fixture, which would test the default whatever is swapped"
+    if problem:
+        raise pytest.UsageError(f"{item.nodeid}: its mark `conformance` {problem}")
+    return mark.args, tier
+
+
+def name_the_seams(report: Any, seams: list[tuple[str, str]]) -> None:
+    """Put "seam `partition` (my_module:my_partition) failed" in the summary line and under the traceback."""
+    blame = ", ".join(f"seam `{seam}` ({target})" for seam, target in seams) + " failed"
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None:
+        report.sections.append(("seam", f"{blame}: {crash.message.splitlines()[0]}"))
+        crash.message = f"{blame}: {crash.message}"
+    else:  # pytest.fail(pytrace=False), a fixture that was not found
+        report.sections.append(("seam", blame))
+
+
+def narrowed(config: pytest.Config) -> bool:
+    """True when the user picked some tests by hand: then a count of all of them has nothing to say."""
+    options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+    picked = any(getattr(config.option, name, None) for name in options)
+    return picked or any("::" in arg or arg.endswith(".py") for arg in config.args)
+
+
+def read_manifests(config: pytest.Config) -> dict[str, dict[str, int]]:
+    """Every `conformance.json` under the folders pytest was pointed at, in one table: seam, tier, count."""
+    needed: dict[str, dict[str, int]] = {}
+    for arg in config.args:
+        root = Path(config.invocation_params.dir, arg)
+        if config.option.pyargs and not root.exists():
+            spec = importlib.util.find_spec(arg)
+            root = Path(spec.origin).parent if spec and spec.origin else root
+        for path in sorted(root.rglob(MANIFEST)):
+            for seam, counts in json.loads(path.read_text(encoding="utf-8")).items():
+                if not isinstance(counts, dict) or set(counts) != set(TIERS):
+                    raise pytest.UsageError(
+                        f'{path}: {seam!r} has {counts}; expected {{"core": n, "full": m}}'
+                    )
+                needed[seam] = counts
+    return needed
+
+
+@pytest.fixture(scope="session")
+def seam(pytestconfig: pytest.Config) -> Seams:
+    """The implementations under test: `seam("partition")`, or `seam.partition`."""
+    plugin: Any = pytestconfig.pluginmanager.get_plugin("cutaway_swap_run")
+    return plugin.seams
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cutaway", "cutaway: test another implementation of a seam")
+    group.addoption(
+        "--swap",
+        action="append",
+        default=[],
+        metavar="SEAM=MODULE:OBJECT",
+        help=f"run this seam's conformance tests only, on this implementation ({swap.SHAPE}); repeatable",
+    )
+    group.addoption(
+        "--tier", choices=TIERS, default="full", help="core: the conformance tests a first version must pass"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", 'conformance(*seams, tier="full"): the test holds for every implementation of these seams'
+    )
+    try:
+        config.pluginmanager.register(SwapPlugin(config), "cutaway_swap_run")
+    except swap.SwapError as error:
+        raise pytest.UsageError(str(error)) from error

@@ -1,0 +1,150 @@
+"""Naming a seam's implementation: from the text `partition=my_module:my_partition` to the function.
+
+Input: what a user typed after `--swap` (pytest or `cutaway tour`), or an entry of `DEFAULT_SEAMS`.
+Only the contracts are imported here, so that one stage's tests run without the other stages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+SHAPE = "SEAM=module:object or SEAM=path/to/file.py:object"
+
+
+class SwapError(ValueError):
+    """A swap that cannot be done; the message is one line: what was seen, what was expected, what to do."""
+
+
+def default_seams() -> dict[str, str]:
+    """Seam name -> "module:object" of the default pipeline's implementation, read from the contracts."""
+    try:
+        from stage_contracts.pipeline import DEFAULT_SEAMS
+    except ImportError as error:
+        raise SwapError(
+            f"cannot read the list of seams: {error}; expected stage_contracts.pipeline.DEFAULT_SEAMS. "
+            "Run from the root of the repository, or install cutaway."
+        ) from error
+    return dict(DEFAULT_SEAMS)
+
+
+def parse(text: str) -> tuple[str, str]:
+    """Split "partition=my_module:my_partition" into ("partition", "my_module:my_partition"), both checked."""
+    seam, equals, target = text.partition("=")
+    if not (seam and equals and target):
+        raise SwapError(
+            f"--swap got {text!r}; expected {SHAPE}, as in --swap partition=my_module:my_partition"
+        )
+    known = default_seams()
+    if seam not in known:
+        raise SwapError(f"--swap {text}: there is no seam {seam!r}; expected one of {', '.join(known)}")
+    _split_target(target, f"--swap {text}")
+    return seam, target
+
+
+def load(target: str, who: str) -> Callable[..., Any]:
+    """Import the callable that `target` ("module:object", "path/to/file.py:object") names.
+
+    `who` opens the message of the `SwapError` raised when it is not there: "--swap partition=...", say.
+    """
+    module_name, object_path = _split_target(target, who)
+    module = _import_file(module_name, who) if module_name.endswith(".py") else _import_name(module_name, who)
+    found: Any = module
+    for name in object_path.split("."):
+        if not hasattr(found, name):
+            raise SwapError(f"{who}: {module_name} has no {object_path!r}; {_what_it_has(module)}")
+        found = getattr(found, name)
+    if not callable(found):
+        raise SwapError(
+            f"{who}: {target} is a {type(found).__name__}, not callable; expected a function with the seam's "
+            "signature (stage_contracts/pipeline.py states it)"
+        )
+    return found
+
+
+def _split_target(target: str, who: str) -> tuple[str, str]:
+    # The last colon: a path may hold others.
+    module, colon, name = target.rpartition(":")
+    if not (module and colon and name) or not all(part.isidentifier() for part in name.split(".")):
+        raise SwapError(
+            f"{who}: {target!r} names no object; expected module:object or path/to/file.py:object"
+        )
+    return module, name
+
+
+def _import_name(name: str, who: str) -> Any:
+    # A console script does not put the working directory on the path, and that is where a user's module lies.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(error.name + ".")):
+            raise SwapError(
+                f"{who}: no module {error.name!r} in {here} or on sys.path; expected an importable module, "
+                "or give the file as path/to/file.py:object"
+            ) from error
+        raise SwapError(_broken_module(name, error, who)) from error
+    except BaseException as error:
+        _let_through(error)
+        raise SwapError(_broken_module(name, error, who)) from error
+
+
+def _import_file(path_text: str, who: str) -> Any:
+    path = Path(path_text).expanduser().resolve()
+    if not path.is_file():
+        raise SwapError(
+            f"{who}: there is no file {path}; expected the path of a Python file from {Path.cwd()}"
+        )
+    # A name of its own, so that a learner's random.py or tiny.py hides no other module.
+    name = "cutaway_swap_" + "".join(c if c.isalnum() else "_" for c in str(path.with_suffix("")))
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None, "a .py file always has a loader"
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    # The file's own imports of its neighbours work as when it is run as a script, but come last.
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        _let_through(error)
+        raise SwapError(_broken_module(path_text, error, who)) from error
+    return module
+
+
+def _let_through(error: BaseException) -> None:
+    if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
+        raise error
+
+
+def _broken_module(name: str, error: BaseException, who: str) -> str:
+    """One line for a module that exists and fails while it is imported, with the place to look at."""
+    if isinstance(error, SyntaxError):
+        file, line = error.filename, error.lineno
+    else:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        file, line = last.filename, last.lineno
+    said = str(error).splitlines()[0] if str(error) else ""
+    return (
+        f"{who}: importing {name} raised {type(error).__name__}: {said} ({file}:{line}); make it import first"
+    )
+
+
+def _what_it_has(module: Any) -> str:
+    own = [
+        name
+        for name, value in vars(module).items()
+        if callable(value)
+        and not name.startswith("_")
+        and getattr(value, "__module__", None) == module.__name__
+    ]
+    return f"it defines {', '.join(own)}" if own else "it defines no function"

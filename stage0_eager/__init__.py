@@ -1,0 +1,13 @@
+"""Stage 0: the language. Tensor, operators, tape, modules, optimizers, random numbers, run op by op on arrays."""
+
+from stage0_eager import functions, nn, optim
+from stage0_eager.core import core
+from stage0_eager.kernels import eager_kernel
+from stage0_eager.operator import TABLE, Operator
+from stage0_eager.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from stage0_eager.tensor import Tensor
+
+__all__ = [
+    "TABLE", "Operator", "Tensor", "core", "eager_kernel", "enable_grad", "functions", "is_grad_enabled", "no_grad",
+    "nn", "optim", "set_grad_enabled",
+]  # fmt: skip

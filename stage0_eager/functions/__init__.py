@@ -1,0 +1,12 @@
+"""The public functions, one file per group; importing this package fills the operator table."""
+
+from stage0_eager.functions import (  # noqa: F401
+    activations,
+    creation,
+    inplace,
+    linalg,
+    methods,
+    pointwise,
+    reductions,
+    shape,
+)

@@ -1,0 +1,152 @@
+"""Tensors from data, numbers and shapes, by torch's names.
+
+Input: Python numbers and lists, arrays, shapes (as separate ints or one tuple). These are plain functions over the
+`full` and `arange` operators, so capture inlines them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays
+from stage0_eager import random as random_module
+from stage0_eager.core import core as c
+from stage0_eager.operator import operator
+from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+from stage_contracts.device import device_of
+from stage_contracts.dtype import dtype_of
+
+
+def shape_of(sizes: tuple) -> tuple:
+    """`(2, 3)` from `f(2, 3)` or `f((2, 3))`."""
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else tuple(sizes)
+
+
+def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data` (numbers, nested lists, an array). Python floats become float32."""
+    if isinstance(data, Tensor):
+        data = data._data
+    array = np.array(data) if not hasattr(data, "dtype") else data.copy()
+    if dtype is not None:
+        array = array.astype(dtype_of(dtype).numpy)
+    elif not hasattr(data, "dtype") and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    elif not hasattr(data, "dtype") and array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    dtype_of(array.dtype)  # raises TypeError for complex, object, strings
+    out = Tensor(arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device)))
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor that shares the array's memory. Raises TypeError for dtypes Tensor does not have."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtype_of(array.dtype)
+    return Tensor(array)
+
+
+def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """`data` as a tensor, sharing memory where possible."""
+    out = data if isinstance(data, Tensor) else from_numpy(data) if isinstance(data, np.ndarray) else tensor(data)
+    if dtype is not None and out.dtype is not dtype_of(dtype):
+        out = c.cast(out, dtype_of(dtype))
+    return out if device is None or out.device == device_of(device) else c.to_device(out, device_of(device))
+
+
+@operator
+def full_of_shape(size, fill_value, *, dtype=None, device=None):
+    """Every element fill_value; its own kind of dtype unless one is given."""
+    dtype = dt.scalar_dtype(fill_value) if dtype is None else dtype_of(dtype)
+    return c.full(tuple(size), fill_value, dtype, device_of(device))
+
+
+@operator
+def arange_between(start, end, step=1, *, dtype=None, device=None):
+    """start, start + step, ... below end."""
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
+    if dtype is None:
+        floating = any(isinstance(v, float) for v in (start, end, step))
+        dtype = dt.float32 if floating else dt.int64
+    span, step_ = end - start, step
+    length = -(-span // step_) if isinstance(span, int) and isinstance(step_, int) else int(np.ceil(span / step_))
+    return c.iota(length, start, step, dtype_of(dtype), device_of(device))
+
+
+def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """arange(end), arange(start, end) or arange(start, end, step)."""
+    start, end = (0, start) if end is None else (start, end)
+    return arange_between(start, end, step, dtype=dtype, device=device)
+
+
+def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    size = (size,) if isinstance(size, int) else tuple(size)
+    out = full_of_shape(size, fill_value, dtype=dtype, device=device)
+    return out.requires_grad_() if requires_grad else out
+
+
+def zeros(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(shape_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def ones(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(shape_of(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def empty(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros: memory without a value would not be reproducible."""
+    return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
+
+
+def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+    return full_like(input, 0, dtype=dtype, device=device)
+
+
+def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+    return full_like(input, 1, dtype=dtype, device=device)
+
+
+def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
+    """1 on the diagonal of an (n, m) matrix."""
+    rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
+    return c.cast(c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype))
+
+
+def _random(function: Any, size: tuple, dtype: Any, device: Any, generator: Any, requires_grad: bool) -> Tensor:
+    out = function(shape_of(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator)
+    return out.requires_grad_() if requires_grad else out
+
+
+def rand(*size, dtype=dt.float32, device=None, generator=None, requires_grad=False):
+    """Uniform on [0, 1)."""
+    return _random(random_module.rand_of_shape, size, dtype, device, generator, requires_grad)
+
+
+def randn(*size, dtype=dt.float32, device=None, generator=None, requires_grad=False):
+    """Standard normal."""
+    return _random(random_module.randn_of_shape, size, dtype, device, generator, requires_grad)
+
+
+def rand_like(input, *, dtype=None, device=None):
+    return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+
+
+def randn_like(input, *, dtype=None, device=None):
+    return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
+
+
+def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator=None):
+    """randint(high, size) or randint(low, high, size): integers in [low, high)."""
+    if size is None:
+        low, high, size = 0, low, high
+    return random_module.randint_of_shape(
+        low, high, tuple(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator
+    )

@@ -1,0 +1,137 @@
+"""Tensor's methods and arithmetic: operators of the table attached to the class, and the variadic forms.
+
+Input: functions/*.py. An operator is a descriptor, so as a class attribute it is a method; `x + y` calls the row
+`cutaway.add` directly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.functions import activations, inplace, linalg, pointwise, reductions, shape
+from stage0_eager.operator import operator
+from stage0_eager.tensor import Tensor
+from stage_contracts.device import DEVICE_TYPES, Device, device_of
+from stage_contracts.dtype import DTYPES, DType, dtype_of
+
+_ARITHMETIC = {
+    "__add__": pointwise.add, "__radd__": pointwise.add, "__sub__": pointwise.sub, "__rsub__": pointwise.rsub,
+    "__mul__": pointwise.mul, "__rmul__": pointwise.mul, "__truediv__": pointwise.div, "__rtruediv__": pointwise.rdiv,
+    "__floordiv__": pointwise.floor_divide, "__mod__": pointwise.remainder, "__pow__": pointwise.pow,
+    "__rpow__": pointwise.rpow, "__matmul__": linalg.matmul, "__neg__": pointwise.neg, "__abs__": pointwise.abs,
+    "__eq__": pointwise.eq, "__ne__": pointwise.ne, "__lt__": pointwise.lt, "__le__": pointwise.le,
+    "__gt__": pointwise.gt, "__ge__": pointwise.ge, "__invert__": pointwise.bitwise_not,
+    "__and__": pointwise.bitwise_and, "__rand__": pointwise.bitwise_and, "__or__": pointwise.bitwise_or,
+    "__ror__": pointwise.bitwise_or, "__xor__": pointwise.bitwise_xor, "__rxor__": pointwise.bitwise_xor,
+    "__lshift__": pointwise.bitwise_left_shift, "__rshift__": pointwise.bitwise_right_shift,
+    "__getitem__": shape.getitem, "__iadd__": inplace.add_, "__isub__": inplace.sub_, "__imul__": inplace.mul_,
+    "__itruediv__": inplace.div_,
+}  # fmt: skip
+
+_METHODS = {
+    pointwise: (*pointwise.SAME_AS_CORE, "add", "sub", "div", "round", "square", "clamp", "isfinite", "masked_fill",
+                "lerp", "addcmul", "addcdiv"),
+    reductions: ("sum", "prod", "mean", "var", "std", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum",
+                 "logsumexp", "softmax", "log_softmax"),
+    shape: ("transpose", "t", "unsqueeze", "squeeze", "flatten", "narrow", "select", "flip", "split", "chunk",
+            "gather", "scatter_add", "clone", "contiguous", "detach", "tril", "triu", "broadcast_to"),
+    linalg: ("matmul", "mm", "bmm", "dot", "outer", "addmm"),
+    activations: ("relu",),
+    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE)),
+}  # fmt: skip
+
+
+def _sizes(sizes: tuple) -> tuple:
+    return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+
+
+def reshape(self: Tensor, *shape_: Any) -> Tensor:
+    """x.reshape(2, 3) or x.reshape((2, 3))."""
+    return shape.reshape(self, _sizes(shape_))
+
+
+def view(self: Tensor, *shape_: Any) -> Tensor:
+    """x.view(2, 3) or x.view((2, 3))."""
+    return shape.view(self, _sizes(shape_))
+
+
+def permute(self: Tensor, *dims: Any) -> Tensor:
+    return shape.permute(self, _sizes(dims))
+
+
+def expand(self: Tensor, *size: Any) -> Tensor:
+    return shape.expand(self, _sizes(size))
+
+
+def flip(self: Tensor, *dims: Any) -> Tensor:
+    return shape.flip(self, _sizes(dims))
+
+
+def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype, device = arg.dtype, arg.device
+        elif isinstance(arg, Device) or (isinstance(arg, str) and arg.partition(":")[0] in DEVICE_TYPES):
+            device = arg
+        else:
+            dtype = arg
+    out = self
+    if device is not None and device_of(device) != out.device:
+        out = shape.to_device(out, device_of(device))
+    return out if dtype is None else pointwise.cast(out, dtype_of(dtype))
+
+
+def _cast_method(dtype: DType) -> Any:
+    def method(self: Tensor) -> Tensor:
+        return pointwise.cast(self, dtype)
+
+    method.__doc__ = f"The tensor as {dtype.name}."
+    return method
+
+
+def cuda(self: Tensor, device: Any = None) -> Tensor:
+    return to(self, device="cuda" if device is None else device)
+
+
+def cpu(self: Tensor) -> Tensor:
+    return to(self, device="cpu")
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return pointwise.cast(self, other.dtype)
+
+
+@operator
+def setitem(input, index, value):
+    """input[index] = value, for basic indices: writes through the view that the index names."""
+    inplace.write(shape.getitem(input, index), value if isinstance(value, Tensor) else c.full(
+        (), value, input.dtype, input.device
+    ))
+
+
+setitem.mutates = ("input",)
+
+_FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
+                "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
+_PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
+          "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": setitem}  # fmt: skip
+
+
+def attach() -> None:
+    """Put everything above on the class. Called once, at import."""
+    for name, op in _ARITHMETIC.items():
+        setattr(Tensor, name, op)
+    for module, names in _METHODS.items():
+        for name in names:
+            setattr(Tensor, name, getattr(module, name))
+    for name, function in _PLAIN.items():
+        setattr(Tensor, name, function)
+    for name, dtype_name in _FLOAT_NAMES.items():
+        setattr(Tensor, name, _cast_method(DTYPES[dtype_name]))
+    Tensor.T = property(lambda self: shape.permute(self, tuple(reversed(range(self.ndim)))))  # type: ignore
+    Tensor.mT = property(lambda self: shape.transpose(self, -1, -2))  # type: ignore
+
+
+attach()

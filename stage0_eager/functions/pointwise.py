@@ -1,0 +1,139 @@
+"""Public elementwise functions, by torch's names: bodies over core operators.
+
+Input: tensors and Python numbers. Where a core operator has the public signature already, the body is one call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.operator import Operator, operator, register
+from stage_contracts.core_ops import CORE_OPS
+
+# Public functions that are exactly their core operator.
+SAME_AS_CORE = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc sigmoid abs floor ceil trunc neg sign isnan isinf logical_not bitwise_not mul maximum minimum "
+    "floor_divide remainder fmod pow atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
+    "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift where"
+).split()
+
+
+def _public(name: str) -> Operator:
+    row = CORE_OPS[name]
+    namespace: dict[str, Any] = {"core_operator": getattr(c, name)}
+    exec(f"def {name}({row.params}): return core_operator({row.params})", namespace)
+    body = namespace[name]
+    body.__doc__ = f"Elementwise: {row.meaning}."
+    return register(Operator(name, "", body=body))
+
+
+globals().update({name: _public(name) for name in SAME_AS_CORE})
+
+
+@operator
+def add(input, other, *, alpha=1):
+    """input + alpha * other."""
+    return c.add(input, other if alpha == 1 else c.mul(other, alpha))
+
+
+@operator
+def sub(input, other, *, alpha=1):
+    """input - alpha * other."""
+    return c.sub(input, other if alpha == 1 else c.mul(other, alpha))
+
+
+@operator
+def div(input, other, *, rounding_mode=None):
+    """input / other; rounding_mode None (true division), 'floor' or 'trunc'."""
+    if rounding_mode is None:
+        return c.div(input, other)
+    if rounding_mode == "floor":
+        return c.floor_divide(input, other)
+    if rounding_mode == "trunc":
+        exact = c.div(input, other)
+        dtype = exact.dtype if input.is_floating_point() else input.dtype
+        return c.cast(c.trunc(exact), dtype)
+    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}")
+
+
+@operator
+def round(input, *, decimals=0):
+    """Nearest integer, ties to even; to `decimals` places when given."""
+    if decimals == 0:
+        return c.round(input)
+    scale = 10.0**decimals
+    return c.div(c.round(c.mul(input, scale)), scale)
+
+
+@operator
+def square(input):
+    """input ** 2."""
+    return c.mul(input, input)
+
+
+@operator
+def clamp(input, min=None, max=None):
+    """Each element moved into [min, max]; NaN stays NaN."""
+    if min is None and max is None:
+        raise RuntimeError("clamp: at least one of 'min' or 'max' must not be None")
+    if min is not None:
+        input = c.maximum(input, min)
+    return input if max is None else c.minimum(input, max)
+
+
+@operator
+def isfinite(input):
+    """Neither NaN nor an infinity."""
+    return c.logical_not(c.logical_or(c.isnan(input), c.isinf(input)))
+
+
+@operator
+def masked_fill(input, mask, value):
+    """`value` where mask is true, else input."""
+    return c.where(mask, value, input)
+
+
+@operator
+def lerp(input, end, weight):
+    """input + weight * (end - input)."""
+    return c.add(input, c.mul(c.sub(end, input), weight))
+
+
+@operator
+def addcmul(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 * tensor2."""
+    product = c.mul(tensor1, tensor2)
+    return c.add(input, product if value == 1 else c.mul(product, value))
+
+
+@operator
+def addcdiv(input, tensor1, tensor2, *, value=1):
+    """input + value * tensor1 / tensor2."""
+    quotient = c.div(tensor1, tensor2)
+    return c.add(input, quotient if value == 1 else c.mul(quotient, value))
+
+
+@operator
+def rsub(input, other):
+    """other - input: subtraction with a number on the left."""
+    return c.sub(other, input)
+
+
+@operator
+def rdiv(input, other):
+    """other / input."""
+    return c.div(other, input)
+
+
+@operator
+def rpow(input, other):
+    """other ** input."""
+    return c.pow(other, input)
+
+
+@operator
+def cast(input, dtype):
+    """input with elements of another dtype; input itself when it has it already."""
+    return input if input.dtype is dtype else c.cast(input, dtype)

@@ -1,0 +1,169 @@
+"""Public reductions, by torch's names: dims may be None, an int or a tuple, counted from the end too.
+
+Input: tensors. Bodies bring the dims into normal form and call core reductions; means and variances are
+written in their numerically sound forms.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.core import core as c
+from stage0_eager.operator import operator
+from stage_contracts.core_metas import wrap_dim
+
+
+def all_dims(input, dim):
+    """`dim` (None, int, tuple) as a tuple of non-negative dims."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
+        return tuple(range(input.ndim))
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    if input.ndim == 0:
+        return tuple(wrap_dim(d, 0) for d in dims)[:0]
+    return tuple(wrap_dim(d, input.ndim) for d in dims)
+
+
+def count(input, dims):
+    """How many elements one result of a reduction over `dims` folds."""
+    total = 1
+    for d in dims:
+        total = total * input.shape[d]
+    return total
+
+
+@operator
+def sum(input, dim=None, keepdim=False, *, dtype=None):
+    """Sum over `dim` (all when None). Integers and bools give int64 unless `dtype` says otherwise."""
+    if dtype is not None and dtype is not input.dtype:
+        input = c.cast(input, dtype)
+    return c.sum(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def prod(input, dim=None, keepdim=False, *, dtype=None):
+    """Product over `dim` (all when None)."""
+    if dtype is not None and dtype is not input.dtype:
+        input = c.cast(input, dtype)
+    return c.prod(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def mean(input, dim=None, keepdim=False, *, dtype=None):
+    """Arithmetic mean over `dim`; floating dtypes only."""
+    if dtype is not None and dtype is not input.dtype:
+        input = c.cast(input, dtype)
+    if not input.is_floating_point():
+        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be floating, got {input.dtype.name}")
+    dims = all_dims(input, dim)
+    return c.div(c.sum(input, dims, keepdim), count(input, dims))
+
+
+@operator
+def var(input, dim=None, *, correction=1, keepdim=False):
+    """Variance over `dim` in two passes, divided by (n - correction)."""
+    dims = all_dims(input, dim)
+    n = count(input, dims)
+    centred = c.sub(input, c.div(c.sum(input, dims, True), n))
+    freedom = n - correction
+    total = c.sum(c.mul(centred, centred), dims, keepdim)
+    return c.div(total, freedom if freedom > 0 else 0)
+
+
+@operator
+def std(input, dim=None, *, correction=1, keepdim=False):
+    """Standard deviation: the root of `var`."""
+    return c.sqrt(var(input, dim, correction=correction, keepdim=keepdim))
+
+
+@operator
+def amax(input, dim=(), keepdim=False):
+    """Largest element over `dim`; gradient shared between ties."""
+    return c.amax(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def amin(input, dim=(), keepdim=False):
+    """Smallest element over `dim`; gradient shared between ties."""
+    return c.amin(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def any(input, dim=None, keepdim=False):
+    """Whether any element is nonzero."""
+    return c.any(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def all(input, dim=None, keepdim=False):
+    """Whether all elements are nonzero."""
+    return c.all(input, all_dims(input, dim), keepdim)
+
+
+@operator
+def argmax(input, dim=None, keepdim=False):
+    """Position of the first largest element, along `dim` or in the flattened tensor."""
+    if dim is None:
+        return c.argmax(c.reshape(input, (input.numel(),)), 0, False)
+    return c.argmax(input, wrap_dim(dim, input.ndim), keepdim)
+
+
+@operator
+def argmin(input, dim=None, keepdim=False):
+    """Position of the first smallest element, along `dim` or in the flattened tensor."""
+    if dim is None:
+        return c.argmin(c.reshape(input, (input.numel(),)), 0, False)
+    return c.argmin(input, wrap_dim(dim, input.ndim), keepdim)
+
+
+@operator
+def cumsum(input, dim, *, dtype=None):
+    """Running sum along `dim`."""
+    return c.cumsum(input if dtype is None else c.cast(input, dtype), wrap_dim(dim, input.ndim))
+
+
+@operator
+def logsumexp(input, dim, keepdim=False):
+    """log(sum(exp(input))) without overflow."""
+    dims = all_dims(input, dim)
+    largest = c.detach(c.amax(input, dims, True))
+    largest = c.where(c.isinf(largest), 0.0, largest)
+    total = c.add(c.log(c.sum(c.exp(c.sub(input, largest)), dims, True)), largest)
+    if keepdim:
+        return total
+    return c.reshape(total, tuple(s for i, s in enumerate(input.shape) if i not in dims))
+
+
+@operator
+def softmax(input, dim, dtype=None):
+    """exp(x) / sum(exp(x)) along `dim`, shifted by the maximum."""
+    if dtype is not None and dtype is not input.dtype:
+        input = c.cast(input, dtype)
+    dims = all_dims(input, dim)
+    e = c.exp(c.sub(input, c.amax(input, dims, True)))
+    return c.div(e, c.sum(e, dims, True))
+
+
+softmax.derivative(
+    input=lambda g, out, dim, input_meta: _cast_like(
+        c.mul(out, c.sub(g, c.sum(c.mul(g, out), (wrap_dim(dim, out.ndim),) if out.ndim else (), True))), input_meta
+    )
+)
+
+
+@operator
+def log_softmax(input, dim, dtype=None):
+    """log(softmax(x)) along `dim` without taking the log of a small number."""
+    if dtype is not None and dtype is not input.dtype:
+        input = c.cast(input, dtype)
+    dims = all_dims(input, dim)
+    shifted = c.sub(input, c.amax(input, dims, True))
+    return c.sub(shifted, c.log(c.sum(c.exp(shifted), dims, True)))
+
+
+log_softmax.derivative(
+    input=lambda g, out, dim, input_meta: _cast_like(
+        c.sub(g, c.mul(c.exp(out), c.sum(g, (wrap_dim(dim, out.ndim),) if out.ndim else (), True))), input_meta
+    )
+)
+
+
+def _cast_like(g, meta):
+    return g if g.dtype is meta.dtype else c.cast(g, meta.dtype)

@@ -1,0 +1,280 @@
+"""Public view, shape and indexing functions, by torch's names: bodies over the core views and movements.
+
+Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in methods.py.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.core import core as c
+from stage0_eager.operator import operator
+from stage0_eager.tensor import Tensor
+from stage_contracts import core_metas
+from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
+from stage_contracts.core_metas import wrap_dim
+
+
+@operator
+def reshape(input, shape):
+    """The elements in row-major order under a new shape; a view where strides allow, else a copy."""
+    return c.reshape(input, tuple(shape))
+
+
+@operator
+def view(input, shape):
+    """As reshape, but raises where only a copy would do."""
+    target = core_metas.infer_shape(tuple(shape), input.numel())
+    if core_metas.view_strides(input.meta, target) is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans "
+            "across two contiguous subspaces). Use .reshape(...) instead."
+        )
+    return c.reshape(input, target)
+
+
+@operator
+def permute(input, dims):
+    """Dimensions in another order."""
+    return c.permute(input, tuple(dims))
+
+
+@operator
+def transpose(input, dim0, dim1):
+    """Two dimensions swapped."""
+    order = list(range(input.ndim))
+    a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
+    if input.ndim:
+        order[a], order[b] = order[b], order[a]
+    return c.permute(input, tuple(order))
+
+
+@operator
+def t(input):
+    """Transpose of a matrix; a vector or scalar is returned as a view."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return c.permute(input, tuple(reversed(range(input.ndim))))
+
+
+@operator
+def expand(input, size):
+    """Size-1 and new leading dimensions repeated, as a view; -1 keeps a size."""
+    return c.expand(input, tuple(size))
+
+
+@operator
+def broadcast_to(input, size):
+    """As expand."""
+    return c.expand(input, tuple(size))
+
+
+@operator
+def unsqueeze(input, dim):
+    """A new dimension of size 1 at `dim`."""
+    at = wrap_dim(dim, input.ndim + 1)
+    return c.reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
+
+
+@operator
+def squeeze(input, dim=None):
+    """Dimensions of size 1 removed: all of them, or those named that have size 1."""
+    if dim is None:
+        chosen = set(range(input.ndim))
+    else:
+        chosen = {wrap_dim(d, input.ndim) for d in ((dim,) if isinstance(dim, int) else dim)}
+    return c.reshape(input, tuple(s for i, s in enumerate(input.shape) if i not in chosen or s != 1))
+
+
+@operator
+def flatten(input, start_dim=0, end_dim=-1):
+    """Dimensions start_dim..end_dim merged into one."""
+    if input.ndim == 0:
+        return c.reshape(input, (1,))
+    first, last = wrap_dim(start_dim, input.ndim), wrap_dim(end_dim, input.ndim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    return c.reshape(input, (*input.shape[:first], -1, *input.shape[last + 1 :])) if input.numel() else c.reshape(
+        input, (*input.shape[:first], _product(input.shape[first : last + 1]), *input.shape[last + 1 :])
+    )
+
+
+def _product(sizes):
+    total = 1
+    for s in sizes:
+        total = total * s
+    return total
+
+
+@operator
+def narrow(input, dim, start, length):
+    """`length` elements of `dim` from `start` on, as a view."""
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
+    start = start + size if start < 0 else start
+    if not (0 <= start <= size and 0 <= length <= size - start):
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return c.slice(input, dim, start, start + length, 1)
+
+
+@operator
+def select(input, dim, index):
+    """One position of `dim`, which disappears; a view."""
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim]
+    if not -size <= index < size:
+        raise IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+    index = index + size if index < 0 else index
+    part = c.slice(input, dim, index, index + 1, 1)
+    return c.reshape(part, (*input.shape[:dim], *input.shape[dim + 1 :]))
+
+
+@operator
+def flip(input, dims):
+    """Order reversed along `dims`; a copy."""
+    dims = (dims,) if isinstance(dims, int) else dims
+    return c.flip(input, tuple(wrap_dim(d, input.ndim) for d in dims))
+
+
+@operator
+def cat(tensors, dim=0):
+    """Tensors one after another along `dim`."""
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    return c.cat(tensors, wrap_dim(dim, tensors[0].ndim))
+
+
+@operator
+def stack(tensors, dim=0):
+    """Tensors of one shape side by side along a new dimension."""
+    tensors = list(tensors)
+    for other in tensors[1:]:
+        if other.shape != tensors[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} and {list(other.shape)}"
+            )
+    return c.cat([unsqueeze(x, dim) for x in tensors], wrap_dim(dim, tensors[0].ndim + 1))
+
+
+@operator
+def split(tensor, split_size_or_sections, dim=0):
+    """Pieces of `dim`: of one size (the last may be smaller), or of the sizes given. Views."""
+    dim = wrap_dim(dim, tensor.ndim)
+    size = tensor.shape[dim]
+    if isinstance(split_size_or_sections, int):
+        step = split_size_or_sections
+        sections = [min(step, size - at) for at in range(0, size, step)] or [0]
+    else:
+        sections = list(split_size_or_sections)
+        if builtin_sum(sections) != size:
+            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {size}, got {sections}")
+    pieces, at = [], 0
+    for length in sections:
+        pieces.append(c.slice(tensor, dim, at, at + length, 1))
+        at += length
+    return tuple(pieces)
+
+
+def builtin_sum(values):
+    total = 0
+    for v in values:
+        total = total + v
+    return total
+
+
+@operator
+def chunk(input, chunks, dim=0):
+    """At most `chunks` pieces of equal size (the last may be smaller). Views."""
+    size = input.shape[wrap_dim(dim, input.ndim)]
+    return split(input, max(-(-size // chunks), 1), dim)
+
+
+@operator
+def gather(input, dim, index):
+    """out[i][j] = input[index[i][j]][j] for dim 0."""
+    return c.gather(input, wrap_dim(dim, input.ndim), index)
+
+
+@operator
+def scatter_add(input, dim, index, src):
+    """A copy of input with src added at the places index names; repeats add up."""
+    return c.scatter_add(input, wrap_dim(dim, input.ndim), index, src)
+
+
+@operator
+def clone(input):
+    """A copy in new storage."""
+    return c.clone(input)
+
+
+@operator
+def contiguous(input):
+    """Row-major; input itself when it already is."""
+    return input if input.meta.is_contiguous else c.contiguous(input)
+
+
+@operator
+def detach(input):
+    """The same storage, cut off the tape."""
+    return c.detach(input)
+
+
+@operator
+def to_device(input, device):
+    """On another device; input itself when it is there."""
+    return input if input.device == device else c.to_device(input, device)
+
+
+@operator
+def tril(input, diagonal=0):
+    """The lower triangle of the last two dimensions; zero elsewhere."""
+    return c.where(_below(input, diagonal), input, 0)
+
+
+@operator
+def triu(input, diagonal=0):
+    """The upper triangle of the last two dimensions; zero elsewhere."""
+    return c.where(c.logical_not(_below(input, diagonal - 1)), input, 0)
+
+
+def _below(input, diagonal):
+    rows, columns = input.shape[-2:]
+    i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
+    j = c.iota(columns, 0, 1, dt.int64, input.device)
+    return c.le(j, c.add(i, diagonal))
+
+
+@operator
+def getitem(input, index):
+    """Basic indexing (ints, slices with positive step, None, Ellipsis) as views; one integer tensor as a gather."""
+    items = index if isinstance(index, tuple) else (index,)
+    used = builtin_sum(1 for i in items if i is not None and i is not Ellipsis)
+    if used > input.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
+    if Ellipsis not in [i if i is Ellipsis else None for i in items]:
+        items = (*items, Ellipsis)
+    at = next(k for k, i in enumerate(items) if i is Ellipsis)
+    items = (*items[:at], *([slice(None)] * (input.ndim - used)), *items[at + 1 :])
+    out, dim = input, 0
+    for item in items:
+        if item is None:
+            out, dim = unsqueeze(out, dim), dim + 1
+        elif isinstance(item, slice):
+            if item != slice(None):
+                out = c.slice(out, dim, item.start, item.stop, 1 if item.step is None else item.step)
+            dim += 1
+        elif isinstance(item, Tensor) and item.dtype is dt.int64:
+            out, dim = _take(out, dim, item), dim + item.ndim
+        elif isinstance(item, int) and not isinstance(item, bool):
+            out = select(out, dim, item)
+        else:
+            raise Unsupported(f"indexing with a {type(item).__name__}", code="GB0002")
+    return out if out is not input else c.reshape(input, input.shape)
+
+
+def _take(x, dim, index):
+    """x[..., index, ...] for an integer tensor at `dim`: its dimensions replace that one."""
+    before, after = x.shape[:dim], x.shape[dim + 1 :]
+    flat = c.reshape(index, (*([1] * dim), index.numel(), *([1] * len(after))))
+    picked = c.gather(x, dim, c.expand(flat, (*before, index.numel(), *after)))
+    return c.reshape(picked, (*before, *index.shape, *after))

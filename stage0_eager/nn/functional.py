@@ -1,0 +1,26 @@
+"""torch.nn.functional's names: the public functions, gathered."""
+
+from stage0_eager.functions.activations import (
+    cross_entropy,
+    dropout,
+    embedding,
+    gelu,
+    l1_loss,
+    layer_norm,
+    leaky_relu,
+    mse_loss,
+    nll_loss,
+    one_hot,
+    relu,
+    silu,
+    softplus,
+)
+from stage0_eager.functions.linalg import linear
+from stage0_eager.functions.pointwise import sigmoid, tanh  # type: ignore[attr-defined]
+from stage0_eager.functions.reductions import log_softmax, softmax
+from stage0_eager.functions.shape import flatten
+
+__all__ = [
+    "cross_entropy", "dropout", "embedding", "flatten", "gelu", "l1_loss", "layer_norm", "leaky_relu", "linear",
+    "log_softmax", "mse_loss", "nll_loss", "one_hot", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
+]  # fmt: skip

@@ -1,0 +1,127 @@
+"""SGD and AdamW over parameter groups. The update of one tensor is a pure function of tensors and numbers.
+
+Input: parameters with `.grad`. The pure functions are what a compiled training step captures; `step` writes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stage0_eager.functions import creation
+from stage0_eager.state import no_grad
+from stage0_eager.tensor import Tensor
+
+
+class Optimizer:
+    """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        self.defaults = defaults
+        self.param_groups = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        self.state: dict[Tensor, dict[str, Any]] = {}
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.zero_()
+
+    @no_grad()
+    def step(self) -> None:
+        """One update of every parameter that has a gradient."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.update(p, p.grad, self.state.setdefault(p, {}), group)
+
+    def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and groups with parameters numbered in order, as torch lays it out."""
+        numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Raises ValueError when the groups do not match."""
+        sizes = [len(g["params"]) for g in self.param_groups]
+        if sizes != [len(g["params"]) for g in state["param_groups"]]:
+            raise ValueError("loaded state dict has a different number of parameter groups or parameters")
+        params = [p for g in self.param_groups for p in g["params"]]
+        for group, saved in zip(self.param_groups, state["param_groups"], strict=True):
+            group.update({k: v for k, v in saved.items() if k != "params"})
+        self.state = {
+            params[i]: {k: v.clone() if isinstance(v, Tensor) else v for k, v in s.items()}
+            for i, s in state["state"].items()
+        }
+
+
+def sgd_update(p, g, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
+    """(new parameter, new momentum buffer or None): one SGD step as torch defines it."""
+    if weight_decay:
+        g = g + p * weight_decay
+    if momentum:
+        momentum_buffer = g if first else momentum_buffer * momentum + g * (1 - dampening)
+        g = g + momentum_buffer * momentum if nesterov else momentum_buffer
+    return p - g * lr, momentum_buffer
+
+
+def adamw_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, correction1, correction2):
+    """(new parameter, first moment, second moment). Loshchilov and Hutter, "Decoupled weight decay" (2019).
+
+    correction1 = 1 - beta1**step, correction2 = sqrt(1 - beta2**step).
+    """
+    p = p * (1 - lr * weight_decay)
+    exp_avg = exp_avg + (g - exp_avg) * (1 - beta1)
+    exp_avg_sq = exp_avg_sq * beta2 + g * g * (1 - beta2)
+    denominator = exp_avg_sq.sqrt() / correction2 + eps
+    return p - exp_avg / denominator * (lr / correction1), exp_avg, exp_avg_sq
+
+
+class SGD(Optimizer):
+    """Stochastic gradient descent with momentum, Nesterov momentum and weight decay."""
+
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+        if lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+                                      nesterov=nesterov))  # fmt: skip
+
+    def update(self, p, g, state, group):
+        buffer = state.get("momentum_buffer")
+        options = {k: group[k] for k in self.defaults}
+        new, buffer = sgd_update(p, g, buffer, first=buffer is None, **options)
+        if buffer is not None:
+            state["momentum_buffer"] = buffer
+        p.copy_(new)
+
+
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay."""
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
+        if lr < 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+
+    def update(self, p, g, state, group):
+        if not state:
+            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
+        state["step"] += 1
+        beta1, beta2 = group["betas"]
+        new, state["exp_avg"], state["exp_avg_sq"] = adamw_update(
+            p, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2, group["eps"],
+            group["weight_decay"], 1 - beta1 ** state["step"], (1 - beta2 ** state["step"]) ** 0.5,
+        )  # fmt: skip
+        p.copy_(new)

@@ -1,0 +1,275 @@
+"""The --swap plugin, run on a small house of its own: one stage, two seams, a manifest.
+
+Input: pytester's temporary folder, with a stage_contracts.pipeline of its own. Each run is a process, so
+that the real contracts, perhaps imported here already, are not what it finds.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import cutaway
+
+pytest_plugins = ["pytester"]
+ROOT = Path(cutaway.__file__).parent.parent
+
+CONTRACTS = """
+DEFAULT_SEAMS = {
+    "partition": "stage9.tiny:partition",
+    "fuse": "stage9.tiny:fuse",
+    "emit": "absent_stage.tiny:emit",
+}
+"""
+
+STAGE = """
+def partition(numbers):
+    return [n for n in numbers if n < 0], [n for n in numbers if n >= 0]
+
+def fuse(numbers):
+    return sum(numbers)
+"""
+
+TESTS = """
+import pytest
+
+@pytest.mark.conformance("partition", tier="core")
+def test_splits(seam):
+    assert seam.partition([1, -1]) == ([-1], [1])
+
+@pytest.mark.conformance("partition")
+@pytest.mark.parametrize("n", [1, 2])
+def test_keeps_everything(seam, n):
+    assert sum(map(len, seam("partition")([1] * n))) == n
+
+@pytest.mark.conformance("fuse", tier="core")
+def test_adds(seam):
+    assert seam.fuse([1, 2]) == 3
+
+def test_ordinary():
+    pass
+"""
+
+MINE = """
+def partition(numbers):
+    print("MINE WAS CALLED")
+    return [n for n in numbers if n < 0], [n for n in numbers if not n < 0]
+
+def loses_one(numbers):
+    return [n for n in numbers if n < 0], [n for n in numbers if n > 1]
+
+SEVEN = 7
+
+class Holder:
+    partition = staticmethod(partition)
+"""
+
+
+@pytest.fixture
+def house(pytester, monkeypatch):
+    # Only the plugins named below: quick, and the same whether or not cutaway is installed.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("COLUMNS", "200")
+    pytester.makepyprojecttoml(
+        '[tool.pytest.ini_options]\naddopts = "--import-mode=importlib"\npythonpath = "."'
+    )
+    write(pytester, "stage_contracts/__init__.py", "")
+    write(pytester, "stage_contracts/pipeline.py", CONTRACTS)
+    write(pytester, "stage9/__init__.py", "")
+    write(pytester, "stage9/tiny.py", STAGE)
+    write(pytester, "stage9/tests/test_tiny.py", TESTS)
+    manifest(pytester, partition={"core": 1, "full": 3}, fuse={"core": 1, "full": 1})
+    write(pytester, "mine.py", MINE)
+    return pytester
+
+
+def write(house, name, text):
+    path = house.path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def manifest(house, **counts):
+    write(house, "stage9/tests/conformance.json", json.dumps(counts))
+
+
+def run(house, *arguments):
+    # `python -m pytest` puts the folder first on the path: its stage_contracts hides the real one.
+    return house.runpytest_subprocess("stage9", "-p", "cutaway.pytest_swap", *arguments)
+
+
+def test_without_a_swap_everything_runs_on_the_default(house):
+    run(house).assert_outcomes(passed=5)
+
+
+def test_tier_core_leaves_out_the_full_tier(house):
+    run(house, "--tier", "core").assert_outcomes(passed=3, deselected=2)
+
+
+def test_a_swap_runs_that_seams_tests_on_that_implementation(house):
+    result = run(house, "--swap", "partition=mine:partition", "-s")
+    result.assert_outcomes(passed=3, deselected=2)
+    assert result.stdout.str().count("MINE WAS CALLED") == 3
+    result.stdout.fnmatch_lines(["swapped: partition = mine:partition (tier full)"])
+    result.stdout.fnmatch_lines(["seam `partition` (mine:partition): 3 full conformance tests ran"])
+    assert result.ret == 0
+
+
+@pytest.mark.parametrize(
+    "target", ["mine.py:partition", "./mine.py:Holder.partition", "mine:Holder.partition"]
+)
+def test_a_swap_may_name_a_file_or_an_attribute(house, target):
+    result = run(house, "--swap", f"partition={target}", "--tier", "core", "-s")
+    result.assert_outcomes(passed=1, deselected=4)
+    result.stdout.fnmatch_lines(["*MINE WAS CALLED*"])
+
+
+def test_two_swaps(house):
+    result = run(house, "--swap", "partition=mine:partition", "--swap", "fuse=stage9.tiny:fuse")
+    result.assert_outcomes(passed=4, deselected=1)
+
+
+def test_a_wrong_implementation_fails_and_the_seam_is_named(house):
+    result = run(house, "--swap", "partition=mine:loses_one")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "seam `partition` (mine:loses_one) failed: *",
+            "FAILED *test_splits - seam `partition` (mine:loses_one) failed: *",
+        ]
+    )
+
+
+def test_a_failing_default_is_named_too(house):
+    write(house, "stage9/tiny.py", STAGE.replace("sum(numbers)", "0"))
+    run(house).stdout.fnmatch_lines(["FAILED *test_adds - seam `fuse` (stage9.tiny:fuse) failed: *"])
+
+
+def test_works_in_parallel(house):
+    pytest.importorskip("xdist")
+    result = run(house, "--swap", "partition=mine:loses_one", "-p", "xdist", "-n", "2")
+    result.stdout.fnmatch_lines(["FAILED *test_splits - seam `partition` (mine:loses_one) failed: *"])
+    result.stdout.fnmatch_lines(["seam `partition` (mine:loses_one): 3 full conformance tests ran"])
+    assert result.ret == 1
+
+
+@pytest.mark.parametrize(
+    ("swap", "message"),
+    [
+        ("partition", "*got 'partition'; expected SEAM=module:object*"),
+        ("partition=mine", "*'mine' names no object; expected module:object*"),
+        ("partiton=mine:partition", "*no seam 'partiton'; expected one of partition, fuse, emit"),
+        ("partition=nowhere:f", "*no module 'nowhere'*give the file as path/to/file.py:object"),
+        ("partition=nowhere.py:f", "*there is no file */nowhere.py; expected the path of a Python file*"),
+        ("partition=mine:partitoin", "*mine has no 'partitoin'; it defines partition, loses_one, Holder"),
+        ("partition=mine:SEVEN", "*mine:SEVEN is a int, not callable; expected a function with the seam's*"),
+        (
+            "partition=broken:f",
+            "*importing broken raised ZeroDivisionError: division by zero (*broken.py:2)*",
+        ),
+        ("partition=broken.py:f", "*importing broken.py raised ZeroDivisionError: * (*broken.py:2)*"),
+        ("partition=unparsable:f", "*importing unparsable raised SyntaxError: *unparsable.py:1)*"),
+        (
+            "partition=needs:f",
+            "*importing needs raised ModuleNotFoundError: No module named 'not_there' (*needs.py:1)*",
+        ),
+    ],
+)
+def test_a_swap_that_cannot_be_done_is_one_clear_line(house, swap, message):
+    write(house, "broken.py", "def f(): pass\n1 / 0\n")
+    write(house, "unparsable.py", "def f(:\n")
+    write(house, "needs.py", "import not_there\n")
+    result = run(house, "--swap", swap)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    said = [line for line in result.errlines if line.strip()]
+    assert len(said) == 1, said
+    result.stderr.fnmatch_lines(["ERROR: " + message])
+
+
+def test_one_seam_swapped_twice_is_refused(house):
+    result = run(house, "--swap", "partition=mine:partition", "--swap", "partition=mine:loses_one")
+    result.stderr.fnmatch_lines(["ERROR: *'partition' is swapped already*"])
+
+
+def test_a_run_that_collects_too_little_fails(house):
+    manifest(house, partition={"core": 1, "full": 4})
+    result = run(house, "--swap", "partition=mine:partition")
+    result.assert_outcomes(passed=3, deselected=2)
+    result.stdout.fnmatch_lines(
+        ["FAILED seam `partition` *: 3 full conformance tests ran; expected at least 4 *"]
+    )
+    assert result.ret == 1
+
+
+def test_a_run_that_collects_nothing_fails(house):
+    (house.path / "stage9/tests/test_tiny.py").unlink()
+    manifest(house, partition={"core": 0, "full": 0})
+    result = run(house, "--swap", "partition=mine:partition")
+    result.stdout.fnmatch_lines(
+        ["FAILED seam `partition` *: 0 full conformance tests ran; expected at least 1 *"]
+    )
+    assert result.ret == 1
+
+
+def test_skipped_tests_do_not_count(house):
+    write(
+        house,
+        "stage9/tests/test_tiny.py",
+        TESTS.replace("seam.partition([1", "pytest.skip() or seam.partition([1"),
+    )
+    result = run(house, "--swap", "partition=mine:partition")
+    result.stdout.fnmatch_lines(
+        ["FAILED *2 full conformance tests ran, 1 were skipped*expected at least 3 *"]
+    )
+    assert result.ret == 1
+
+
+def test_a_seam_that_no_manifest_names_fails(house):
+    manifest(house, fuse={"core": 1, "full": 1})
+    result = run(house, "--swap", "partition=mine:partition")
+    result.stdout.fnmatch_lines(["FAILED seam `partition`: no conformance.json under stage9 says how many*"])
+    assert result.ret == 1
+
+
+def test_a_run_the_user_narrowed_is_not_counted(house):
+    result = run(house, "--swap", "partition=mine:partition", "-k", "splits")
+    result.stdout.fnmatch_lines(["*the run was narrowed, so tests were not counted"])
+    assert result.ret == 0
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (
+            '@pytest.mark.conformance("partiton")\ndef test_x(seam): pass',
+            "*names 'partiton'; expected one or more of*",
+        ),
+        ("@pytest.mark.conformance()\ndef test_x(seam): pass", "*names no seam; expected one or more of*"),
+        ('@pytest.mark.conformance("fuse", tier="all")\ndef test_x(seam): pass', "*expected tier=*core*"),
+        ('@pytest.mark.conformance("fuse")\ndef test_x(): pass', "*without the `seam` fixture*"),
+    ],
+)
+def test_a_wrong_mark_is_an_error(house, test, message):
+    write(house, "stage9/tests/test_marks.py", f"import pytest\n\n{test}\n")
+    result = run(house)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: stage9/tests/test_marks.py::test_x: its mark `conformance` " + message]
+    )
+
+
+def test_a_seam_whose_stage_is_absent_fails_only_its_own_tests(house):
+    emit = '@pytest.mark.conformance("emit")\ndef test_emit(seam):\n    seam.emit()\n'
+    write(house, "stage9/tests/test_emit.py", f"import pytest\n\n{emit}")
+    result = run(house)
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(["*the default of seam `emit`: no module 'absent_stage'*"])
+
+
+def test_without_the_contracts_other_suites_run_and_a_swap_says_why_not(house):
+    (house.path / "stage_contracts/pipeline.py").write_text("")
+    write(house, "stage9/tests/test_tiny.py", "def test_ordinary(): pass")
+    run(house).assert_outcomes(passed=1)
+    result = run(house, "--swap", "partition=mine:partition")
+    result.stderr.fnmatch_lines(["ERROR: cannot read the list of seams: *"])
