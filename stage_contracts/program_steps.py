@@ -44,7 +44,7 @@ def print_argument(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(print_argument, value))}]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{k!r}: {print_argument(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{print_argument(k)}: {print_argument(v)}" for k, v in value.items()) + "}"
     if isinstance(value, str):
         return _quoted(value)
     return literal(value)

@@ -37,7 +37,9 @@ def sum_kernel(name, out, sources, size, unit=""):
     return Kernel(name, (sum_nest(out, sources, size),), (*dict.fromkeys(sources), out), unit=unit)
 
 
-def program(inputs, temporaries, outputs, kernels, steps, returns, constants=None, name="forward", device=CPU):
+def program(
+    inputs, temporaries, outputs, kernels, steps, returns, constants=None, name="forward", device=CPU
+):
     """A Program from metas by name; `returns` are names or values."""
     roles = {"input": inputs, "constant": constants or {}, "temporary": temporaries, "output": outputs}
     buffers = {n: Buffer(n, m, role) for role, metas in roles.items() for n, m in metas.items()}

@@ -62,13 +62,18 @@ def test_a_source_the_compiler_refuses(seam):
 def test_no_compiler(seam, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(CompilerMissing, match="none of g\\+\\+, clang\\+\\+, c\\+\\+ is on the path; install"):
+    with pytest.raises(
+        CompilerMissing, match="none of g\\+\\+, clang\\+\\+, c\\+\\+ is on the path; install"
+    ):
         seam("build")(cpp_unit())
 
 
 @full
 def test_a_configured_compiler_that_is_not_there(seam):
-    with config.patch(cxx="/nowhere/c++"), pytest.raises(CompilerMissing, match="'/nowhere/c\\+\\+' was not found"):
+    with (
+        config.patch(cxx="/nowhere/c++"),
+        pytest.raises(CompilerMissing, match="'/nowhere/c\\+\\+' was not found"),
+    ):
         seam("build")(cpp_unit())
 
 
@@ -155,5 +160,3 @@ def test_nothing_is_left_in_the_temporary_folder(seam, monkeypatch, tmp_path):
     with config.patch(cache=False):
         run_sum(seam("build")(cpp_unit(name="another"))["kernel0"])
     assert not list(place.iterdir())
-
-

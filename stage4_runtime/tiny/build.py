@@ -100,7 +100,9 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
     for name in unit.kernels:
         header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
         if header is None or not hasattr(library, name):
-            raise BuildError(f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)')
+            raise BuildError(
+                f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)'
+            )
         kernels[name] = kernel = library[name]
         kernel.restype = ctypes.c_int64
         kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
@@ -115,7 +117,9 @@ def _load_library(data: bytes) -> ctypes.CDLL:
             path.write_bytes(data)
             return ctypes.CDLL(str(path))  # stays mapped when its file is gone
     except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
-        raise CompilerMissing(f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx") from error
+        raise CompilerMissing(
+            f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx"
+        ) from error
 
 
 BUILDERS: dict[str, Builder] = {

@@ -115,7 +115,9 @@ class KernelLauncher:
 
     def __init__(self, driver: Any, kernel: TritonKernel) -> None:
         if kernel.scratch:
-            raise BuildError(f"kernel {kernel.name} needs {kernel.scratch} bytes of scratch memory; tiny has none")
+            raise BuildError(
+                f"kernel {kernel.name} needs {kernel.scratch} bytes of scratch memory; tiny has none"
+            )
         self._module = driver.moduleLoadData(kernel.cubin)  # kept: unloading it would unload the function
         self._function = driver.moduleGetFunction(self._module, kernel.name)
         if kernel.shared > _SHARED_WITHOUT_ASKING:

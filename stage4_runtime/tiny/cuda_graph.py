@@ -59,7 +59,11 @@ def _capture(
     if writes & set(program.inputs):
         return _refuse(program, f"it writes to its input {min(writes & set(program.inputs))}")
     cp = library.xp
-    pool, stream, caller = cp.cuda.MemoryPool(), cp.cuda.Stream(non_blocking=True), cp.cuda.get_current_stream()
+    pool, stream, caller = (
+        cp.cuda.MemoryPool(),
+        cp.cuda.Stream(non_blocking=True),
+        cp.cuda.get_current_stream(),
+    )
     stream.wait_event(caller.record())
     with cp.cuda.using_allocator(pool.malloc), stream:
         inputs = [

@@ -91,7 +91,9 @@ def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, An
 
 
 def _aliasing(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
-    was, now = ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
+    was, now = (
+        ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
+    )
     return f"{subject} and {guard.expected}: {was} -> {now}"
 
 
@@ -127,6 +129,10 @@ def _short(value: Any, limit: int = 60) -> str:
     if name:
         return name
     if value is not None and not isinstance(value, bool | int | float | str | bytes | tuple | list | dict):
-        return str(value) if type(value).__module__.startswith("stage_contracts") else f"<{type(value).__name__}>"
+        return (
+            str(value)
+            if type(value).__module__.startswith("stage_contracts")
+            else f"<{type(value).__name__}>"
+        )
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

@@ -61,7 +61,9 @@ def plain_launch(
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
         **_arenas(),
         "allocate_pool": library.allocate,
-        "slot_view": lambda memory, start, buffer: library.slot_view(memory, start, program.buffers[buffer].meta),
+        "slot_view": lambda memory, start, buffer: library.slot_view(
+            memory, start, program.buffers[buffer].meta
+        ),
         "empty": lambda buffer: library.empty(program.buffers[buffer].meta),
         "accept": lambda buffer, value: accept(program, buffer, value, library),
         "conform": lambda buffer, value: conform(program, buffer, value, library),

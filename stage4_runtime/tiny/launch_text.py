@@ -146,7 +146,9 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
 def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     arguments = ["stream"] * out.streams + [out.pointer(name) for name in step.buffers]
     if out.streams and step.stream != 0:
-        raise Unsupported(f"a launch on stream {step.stream}", hint="tiny launch runs everything on one stream")
+        raise Unsupported(
+            f"a launch on stream {step.stream}", hint="tiny launch runs everything on one stream"
+        )
     for origin in program.kernels[step.kernel].origins:
         yield f"# {origin.describe()}".replace("\n", " ")
     yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({step.kernel!r})"
@@ -201,7 +203,9 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
 
 def _step_lines(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
     if type(step) not in _WRITERS:
-        raise Unsupported(f"the step {type(step).__name__}", hint="tiny launch runs one device and no callbacks")
+        raise Unsupported(
+            f"the step {type(step).__name__}", hint="tiny launch runs one device and no callbacks"
+        )
     return _WRITERS[type(step)](step, program, out)
 
 

@@ -19,7 +19,9 @@ from stage_contracts.graph import Graph, Node
 def launch_on_numpy(graph: Graph) -> Callable[..., tuple]:
     """A callable: NumPy arrays, one per placeholder, to a tuple of arrays."""
     calls = {
-        node.target: eager_call(node.target.name, np) for node in graph.calls if node.target is not operator.getitem
+        node.target: eager_call(node.target.name, np)
+        for node in graph.calls
+        if node.target is not operator.getitem
     }
     calls[operator.getitem] = operator.getitem
 

@@ -55,7 +55,9 @@ def plan_memory(program: Program) -> Program:
     pooled = {name: lives[name] for name in needs_memory if not lives[name].escapes}
     spans = {name: span(program.buffers[name].meta) for name in pooled}
     alignment = slot_alignment(program.device)
-    offsets, pool_bytes = assign_offsets(pooled, {n: round_up(max(b, 1), alignment) for n, b in spans.items()})
+    offsets, pool_bytes = assign_offsets(
+        pooled, {n: round_up(max(b, 1), alignment) for n, b in spans.items()}
+    )
 
     buffers = {name: replace(buffer, slot=None) for name, buffer in program.buffers.items()}
     for name in pooled:

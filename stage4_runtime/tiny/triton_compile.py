@@ -70,4 +70,7 @@ def main(folder: Path, source: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    try:
+        main(Path(sys.argv[1]), sys.argv[2])
+    except Exception as error:  # Triton's messages show the kernel's line themselves
+        sys.exit(f"{type(error).__name__}: {error}")
