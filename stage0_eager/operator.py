@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
+from stage0_eager.arrays import owner
 from stage0_eager.kernels import run_kernel
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record
@@ -180,8 +181,8 @@ def evaluate(op: Operator, args: tuple) -> Any:
         args[0]._bump_version()
         return args[0]
     out = Tensor(array)
-    if op.core.kind in ("view", "identity") and isinstance(args[0], Tensor):  # type: ignore[union-attr]
-        args[0]._share_version(out)
+    if op.core.kind in ("view", "identity") and owner(array) is owner(args[0]._data):  # type: ignore[union-attr]
+        args[0]._share_version(out)  # not a clone, nor a reshape that had to copy
     return out
 
 

