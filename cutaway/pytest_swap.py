@@ -45,7 +45,7 @@ class Seams:
         return self._loaded[name]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in self._targets:  # hypothesis looks for attributes of its own
+        if name not in self._targets:  # hypothesis, for one, asks with hasattr what it was given
             raise AttributeError(f"no seam {name!r}; expected one of {', '.join(self._targets)}")
         return self(name)
 
