@@ -1,4 +1,4 @@
-"""Decompose: only core operators are left, names, marks and origins stay, and the table of passes holds its rules.
+"""Decompose: only core operators are left, names, marks and origins stay, the passes keep their order.
 
 Input: functional and joint graphs in operators of any kind.
 """
@@ -41,7 +41,7 @@ def names_of(graph):
     return [n.target.name for n in graph.calls]
 
 
-# ---- the seam ------------------------------------------------------------------------------------------------
+# ---- the seam ----------------------------------------------------------------------------------------------
 
 
 @decompose_core
@@ -98,7 +98,7 @@ def test_the_graph_it_was_given_is_as_before(seam):
     assert str(graph.verify()) == text
 
 
-# ---- the passes ----------------------------------------------------------------------------------------------
+# ---- the passes --------------------------------------------------------------------------------------------
 
 
 def core_graph(function, *tensors):
@@ -134,9 +134,7 @@ def test_two_outputs_never_become_one():
 
 
 def test_an_output_merges_with_what_is_none():
-    graph = common_subexpressions(
-        core_graph(lambda x: (c["mul"](c["exp"](x), 2), c["exp"](x)), tensor(2, 2))
-    )
+    graph = common_subexpressions(core_graph(lambda x: (c["mul"](c["exp"](x), 2), c["exp"](x)), tensor(2, 2)))
     assert names_of(graph) == ["exp", "mul"]
 
 

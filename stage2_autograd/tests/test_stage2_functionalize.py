@@ -36,7 +36,7 @@ def functional(seam, function, *tensors):
     return made
 
 
-# ---- writes --------------------------------------------------------------------------------------------------
+# ---- writes ------------------------------------------------------------------------------------------------
 
 
 def write_a_temporary(x):
@@ -103,7 +103,10 @@ _WRITES = {
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=functionalize_core if n in ("temporary", "input") else functionalize_full) for n in _WRITES],
+    [
+        pytest.param(n, marks=functionalize_core if n in ("temporary", "input") else functionalize_full)
+        for n in _WRITES
+    ],
 )
 def test_writes_are_as_in_eager(seam, name):
     function, tensors = _WRITES[name]
@@ -138,12 +141,12 @@ def test_an_input_written_from_a_gradient_gets_a_gradient_itself(seam):
 
 @functionalize_full
 def test_a_written_leaf_raises_as_in_eager(seam):
-    compiled = compile_with(seam, lambda x: (x.add_(1) * 2), tensor(3))
+    compiled = compile_with(seam, lambda x: x.add_(1) * 2, tensor(3))
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         compiled.run(tensor(3))
 
 
-# ---- refusals ------------------------------------------------------------------------------------------------
+# ---- refusals ----------------------------------------------------------------------------------------------
 
 
 def write_through_a_view(x):
@@ -212,7 +215,7 @@ def test_a_write_to_a_constant_is_refused(seam):
         seam("functionalize")(graph.verify())
 
 
-# ---- results that are inputs, or one tensor twice ------------------------------------------------------------
+# ---- results that are inputs, or one tensor twice ----------------------------------------------------------
 
 
 @functionalize_core
@@ -251,7 +254,7 @@ def test_tensors_apart_in_eager_do_not_share_memory(seam):
     assert not any(np.may_share_memory(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 
 
-# ---- random state --------------------------------------------------------------------------------------------
+# ---- random state ------------------------------------------------------------------------------------------
 
 
 def two_masks(x):
@@ -285,7 +288,7 @@ def test_inference_draws_the_same_bits(seam):
     np.testing.assert_array_equal(got._data, two_masks(tensor(20, grad=False))._data)
 
 
-# ---- origins -------------------------------------------------------------------------------------------------
+# ---- origins -----------------------------------------------------------------------------------------------
 
 
 @functionalize_core

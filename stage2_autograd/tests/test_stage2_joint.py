@@ -106,7 +106,9 @@ def test_backward_nodes_have_the_origin_of_the_forward_call_they_differentiate(s
 @differentiate_full
 def test_a_composite_with_its_own_derivative_stays_one_call_with_it(seam):
     joint = joint_of(seam, lambda x: reductions.softmax(x, 1), tensor(2, 3))
-    assert [n.target.qualname for n in joint.graph.calls if n.meta["region"] == "forward"] == ["cutaway.softmax"]
+    assert [n.target.qualname for n in joint.graph.calls if n.meta["region"] == "forward"] == [
+        "cutaway.softmax"
+    ]
 
 
 @differentiate_full

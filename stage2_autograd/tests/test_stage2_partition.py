@@ -1,4 +1,4 @@
-"""Partition: what is saved, once each and with a reason; the other partitioner; wrong ones, which tests must catch.
+"""Partition: what is saved, once each and with a reason; the other partitioner; wrong ones, which must fail.
 
 Input: joint graphs in core operators.
 """
@@ -36,7 +36,13 @@ def mlp(x, w1, b1, w2, b2):
     return linalg.linear(h, w2, b2)
 
 
-MLP = (tensor(4, 3, grad=False), tensor(6, 3, seed=1), tensor(6, seed=2), tensor(2, 6, seed=3), tensor(2, seed=4))
+MLP = (
+    tensor(4, 3, grad=False),
+    tensor(6, 3, seed=1),
+    tensor(6, seed=2),
+    tensor(2, 6, seed=3),
+    tensor(2, seed=4),
+)
 
 
 def with_partition(seam, partitioner):
@@ -93,7 +99,7 @@ def test_a_gradient_that_is_the_tangent_or_a_constant(seam):
     check_against_eager(seam, lambda x, y, z: x + y + pointwise.floor(z), tensor(3), tensor(3), tensor(3))
 
 
-# ---- the two partitioners, whatever is swapped ---------------------------------------------------------------
+# ---- the two partitioners, whatever is swapped -------------------------------------------------------------
 
 
 def test_save_everything_computes_nothing_twice_but_views_and_constants(seam):
@@ -121,13 +127,27 @@ def test_cutting_without_what_the_backward_reads_says_so(seam):
         split(joint, {})
 
 
-# ---- wrong partitioners fail, and the message names the seam -------------------------------------------------
+# ---- wrong partitioners fail, and the message names the seam -----------------------------------------------
 
 
 def run_swapped(target: str, *more: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "pytest", "stage2_autograd", "-q", "-p", "no:cacheprovider", "--tier", "core"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "stage2_autograd",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tier",
+        "core",
+    ]
     return subprocess.run(
-        [*command, *more, "--swap", f"partition={target}"], cwd=ROOT, capture_output=True, text=True, timeout=100
+        [*command, *more, "--swap", f"partition={target}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=100,
     )
 
 

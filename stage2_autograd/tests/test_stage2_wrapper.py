@@ -26,7 +26,7 @@ def compiled(seam, function=square, *tensors):
     return compile_with(seam, function, *(tensors or (tensor(3),))).run
 
 
-# ---- backward ------------------------------------------------------------------------------------------------
+# ---- backward ----------------------------------------------------------------------------------------------
 
 
 def test_one_node_per_call(seam):
@@ -119,7 +119,7 @@ def test_double_backward_raises_only_when_it_is_taken(seam):
         g.sum().backward()
 
 
-# ---- grad mode and requires_grad -----------------------------------------------------------------------------
+# ---- grad mode and requires_grad ---------------------------------------------------------------------------
 
 
 def test_grad_mode_may_change_between_calls(seam):
@@ -145,7 +145,7 @@ def test_integer_results_and_detached_ones_require_no_grad(seam):
     assert [y.requires_grad for y in run(tensor(3))] == [True, False, False]
 
 
-# ---- saved values --------------------------------------------------------------------------------------------
+# ---- saved values ------------------------------------------------------------------------------------------
 
 
 def test_a_saved_input_written_in_between_raises_as_in_eager(seam):
@@ -154,7 +154,9 @@ def test_a_saved_input_written_in_between_raises_as_in_eager(seam):
         x, w = tensor(3), tensor(3, grad=False)
         (y,) = call(x, w)
         w.add_(1)
-        with pytest.raises(RuntimeError, match="modified by an inplace operation.*is at version 1; expected version 0"):
+        with pytest.raises(
+            RuntimeError, match="modified by an inplace operation.*is at version 1; expected version 0"
+        ):
             y.sum().backward()
 
 
@@ -219,7 +221,7 @@ def test_saved_values_are_freed_after_backward_and_with_the_result(seam):
         gc.enable()
 
 
-# ---- inputs that share memory --------------------------------------------------------------------------------
+# ---- inputs that share memory ------------------------------------------------------------------------------
 
 
 def test_writing_to_one_of_two_inputs_that_share_memory_is_refused(seam):
