@@ -109,7 +109,7 @@ def test_what_is_promised_to_triton_is_what_launch_code_keeps():
     assert KERNEL_ALIGNMENT == POINTER_ALIGNMENT == 16
 
 
-# ---- launching -------------------------------------------------------------------------------------------------
+# ---- launching -------------------------------------------------------------------------------------------
 
 
 def data(name, pointers, **changes):
@@ -127,7 +127,7 @@ def data(name, pointers, **changes):
 
 @pytest.fixture
 def on_fake_gpu(monkeypatch):
-    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they were given."""
+    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given."""
 
     def start(of, constants=None, **options):
         kernels = python_kernels(of)
@@ -257,7 +257,7 @@ def test_a_kernel_that_needs_scratch_memory_is_refused():
         KernelLauncher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
 
 
-# ---- CUDA graphs -----------------------------------------------------------------------------------------------
+# ---- CUDA graphs -----------------------------------------------------------------------------------------
 
 
 def test_a_captured_program_replays_on_new_inputs(on_fake_gpu):

@@ -6,9 +6,9 @@ import numpy as np
 
 import stage0_eager
 from stage4_runtime.tiny import launch_on_numpy
+from stage_contracts.dtype import float32
 from stage_contracts.graph import Graph
 from stage_contracts.tensor_meta import TensorMeta
-from stage_contracts.dtype import float32
 
 CORE = {name.removeprefix("core."): op for name, op in stage0_eager.TABLE.items() if name.startswith("core.")}
 
