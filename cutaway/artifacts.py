@@ -49,6 +49,27 @@ class Artifacts:
     backend: str = "inductor"
     events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
 
+    def named(self) -> list[tuple[str, Any]]:
+        """(name, artifact) of everything there is, in the order the program flowed; each prints as text."""
+        found: list[tuple[str, Any]] = [
+            ("captured", self.captured),
+            ("residual", self.frame.residual_source),
+            ("functional", self.functional and self.functional.graph),
+            ("joint", self.joint and self.joint.graph),
+            ("decomposed", self.decomposed and self.decomposed.graph),
+        ]
+        for half in ("forward", "backward"):
+            part: HalfArtifacts | None = getattr(self, half)
+            if part is None:
+                continue
+            found += [(f"{half}.core", part.core), (f"{half}.planned", part.planned)]
+            for target, program in part.emitted.items():
+                found.append((f"{half}.{target}", "\n".join(unit.text for unit in program.units)))
+        return [(name, artifact) for name, artifact in found if artifact]
+
+    def __str__(self) -> str:
+        return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
+
     def emit(self, half: str, target: str) -> Any:
         """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton")."""
         from cutaway.compile import emit_for

@@ -118,6 +118,7 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "LENGTH": _value_of("len({s})", len),
     "KEYS": _value_of("{s}", tuple),
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
+    "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
 assert _CHANGES.keys() == GUARD_KINDS.keys(), f"kinds of guard: {_CHANGES.keys() ^ GUARD_KINDS.keys()}"
