@@ -11,7 +11,7 @@ from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
 from stage4_runtime.tiny import build, launch, plan_memory
 from stage4_runtime.tiny.build import forget_built
-from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, device_arch
+from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, gpu_architecture
 from stage4_runtime.tiny.triton_compile import POINTER_ALIGNMENT
 from stage4_runtime.tiny.triton_units import TritonKernel
 from stage_contracts import config
@@ -225,7 +225,7 @@ def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
 
 def test_the_architecture_of_the_device(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy({}))
-    assert device_arch(CUDA) == "sm_90"
+    assert gpu_architecture(CUDA) == "sm_90"
 
 
 def test_every_type_of_argument_is_packed():

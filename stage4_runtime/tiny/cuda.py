@@ -33,7 +33,7 @@ def import_cupy() -> Any:
     return cupy
 
 
-def device_arch(device: Device) -> str:
+def gpu_architecture(device: Device) -> str:
     """`sm_90`: the architecture to compile for, as Target.arch wants it."""
     return f"sm_{import_cupy().cuda.Device(device.index).compute_capability}"
 

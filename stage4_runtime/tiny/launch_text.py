@@ -55,7 +55,9 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
     must be multiples of this many bytes, and of the element's size.
     """
-    out = LaunchText(identifier(program.name), *fresh_names(program), streams, kernel_alignment)
+    out = LaunchText(
+        identifier(program.name), *fresh_names(program), streams=streams, kernel_alignment=kernel_alignment
+    )
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):
@@ -127,7 +129,8 @@ def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
         f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
     )
     yield f"# {buffer.name}: {meta}"
-    yield f"if {' or '.join(checks)}:"
+    yield f"if ({' or '.join(checks[:2])}"
+    yield f"        or {' or '.join(checks[2:])}):"
     yield f"    {name} = accept({buffer.name!r}, {name})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
