@@ -44,9 +44,12 @@ def print_nest(nest: LoopNest) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_comments(nest: LoopNest) -> Iterator[tuple[list[str], Instr]]:
-    """Each instruction with the comment lines that belong above it: the user's lines where they change."""
-    previous = nest.origins
+def with_comments(nest: LoopNest, header: bool = True) -> Iterator[tuple[list[str], Instr]]:
+    """Each instruction with the comment lines that belong above it: the user's lines where they change.
+
+    `header`: the nest's own origins stand above the nest already.
+    """
+    previous = nest.origins if header else ()
     for instr in nest.body:
         here = instr.origins or nest.origins
         yield (origin_comments(here) if here != previous else []), instr

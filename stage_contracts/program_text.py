@@ -1,7 +1,7 @@
-"""A Program as readable Python text, and the way back: print what `parse_program` read and the text is the same.
+"""A Program as readable Python text, and the way back: print what was read and the text is the same.
 
-Input: a Program, planned or not, with or without source. First the kernels, as the loop nests they are; then the
-program, a def whose statements are its steps; then the source units. `program_steps.py` has the steps.
+Input: a Program, planned or not, with or without source. First the kernels, as the loop nests they are; then
+the program, a def whose statements are its steps; then the source units. `program_steps.py` has the steps.
 
     @kernel(params=("x", "buf0"))
     def kernel0():
@@ -35,6 +35,7 @@ from stage_contracts.program_steps import (
     call,
     keywords,
     parse_step,
+    print_argument,
     print_step,
     read_buffer,
     read_value,
@@ -42,7 +43,7 @@ from stage_contracts.program_steps import (
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.tensor_meta import parse_meta
 
-# ---- printing --------------------------------------------------------------------------------------------------
+# ---- printing --------------------------------------------------------------------------------------------
 
 
 def print_program(program: Program, sources: bool = True) -> str:
@@ -50,7 +51,13 @@ def print_program(program: Program, sources: bool = True) -> str:
     blocks = [_kernel_block(kernel) for kernel in program.kernels.values()]
     blocks.append(_program_block(program))
     decisions = [
-        call("fusion", [repr(d.first), repr(d.second)], fused=d.fused, reason=d.reason, score=d.score)
+        call(
+            "fusion",
+            list(map(print_argument, (d.first, d.second))),
+            fused=d.fused,
+            reason=d.reason,
+            score=d.score,
+        )
         for d in program.decisions
     ]
     blocks += ["\n".join(decisions) + "\n"] if decisions else []
@@ -59,7 +66,12 @@ def print_program(program: Program, sources: bool = True) -> str:
 
 
 def _kernel_block(kernel: Kernel) -> str:
-    words = {"params": kernel.params, "internal": kernel.internal, "unit": kernel.unit, "grid": dict(kernel.grid)}
+    words = {
+        "params": kernel.params,
+        "internal": kernel.internal,
+        "unit": kernel.unit,
+        "grid": dict(kernel.grid),
+    }
     shown = {key: value for key, value in words.items() if value or key == "params"}
     lines = [f"@{call('kernel', [], **shown)}", f"def {kernel.name}():"]
     nests = [textwrap.indent(print_nest(nest), "    ") for nest in kernel.nests]
@@ -97,7 +109,7 @@ def _long_text(text: str) -> str:
     return f'"""\\\n{inner}"""'
 
 
-# ---- reading back ----------------------------------------------------------------------------------------------
+# ---- reading back ----------------------------------------------------------------------------------------
 
 
 def parse_program(text: str, symbols: Mapping[str, Any] | None = None) -> Program:
@@ -144,7 +156,11 @@ def _read_kernel(function: ast.FunctionDef, words: dict[str, Any], lines: list[s
 
 
 def _read_program(
-    function: ast.FunctionDef, words: dict[str, Any], lines: list[str], kernels: dict[str, Kernel], symbols: dict
+    function: ast.FunctionDef,
+    words: dict[str, Any],
+    lines: list[str],
+    kernels: dict[str, Kernel],
+    symbols: dict,
 ) -> Program:
     buffers: dict[str, Buffer] = {}
     for arg in function.args.args:
@@ -186,4 +202,3 @@ def _read_unit(words: dict[str, Any], kernels: Mapping[str, Kernel]) -> SourceUn
     )
     grids = {name: kernels[name].grid for name in words["kernels"] if name in kernels and kernels[name].grid}
     return SourceUnit(target=target, grids=grids, **words)
-

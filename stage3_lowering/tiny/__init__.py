@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stage3_lowering.tiny.emit_cpp import emit_cpp
+from stage3_lowering.tiny.emit_triton import emit_triton
 from stage3_lowering.tiny.fuse import fuse
 from stage3_lowering.tiny.lower import lower
 from stage_contracts.program import Program, Target
 
-EMITTERS: dict[str, Callable[[Program, Target], Program]] = {"cpp": emit_cpp}
+EMITTERS: dict[str, Callable[[Program, Target], Program]] = {"cpp": emit_cpp, "triton": emit_triton}
 
 
 def emit(program: Program, target: Target) -> Program:

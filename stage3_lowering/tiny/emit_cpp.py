@@ -9,23 +9,17 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
-
-from stage3_lowering.tiny.cpp_ops import COSTS, CPP_OPS, CPP_TYPES, FOLDS, HELPERS, OPENMP_FOLDS
+from stage3_lowering.tiny.cpp_ops import COSTS, CPP_TYPES, FOLDS, HELPERS, OPENMP_FOLDS
+from stage3_lowering.tiny.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.tiny.values import dot
 from stage_contracts import config
-from stage_contracts import dtype as dt
-from stage_contracts.dtype import DType
-from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.loop_ir import Instr, LoopNest
 from stage_contracts.loop_text import origin_comments, with_comments
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 PARALLEL_WORK = 1 << 17  # additions; less is done before the threads have started
-INDENT = "    "
 
 
 def emit_cpp(program: Program, target: Target) -> Program:
@@ -102,7 +96,7 @@ class _KernelText:
                     dtype, name = types[instr.args[2]], self.fresh(f"{instr.args[2]}_row")
                     assert dtype is not None
                     declared.append(f"{CPP_TYPES[dtype.name]} {name}[{math.prod(self.inner)}];")
-                    self.inside[instr.args[0]] = f"{name}[{_cpp_index(row)}]"
+                    self.inside[instr.args[0]] = f"{name}[{cpp_index(row)}]"
         return declared
 
     def lines(self) -> list[str]:
@@ -118,10 +112,10 @@ class _KernelText:
 
     def _section(self, nest: LoopNest) -> list[str]:
         """One pass: the reduction loops with what runs in them, and what follows them once per outer point."""
-        writer = _Statements(nest, self)
+        writer = Statements(nest, self)
         comments = config.current().lowering.comments and len(self.kernel.origins) > 1
         parts: dict[bool, list[str]] = {False: [], True: []}
-        for k, (above, instr) in enumerate(_commented(nest)):
+        for k, (above, instr) in enumerate(with_comments(nest, header=False)):
             statements = writer.write(instr)
             marks = [c.replace("#", "//", 1) for c in above] if comments else []
             parts[k < nest.split] += (marks if statements or marks else []) + statements
@@ -132,13 +126,6 @@ class _KernelText:
         work = math.prod(nest.reduction_ranges) * _cost(nest)
         pragma = _inner_pragma(writer.folds, nest, not nest.ranges and work >= PARALLEL_WORK, self.checks)
         return before + _loops(names, nest.reduction_ranges, inside, pragma) + after
-
-
-def _commented(nest: LoopNest) -> list[tuple[list[str], Instr]]:
-    """Each instruction with its comments; the first one of a nest carries the nest's own."""
-    pairs = list(with_comments(nest))
-    first = nest.body[0].origins or nest.origins
-    return [(origin_comments(first), pairs[0][1]), *pairs[1:]]
 
 
 def _loops(names: list[str], sizes: tuple[int, ...], body: list[str], pragma: dict[int, str]) -> list[str]:
@@ -179,123 +166,3 @@ def _inner_pragma(folds: dict[str, list[str]], nest: LoopNest, threads: bool, ch
 
 def _cost(nest: LoopNest) -> int:
     return sum(COSTS.get(instr.op, 1) for instr in nest.body)
-
-
-class _Statements:
-    """Writes the instructions of one section. `write` gives the statements of one instruction."""
-
-    def __init__(self, nest: LoopNest, kernel: _KernelText) -> None:
-        self.nest, self.kernel = nest, kernel
-        self.text: dict[str, str] = {}  # value -> what to write for it: its name, or a literal
-        self.types: dict[str, DType] = {}
-        self.accumulators: list[str] = []  # before the reduction loops
-        self.results: list[str] = []  # after them
-        self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
-
-    def write(self, instr: Instr) -> list[str]:
-        if instr.dtype is not None:
-            self.types[instr.name] = instr.dtype
-            self.text[instr.name] = instr.name
-        special = getattr(self, f"_{instr.op}", None)
-        if special is not None:
-            return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
-        operands = [a for a in instr.args if isinstance(a, Value)]
-        of = self.types[operands[-1]]  # where's last operand is a value, its first the condition
-        template = CPP_OPS[of.category][instr.op]
-        written = template.format(*[self.text[a] for a in operands], T=CPP_TYPES[of.name])
-        return [self._declare(instr, written)]
-
-    def _declare(self, instr: Instr, expression: str) -> str:
-        assert instr.dtype is not None
-        return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
-
-    def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
-        if buffer in self.kernel.inside:
-            self.text[instr.name] = self.kernel.inside[buffer]
-            return []
-        return [self._declare(instr, f"{buffer}[{_cpp_index(index)}]")]
-
-    def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
-        if buffer not in self.kernel.kernel.internal:
-            return [f"{buffer}[{_cpp_index(index)}] = {value};"]
-        if buffer in self.kernel.inside:
-            return [f"{self.kernel.inside[buffer]} = {value};"]
-        self.kernel.inside[buffer] = value  # one value per outer point: it has a name already
-        return []
-
-    def _constant(self, instr: Instr, value: Any) -> list[str]:
-        assert instr.dtype is not None
-        self.text[instr.name] = literal(value, instr.dtype)
-        return []
-
-    def _index_expr(self, instr: Instr, index: Any) -> list[str]:
-        return [self._declare(instr, _cpp_index(index))]
-
-    def _indirect_index(self, instr: Instr, value: str, size: Any) -> list[str]:
-        return [self._declare(instr, f"cutaway::wrap_index({value}, {_cpp_index(size)}, bad_index)")]
-
-    def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
-        to_bool = dtype is dt.bool_
-        return [self._declare(instr, f"{value} != 0" if to_bool else f"{CPP_TYPES[dtype.name]}({value})")]
-
-    def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
-        return [self._declare(instr, f"cutaway::philox({seed}, {counter}, {_cpp_index(index)})")]
-
-    def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
-        assert instr.dtype is not None
-        if kind in ("argmax", "argmin"):
-            return self._position(instr, kind, value)
-        result, name = CPP_TYPES[instr.dtype.name], instr.name
-        # float32 sums are folded in double, integers in unsigned ones, which may wrap; the result is cast back.
-        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
-        wide = "" if kind == "prod" and result == "float" else wide
-        fold, start, openmp = FOLDS[kind]
-        accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
-        start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
-        self.accumulators.append(f"{wide or result} {accumulator} = {start};")
-        if wide:
-            self.results.append(f"{result} {name} = {result}({accumulator});")
-            value = f"{wide}({value})" if wide == "uint64_t" else value
-        self.folds.setdefault(openmp, []).append(accumulator)
-        return [fold.format(acc=accumulator, value=value, T=result)]
-
-    def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
-        of = CPP_TYPES[self.types[instr.args[1]].name]
-        row = dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables)
-        best, better = self.kernel.fresh(f"{instr.name}_best"), "larger" if kind == "argmax" else "smaller"
-        self.accumulators += [f"{of} {best} = 0;", f"int64_t {instr.name} = -1;"]
-        return [
-            f"if ({instr.name} < 0 || cutaway::{better}<{of}>({value}, {best})) {{",
-            f"{INDENT}{best} = {value};",
-            f"{INDENT}{instr.name} = {_cpp_index(row)};",
-            "}",
-        ]
-
-
-def _cpp_index(index: Any) -> str:
-    return print_index(index).replace("//", "/")
-
-
-def _limit(dtype: DType, highest: bool) -> str:
-    """The start of a minimum (highest) or a maximum."""
-    if dtype.is_floating_point:
-        return "INFINITY" if highest else "-INFINITY"
-    limits = f"std::numeric_limits<{CPP_TYPES[dtype.name]}>"
-    return f"{limits}::max()" if highest else f"{limits}::lowest()"
-
-
-def literal(value: Any, dtype: DType) -> str:
-    """A constant of `dtype` as C++."""
-    if dtype is dt.bool_:
-        return "true" if value else "false"
-    if dtype.is_floating_point:
-        with np.errstate(over="ignore"):
-            number = dtype.numpy.type(value)
-        if not np.isfinite(number):
-            return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
-        text = np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
-        return f"({text}f)" if dtype is dt.float32 and value < 0 else text + "f" * (dtype is dt.float32)
-    if value == np.iinfo(np.int64).min:
-        return "INT64_MIN"
-    text = f"{value}" + "LL" * (abs(value) > 0x7FFFFFFF)
-    return f"({text})" if value < 0 else text

@@ -1,6 +1,7 @@
 """Hand-written programs for the runtime's tests: no lowering, no compiler unless a test asks for one.
 
-Input: a few sizes and names. `python_kernels` runs any kernel made here on raw addresses, as compiled code would.
+Input: a few sizes and names. `python_kernels` runs any kernel made here on raw addresses, as compiled code
+would.
 """
 
 import ctypes
@@ -37,7 +38,9 @@ def sum_kernel(name, out, sources, size, unit=""):
     return Kernel(name, (sum_nest(out, sources, size),), (*dict.fromkeys(sources), out), unit=unit)
 
 
-def program(inputs, temporaries, outputs, kernels, steps, returns, constants=None, name="forward", device=CPU):
+def program(
+    inputs, temporaries, outputs, kernels, steps, returns, constants=None, name="forward", device=CPU
+):
     """A Program from metas by name; `returns` are names or values."""
     roles = {"input": inputs, "constant": constants or {}, "temporary": temporaries, "output": outputs}
     buffers = {n: Buffer(n, m, role) for role, metas in roles.items() for n, m in metas.items()}

@@ -1,4 +1,4 @@
-"""The disk cache: whatever is wrong with an entry or the folder is a miss, never an error or a wrong result."""
+"""The disk cache: whatever is wrong with an entry or the folder is a miss, not an error or a wrong value."""
 
 import json
 import os
@@ -180,7 +180,9 @@ def test_a_switched_off_cache_writes_nothing(private_cache, ledger):
     assert "switched off" in asked(ledger)[0][1]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied")]
+)
 @pytest.mark.parametrize("call", ["write_bytes", "rename", "mkdir", "read_bytes"])
 def test_a_full_disk_or_a_read_only_folder_is_a_miss(private_cache, monkeypatch, error, call, ledger):
     """Simulated, because a user who may do everything can write to read-only folders."""

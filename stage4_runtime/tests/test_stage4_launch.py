@@ -1,4 +1,4 @@
-"""Launching a program on NumPy arrays: values, memory that is safe to keep, and errors that say what to do."""
+"""Launching a program on NumPy arrays: values, memory that is safe to keep, errors that say what to do."""
 
 import threading
 
@@ -88,7 +88,10 @@ def test_an_index_out_of_range_names_the_users_line(seam, launched):
 
 @core
 def test_external_calls_run_eager_kernels(seam, launched):
-    steps = [external("matmul", "x", "x", out="buf0"), external("sum", "buf0", (0, 1), out="y", keepdim=False)]
+    steps = [
+        external("matmul", "x", "x", out="buf0"),
+        external("sum", "buf0", (0, 1), out="y", keepdim=False),
+    ]
     run = launched(program({"x": meta(4, 4)}, {"buf0": meta(4, 4)}, {"y": meta()}, [], steps, ["y"]))
     (y,) = run(numbers(4, 4))
     assert isinstance(y, np.ndarray) and y.shape == () and y.dtype == np.float32
@@ -164,7 +167,12 @@ def test_arguments_of_external_calls(seam, launched):
         external("cat", (BufferRef("x"), BufferRef("x")), 0, out="c"),
         external("any", "x", (0,), True, out="d"),
     ]
-    outputs = {"a": meta(3, dtype=float64), "b": meta(3, dtype=int64), "c": meta(6), "d": meta(1, dtype=bool_)}
+    outputs = {
+        "a": meta(3, dtype=float64),
+        "b": meta(3, dtype=int64),
+        "c": meta(6),
+        "d": meta(1, dtype=bool_),
+    }
     a, b, c, d = launched(program({"x": meta(3)}, {}, outputs, [], steps, list("abcd")))(numbers(3))
     assert (a == -np.inf).all() and a.dtype == np.float64
     np.testing.assert_array_equal(b, [0, 1, 2])
@@ -191,13 +199,20 @@ def test_outputs_with_strides(seam, launched):
 
 
 @full
-@pytest.mark.parametrize("name", ["view", "address", "arena", "p_x", "float32_dtype", "kernel0", "eager_neg", "forward"])
+@pytest.mark.parametrize(
+    "name", ["view", "address", "arena", "p_x", "float32_dtype", "kernel0", "eager_neg", "forward"]
+)
 def test_a_users_name_hides_none_of_ours(seam, launched, name):
     of = chain(3)
     rename = {"x": name, "buf0": f"p_{name}"}
-    kernels = [sum_kernel("kernel0", rename["buf0"], [name], 64), sum_kernel("kernel1", "y", [rename["buf0"]], 64)]
+    kernels = [
+        sum_kernel("kernel0", rename["buf0"], [name], 64),
+        sum_kernel("kernel1", "y", [rename["buf0"]], 64),
+    ]
     steps = [*(Launch(k.name, k.params) for k in kernels), external("neg", "y", out="z")]
-    of = program({name: meta(64)}, {rename["buf0"]: meta(64)}, {"y": meta(64), "z": meta(64)}, kernels, steps, ["z"])
+    of = program(
+        {name: meta(64)}, {rename["buf0"]: meta(64)}, {"y": meta(64), "z": meta(64)}, kernels, steps, ["z"]
+    )
     (z,) = launched(of)(numbers(64))
     np.testing.assert_array_equal(z, -(numbers(64) + 2))
 

@@ -1,4 +1,4 @@
-"""Memory planning: no two live buffers share bytes, what escapes is never in the pool, dead memory is reused."""
+"""Memory planning: live buffers never share bytes, what escapes is not in the pool, dead memory is reused."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -145,7 +145,9 @@ def test_matmul_writes_into_planned_memory():
 
     steps = [external("matmul", "x", "w", out="buf0"), external("matmul", "buf0", "w", out="y")]
     square = meta(8, 8)
-    planned = plan_memory(program({"x": square, "w": square}, {"buf0": square}, {"y": square}, [], steps, ["y"]))
+    planned = plan_memory(
+        program({"x": square, "w": square}, {"buf0": square}, {"y": square}, [], steps, ["y"])
+    )
     assert all(s.into for s in planned.steps if isinstance(s, External))
     assert planned.buffers["buf0"].slot is not None and planned.buffers["y"].slot is None
 
@@ -210,7 +212,9 @@ def test_live_buffers_never_overlap_and_the_pool_is_no_larger_than_all_of_them(s
 def test_a_planned_program_computes_what_an_unplanned_one_does(seam, before):
     run = seam("launch")(seam("plan_memory")(before), python_kernels(before), {})
     generator = np.random.default_rng(0)
-    arrays = [generator.standard_normal(before.buffers[n].meta.shape).astype(np.float32) for n in before.inputs]
+    arrays = [
+        generator.standard_normal(before.buffers[n].meta.shape).astype(np.float32) for n in before.inputs
+    ]
     first = run(*arrays)
     kept = [a.copy() for a in first]
     second = run(*[a + 1 for a in arrays])

@@ -1,4 +1,4 @@
-"""Build: one source unit becomes loaded kernels, each unit once per process and, with the disk cache, once ever.
+"""Build: a source unit becomes loaded kernels, once per process and, with the disk cache, once ever.
 
 Input: a SourceUnit. Its language picks a builder from the table; a builder makes files (a shared library, a
 cubin) that the disk cache keeps, and a loader turns files into kernels.
@@ -54,7 +54,7 @@ def _lock_of(digest: str) -> threading.Lock:
 
 
 def forget_built() -> None:
-    """Drop this process's built units, so that the next build asks the disk cache. For tests and measurements."""
+    """Drop this process's built units, so that the next build asks the disk cache. For tests and timings."""
     with _LOCKS_LOCK:
         _BUILT.clear()
 
@@ -68,7 +68,7 @@ def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mappin
     return builder.load(unit, files)
 
 
-# ---- C++ -------------------------------------------------------------------------------------------------------
+# ---- C++ -------------------------------------------------------------------------------------------------
 
 
 def _cpp_flags() -> tuple[str, ...]:
@@ -100,7 +100,9 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
     for name in unit.kernels:
         header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
         if header is None or not hasattr(library, name):
-            raise BuildError(f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)')
+            raise BuildError(
+                f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)'
+            )
         kernels[name] = kernel = library[name]
         kernel.restype = ctypes.c_int64
         kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
@@ -108,14 +110,16 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
 
 
 def _load_library(data: bytes) -> ctypes.CDLL:
-    """Load the very bytes that were checked, from a file nobody else can change: it is gone when this returns."""
+    """Load the very bytes that were checked, from a file nobody else can change: gone when this returns."""
     try:
         with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
             path = Path(folder) / "kernels.so"
             path.write_bytes(data)
             return ctypes.CDLL(str(path))  # stays mapped when its file is gone
     except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
-        raise CompilerMissing(f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx") from error
+        raise CompilerMissing(
+            f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx"
+        ) from error
 
 
 BUILDERS: dict[str, Builder] = {

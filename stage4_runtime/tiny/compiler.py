@@ -44,7 +44,9 @@ def find_compiler() -> Compiler:
         if found:
             state = Path(found).resolve().stat()
             return _identify((found, *words[1:]), state.st_mtime_ns, state.st_size)
-    seen = f"{configured!r} was not found" if configured else f"none of {', '.join(CANDIDATES)} is on the path"
+    seen = (
+        f"{configured!r} was not found" if configured else f"none of {', '.join(CANDIDATES)} is on the path"
+    )
     raise CompilerMissing(f"no C++ compiler: {seen}; install g++ or set CUTAWAY_RUNTIME_CXX to one")
 
 

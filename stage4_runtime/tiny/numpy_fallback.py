@@ -1,7 +1,7 @@
 """No compiler: the core graph runs op by op on NumPy, with the same kernels eager uses.
 
-Input: a graph of core operators, as `lower` would get it. What comes out is called like a launched Program, so
-`cutaway.compile` can put it in the same place when `build` raises CompilerMissing.
+Input: a graph of core operators, as `lower` would get it. What comes out is called like a launched Program,
+so `cutaway.compile` can put it in the same place when `build` raises CompilerMissing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from stage_contracts.graph import Graph, Node
 def launch_on_numpy(graph: Graph) -> Callable[..., tuple]:
     """A callable: NumPy arrays, one per placeholder, to a tuple of arrays."""
     calls = {
-        node.target: eager_call(node.target.name, np) for node in graph.calls if node.target is not operator.getitem
+        node.target: eager_call(node.target.name, np)
+        for node in graph.calls
+        if node.target is not operator.getitem
     }
     calls[operator.getitem] = operator.getitem
 

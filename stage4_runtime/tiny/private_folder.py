@@ -1,7 +1,7 @@
 """The user's private cache folder: where it is, whether it may be trusted, and the secret kept in it.
 
-Input: configuration and the environment. Native code is loaded from here, so a folder that anyone else owns or
-can write to is refused: NotPrivate says why, and the runtime goes on without a disk cache.
+Input: configuration and the environment. Native code is loaded from here, so a folder that anyone else owns
+or can write to is refused: NotPrivate says why, and the runtime goes on without a disk cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def cache_root() -> Path:
     if configured:
         return Path(configured).expanduser()
     try:
-        from platformdirs import user_cache_path  # imported late: a machine that only runs programs may lack it
+        from platformdirs import (
+            user_cache_path,
+        )  # imported late: a machine that only runs programs may lack it
     except ImportError:
         home = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
         return Path(os.environ.get("XDG_CACHE_HOME") or home) / "cutaway"
@@ -44,7 +46,9 @@ def private_folder(path: Path) -> Path:
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
         raise NotPrivate(f"no disk cache: {path} belongs to user {found.st_uid}, expected {os.getuid()}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NotPrivate(f"no disk cache: others may write to {path} (mode {found.st_mode & 0o777:o}); chmod 700 it")
+        raise NotPrivate(
+            f"no disk cache: others may write to {path} (mode {found.st_mode & 0o777:o}); chmod 700 it"
+        )
     return path
 
 

@@ -1,8 +1,8 @@
-"""Triton units: from source text to a cubin ahead of time, as files for the disk cache and data for a launcher.
+"""Triton units: from source to a cubin ahead of time, as files for the disk cache and data for a launcher.
 
-Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target names
-an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can hang or
-abort its process.
+Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target
+names an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can
+hang or abort its process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHILD = Path(__file__).with_name("triton_compile.py")
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A compiled kernel as data. `types`: of its run-time parameters in order; two scratch pointers follow."""
+    """A compiled kernel as data. `types`: of its run-time parameters; two scratch pointers follow them."""
 
     cubin: bytes
     ptx: str
@@ -45,12 +45,14 @@ def key(unit: SourceUnit) -> Key:
     try:
         version = importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
-        raise CompilerMissing("Triton is not installed; install cutaway[triton] to compile for a GPU") from None
+        raise CompilerMissing(
+            "Triton is not installed; install cutaway[triton] to compile for a GPU"
+        ) from None
     _architecture(unit)
     for name in unit.kernels:
         if name not in unit.grids:
             raise BuildError(
-                f"unit {unit.name}: no grid for kernel {name!r}; emit must set SourceUnit.grids[{name!r}] to the "
+                f"unit {unit.name}: no grid for {name!r}; emit must set SourceUnit.grids[{name!r}] to the "
                 "Kernel's grid (signature, constants, num_warps, grid)"
             )
     parts = {
@@ -90,7 +92,9 @@ def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKer
 def _architecture(unit: SourceUnit) -> int:
     digits = unit.target.arch.removeprefix("sm_")
     if not digits.isdigit():
-        raise BuildError(f"unit {unit.name}: target architecture {unit.target.arch!r}; expected one like 'sm_90'")
+        raise BuildError(
+            f"unit {unit.name}: target architecture {unit.target.arch!r}; expected one like 'sm_90'"
+        )
     return int(digits)
 
 
@@ -126,6 +130,11 @@ def _compile(unit: SourceUnit, name: str) -> dict[str, bytes]:
         except subprocess.TimeoutExpired:
             child, said = None, [f"nothing for {TIME_LIMIT} seconds; it was stopped"]
         if child is None or child.returncode != 0:
-            message = "\n".join(said)
-            raise BuildError(f"Triton refused generated kernel {name}, which is a bug in Cutaway. It said:\n{message}")
+            raise BuildError(
+                f"Triton refused generated kernel {name}, which is a bug in Cutaway. It said:\n"
+                + "\n".join(
+                    said or [f"nothing; its process ended with {child.returncode if child else 'a timeout'}"]
+                )
+                + f"\nPlease report it with the source of unit {unit.name}."
+            )
         return {kind: (Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("cubin", "ptx", "json")}
