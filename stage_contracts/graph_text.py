@@ -61,7 +61,8 @@ def print_graph(graph: Graph) -> str:
     previous: tuple[Origin, ...] = ()
     for node in graph.nodes:
         if node.op in ("call_function", "get_attr") and node.origins and node.origins != previous:
-            lines += [f"    # {origin.describe()}".rstrip() for origin in node.origins]
+            # an expression of several lines is put on one, so that it stays a comment
+            lines += [f"    # {' '.join(origin.describe().split())}" for origin in node.origins]
             previous = node.origins
         if node.op == "get_attr":
             lines.append(f"    {node.name} = self.{node.target}{_type_comment(node)}")
@@ -134,7 +135,7 @@ def parse_graph(
         nodes[arg.arg] = node = graph.placeholder(arg.arg)
         _read_comment(node, lines[arg.lineno - 1], symbols)
     origins: tuple[Origin, ...] = ()
-    previous_line = function.body[0].lineno - 1
+    previous_line = max([function.lineno, *(a.lineno for a in function.args.args)])
     for statement in function.body:
         above = _origins_above(lines, previous_line, statement.lineno - 1)
         origins, previous_line = above or origins, statement.lineno

@@ -1,0 +1,145 @@
+"""The run-time wrapper: compiled forward and backward, functions on arrays, as one step on the user's tape.
+
+Input: callables on arrays (NumPy or CuPy) for the two halves, and the graphs they were made from. Residual
+code calls the result with tensors. What can be known before the first call is worked out here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays as array_library
+from stage0_eager.random import default_generator
+from stage0_eager.state import STATE
+from stage0_eager.tape import Edge
+from stage0_eager.tensor import Tensor
+from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
+from stage_contracts.breaks import Unsupported
+from stage_contracts.device import CPU
+from stage_contracts.graph import meta_of
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+
+LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
+
+
+def make_runtime_wrapper(
+    functional: FunctionalGraph,
+    forward: Callable[..., tuple],
+    backward: Callable[..., tuple] | None = None,
+    joint: JointGraph | None = None,
+    partition: Partition | None = None,
+) -> Callable[..., tuple]:
+    """A callable: the graph's input tensors to the tuple of the user's result tensors.
+
+    forward: arrays of the inputs (then the random state, int64[2], if the graph has one) to arrays: outputs,
+        written inputs, saved values.
+    backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
+        `joint` and `partition`, for inference.
+    Raises RuntimeError, with eager's messages, for what eager rejects.
+    """
+    count = functional.num_outputs + len(functional.writes)
+    results = functional.results or tuple(("output", i) for i in range(functional.num_outputs))
+    finish = _finisher(functional, results)
+    random = functional.rng_calls
+    draw = _random_state(functional)
+    checks = _input_checks(functional.writes)
+
+    def infer(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        arrays = [t._data for t in tensors]
+        if random:
+            arrays.append(draw())
+        outputs = [Tensor(a) for a in forward(*arrays)[:count]]
+        return finish(tensors, outputs)
+
+    if backward is None or joint is None or partition is None or not joint.tangent_outputs:
+
+        def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+            checks(tensors)
+            return infer(tensors)
+
+        return run
+
+    plan = SavingPlan(partition, joint, functional)
+    wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
+
+    def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
+        checks(tensors)
+        if not STATE.grad_enabled or not any(tensors[i].requires_grad for i in wanted):
+            return infer(tensors)
+        arrays = [t._data for t in tensors]
+        if random:
+            arrays.append(draw())
+        made = forward(*arrays)
+        outputs = [Tensor(a) for a in made[:count]]
+        edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
+        node = CompiledBackward(backward, plan, edges)
+        node.saved = plan.save(tensors, outputs, made)
+        for index, i in enumerate(joint.tangent_outputs):
+            out = outputs[i]
+            out.requires_grad, out._grad_fn, out._output_index = True, node, index
+        return finish(tensors, outputs)
+
+    return run_on_tape
+
+
+# ---- before and after the forward --------------------------------------------------------------------------
+
+
+def _input_checks(writes: tuple[int, ...]) -> Callable[[Sequence[Tensor]], None]:
+    """What only the call's own tensors can tell: written leaves, and inputs that share memory with one."""
+    if not writes:
+        return lambda tensors: None
+
+    def check(tensors: Sequence[Tensor]) -> None:
+        for i in writes:
+            written = tensors[i]
+            if STATE.grad_enabled and written.requires_grad and written._grad_fn is None:
+                raise RuntimeError(LEAF_WRITTEN)
+            for j, other in enumerate(tensors):
+                if j != i and _may_share(written._data, other._data):
+                    raise Unsupported(
+                        f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
+                        code="GB0008",
+                        hint="pass a clone of one, or run this function without cutaway.compile",
+                    )
+
+    return check
+
+
+def _may_share(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(array_library.namespace_of(a).may_share_memory(a, b))
+
+
+def _random_state(functional: FunctionalGraph) -> Callable[[], Any]:
+    """A function: (seed, counter) for one call of the graph, whose draws the generator has then done."""
+    calls, generator = functional.rng_calls, default_generator()
+    device = meta_of(functional.graph.placeholders[-1]).device if calls else CPU
+
+    def draw() -> Any:
+        return array_library.move(np.array(generator.advance(calls), np.int64), device)
+
+    return draw
+
+
+def _finisher(
+    functional: FunctionalGraph, results: tuple[tuple[str, int], ...]
+) -> Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]:
+    """Write the written inputs back into their memory, and lay out the user's results."""
+    writes, first = functional.writes, functional.num_outputs
+    if not writes and results == tuple(("output", i) for i in range(first)):
+        return lambda tensors, outputs: tuple(outputs)
+
+    def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
+        for i, value in zip(writes, outputs[first:], strict=True):
+            target = tensors[i]
+            target._data[...] = value._data
+            target._bump_version()
+            if value.requires_grad:  # the input now is what the pair computed, to autograd too
+                target.requires_grad, target._grad_fn = True, value._grad_fn
+                target._output_index = value._output_index
+        return tuple(outputs[i] if kind == "output" else tensors[i] for kind, i in results)
+
+    return finish
