@@ -26,12 +26,23 @@ from stage_contracts.tensor_meta import TensorMeta
 
 def fuse(lowered: LoweredGraph) -> Program:
     """Group loop nests into kernels and order the steps: a Program without memory or source."""
-    nodes = [scheduler_node(n if isinstance(n, ExternCall) else normalise(n)) for n in lowered.nodes]
+    nodes = [scheduler_node(n if isinstance(n, ExternCall) else normalise(n)) for n in _used(lowered)]
     schedule = Schedule(lowered.buffers, nodes)
     if config.current().lowering.fusion:
         for node in nodes:
             schedule.consider(node)
     return _program(lowered, schedule)
+
+
+def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
+    """The nodes without the nests nobody reads. A call is kept: it may raise."""
+    wanted = {ref.name for ref in buffer_refs(lowered.outputs)}
+    kept: list[LoopNest | ExternCall] = []
+    for node in reversed(lowered.nodes):
+        if isinstance(node, ExternCall) or node.name in wanted:
+            wanted.update(node.reads)
+            kept.append(node)
+    return kept[::-1]
 
 
 def scheduler_node(node: LoopNest | ExternCall) -> SchedulerNode:
