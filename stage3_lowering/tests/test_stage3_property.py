@@ -46,7 +46,7 @@ def view_permute(draw, x):
 
 
 def view_reshape(draw, x):
-    split = draw(st.sampled_from([d for d in range(1, x.size + 1) if x.size % d == 0]))
+    split = draw(st.sampled_from([d for d in range(1, max(x.size, 1) + 1) if x.size % d == 0]))
     shape = draw(st.sampled_from([(split, x.size // split), (x.size,), (1, x.size // split, split)]))
     return lambda c, n: c.reshape(n, shape), lambda a: a.reshape(shape)
 
