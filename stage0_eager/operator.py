@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.arrays import owner
 from stage0_eager.kernels import eager_kernel, namespace_of_all
 from stage0_eager.state import STATE
