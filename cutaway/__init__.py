@@ -5,6 +5,7 @@ The pipeline is one screen: compile.py. This file only gathers the public names.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from cutaway.backends import list_backends
@@ -38,6 +39,17 @@ _PLAIN = {
     _random: "manual_seed randperm Generator default_generator",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
+
+# The language's modules under this package's path: `from cutaway.nn import functional as F`.
+sys.modules.update(
+    {
+        "cutaway.nn": nn,
+        "cutaway.nn.functional": nn.functional,
+        "cutaway.nn.init": nn.init,
+        "cutaway.optim": optim,
+        "cutaway.config": config,
+    }
+)
 
 # The stages themselves are loaded when a pipeline is first needed, so that `import cutaway` stays quick.
 _LAZY = {

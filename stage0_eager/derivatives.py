@@ -81,7 +81,7 @@ def _half_where_equal(g: Any, input: Any, other: Any, wins: Callable) -> Any:
 
 
 def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
-    slope = c.mul(other, c.pow(input, c.sub(other, 1)))
+    slope = c.mul(other, c.pow(input, other - 1 if _is_number(other) else c.sub(other, 1)))
     return fit(c.where(c.eq(other, 0), c.mul(g, 0), c.mul(g, slope)) if not _is_number(other) else (
         c.mul(g, 0) if other == 0 else c.mul(g, slope)
     ), input_meta)
@@ -97,6 +97,10 @@ def _pow_other(g: Any, input: Any, other: Any, out: Any, other_meta: Any) -> Any
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float))
+
+
+def _square(x: Any) -> Any:
+    return x * x if _is_number(x) else c.mul(x, x)
 
 
 c.add.derivative(
@@ -128,10 +132,10 @@ c.minimum.derivative(
 )
 c.atan2.derivative(
     input=lambda g, input, other, input_meta: fit(
-        c.mul(g, c.div(other, c.add(c.mul(input, input), c.mul(other, other)))), input_meta
+        c.mul(g, c.div(other, c.add(_square(input), _square(other)))), input_meta
     ),
     other=lambda g, input, other, other_meta: fit(
-        c.mul(g, c.div(c.neg(input), c.add(c.mul(input, input), c.mul(other, other)))), other_meta
+        c.neg(c.mul(g, c.div(input, c.add(_square(input), _square(other))))), other_meta
     ),
 )
 c.copysign.derivative(

@@ -65,7 +65,7 @@ def manual_seed(seed: int) -> Generator:
 def next_random(generator: Generator | None, device: Any) -> tuple[Tensor, int]:
     """The random state and offset of one call, as core.random_bits wants them."""
     if STATE.interpreter is not None:
-        return STATE.interpreter.next_random()
+        return STATE.interpreter.next_random(device)
     state = np.array((generator or _DEFAULT).advance(1), np.int64)
     return Tensor(arrays.move(state, device)), 0
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
+from stage_contracts.core_metas import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 _SEQUENCE = itertools.count()
@@ -24,10 +25,12 @@ class TapeNode:
     `apply(gradients)` takes one gradient (or None) per output and returns one per edge.
     """
 
-    __slots__ = ("edges", "name", "op", "out_metas", "saved", "sequence")
+    __slots__ = ("edges", "name", "op", "origins", "out_metas", "saved", "sequence")
 
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
         self.name, self.out_metas, self.edges = name, out_metas, edges
+        # what is being traced, so that under a Tracer a backward node knows the forward expression it is for
+        self.origins: tuple = () if STATE.interpreter is None else STATE.interpreter.origins
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
@@ -79,7 +82,7 @@ class SavedTensor:
         self.version = tensor.version
         if is_output:
             alias = Tensor(tensor._data)
-            tensor._share_version(alias)
+            alias._version = version_of(tensor)  # not _share_version: its _base would close a cycle through grad_fn
             alias._output_index = tensor._output_index
             tensor = alias
         self.tensor = tensor
@@ -96,6 +99,13 @@ class SavedTensor:
         out = Tensor(self.tensor._data, True)
         out._version, out._grad_fn, out._output_index = self.tensor._version, node, self.tensor._output_index
         return out
+
+
+def version_of(tensor: Tensor) -> list[int]:
+    """The version counter that all views of the tensor's storage share."""
+    if tensor._version is None:
+        tensor._version = [0]
+    return tensor._version
 
 
 # ---- recording ------------------------------------------------------------------------------------------------
@@ -168,11 +178,35 @@ def backward(
     create_graph: bool = False,
 ) -> None:
     """Add to `.grad` of every leaf that `tensors` depend on."""
+    taken = {_storage(g) for g in gradients or () if g is not None}
     for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, None).values():
-        if leaf.grad is None:
-            leaf.grad = g
-        else:
+        if leaf.grad is not None:
             leaf.grad = _add(leaf.grad, g, create_graph)
+            continue
+        # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
+        # (zero_, clipping), so each leaf gets memory of its own.
+        if _storage(g) in taken or not is_dense(g.shape, g.stride()):
+            g = _clone(g, create_graph)
+        taken.add(_storage(g))
+        leaf.grad = g
+
+
+def _storage(tensor: Tensor) -> int:
+    """What tells apart the memory of two arrays that are alive."""
+    array = tensor._data
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return id(array)
+
+
+def _clone(tensor: Tensor, create_graph: bool) -> Tensor:
+    from stage0_eager.core import core
+
+    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    try:
+        return core.clone(tensor)
+    finally:
+        STATE.grad_enabled = previous
 
 
 def grad(
@@ -248,6 +282,8 @@ def _walk(
                     g if g is not None or not m.dtype.is_floating_point else core.full(m.shape, 0.0, m.dtype, m.device)
                     for g, m in zip(slot, node.out_metas, strict=True)
                 ]
+            if STATE.interpreter is not None:
+                STATE.interpreter.origins = node.origins
             for edge, g in zip(node.edges, node.apply(slot), strict=True):
                 if g is not None:
                     send(edge, g)

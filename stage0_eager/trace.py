@@ -6,15 +6,18 @@ which run their bodies; `stage2_autograd` uses this for its joint graph and its 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from stage0_eager.operator import Operator
+from stage0_eager.operator import TABLE, Operator
 from stage0_eager.state import STATE, interpreting
 from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 from stage_contracts.graph import Graph, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
@@ -62,13 +65,14 @@ class Tracer:
 
     def process(self, op: Operator, args: tuple) -> Any:
         """Record one call and return traced tensors for its results."""
-        metas = map_tensors(args, lambda t: t.meta)
-        result = _without_grad(op.meta(*metas))
+        words, named = spell(op, args)
+        result = _without_grad(op.meta(*map_tensors(words, _meta), **map_tensors(named, _meta)))
         if self.graph is None:
             return wrap_metas(result)
-        node = self.graph.call_function(
-            op, _trim(op, map_tensors(args, self.node_of)), val=result, origins=self.origins, **self.marks
-        )
+        words, named = map_tensors((words, named), self.node_of)
+        node = self.graph.call_function(op, words, named, val=result, origins=self.origins, **self.marks)
+        if result is None:  # setitem
+            return None
         if isinstance(result, TensorMeta):
             return Tensor(TracedArray(result, node))
         import operator as python
@@ -89,48 +93,73 @@ class Tracer:
                 return next(n for n in self.graph.nodes if n.op == "get_attr" and n.target == name)
         return self.graph.get_attr("constant", tensor, tensor.meta)
 
-    def next_random(self) -> tuple[Tensor, int]:
-        """The random state and the next call's offset from its counter: an input of the graph, made once."""
+    def next_random(self, device: Device) -> tuple[Tensor, int]:
+        """The random state and the next call's offset from its counter: an input of the graph, made once.
+
+        It lives on the device of the first draw; draws elsewhere read a copy.
+        """
         if self.rng is None:
-            meta = TensorMeta((2,), dt.int64)
+            meta = TensorMeta((2,), dt.int64, device=device)
             if self.graph is None:
                 self.rng = Tensor(TracedArray(meta))
             else:
                 self.rng = self.placeholder("rng", meta, role="rng")
         self.rng_calls += 1
-        return self.rng, self.rng_calls - 1
+        here = self.rng if self.rng.device == device else TABLE["core.to_device"](self.rng, device)
+        return here, self.rng_calls - 1
 
 
 def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
-    """A copy of nested tuples and lists with `function` applied to every Tensor."""
+    """A copy of nested tuples, lists and dicts with `function` applied to every Tensor."""
     if isinstance(tree, Tensor):
         return function(tree)
+    if type(tree) is dict:
+        return {key: map_tensors(t, function) for key, t in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(map_tensors(t, function) for t in tree)
     return tree
 
 
+def _meta(tensor: Tensor) -> TensorMeta:
+    return tensor.meta
+
+
 def wrap_metas(result: Any) -> Any:
+    if result is None:
+        return None
     if isinstance(result, TensorMeta):
         return Tensor(TracedArray(result))
     return tuple(wrap_metas(r) for r in result)
 
 
 def _without_grad(result: Any) -> Any:
+    if result is None:
+        return None
     if isinstance(result, TensorMeta):
         return result.with_(requires_grad=False, strides=result.strides) if result.requires_grad else result
     return tuple(map(_without_grad, result))
 
 
-def _trim(op: Operator, args: tuple) -> tuple:
-    """Drop trailing arguments that equal their defaults, so that graphs read as a person would write them."""
-    import inspect
+@lru_cache(maxsize=None)
+def _parameters(op: Operator) -> tuple[tuple[str, Any, bool], ...]:
+    """(name, default, keyword only) of each parameter."""
+    signature = inspect.signature(op.bind)
+    return tuple((p.name, p.default, p.kind is p.KEYWORD_ONLY) for p in signature.parameters.values())
 
-    params = list(inspect.signature(op.bind).parameters.values())
-    end = len(args)
-    while end and params[end - 1].default is not inspect.Parameter.empty and args[end - 1] is params[end - 1].default:
-        end -= 1
-    return args[:end]
+
+def spell(op: Operator, args: tuple) -> tuple[tuple, dict[str, Any]]:
+    """Bound arguments as a person would write the call: defaults left out at the end, keyword-only ones by name."""
+    words: list[Any] = []
+    named: dict[str, Any] = {}
+    end = 0
+    for (name, default, keyword_only), value in zip(_parameters(op), args, strict=True):
+        given = value is not default
+        if keyword_only:
+            named |= {name: value} if given else {}
+        else:
+            words.append(value)
+            end = len(words) if given or default is inspect.Parameter.empty else end
+    return tuple(words[:end]), named
 
 
 def run_on_metas(function: Callable, args: Sequence[Any]) -> Any:

@@ -180,6 +180,11 @@ class Graph:
             args, kwargs = map_args((user.args, user.kwargs), lambda n: new if n is old else n)
             self.set_args(user, args, kwargs)
 
+    def rename(self, node: Node, name: str) -> None:
+        """Call `node` `name`, or `name_1`, ... where that is taken."""
+        self._names.discard(node.name)
+        node.name = self._fresh(name)
+
     def erase_node(self, node: Node) -> None:
         """Remove a node nobody reads. Raises GraphError while it still has users."""
         if node.users:

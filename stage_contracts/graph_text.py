@@ -134,7 +134,7 @@ def parse_graph(
         nodes[arg.arg] = node = graph.placeholder(arg.arg)
         _read_comment(node, lines[arg.lineno - 1], symbols)
     origins: tuple[Origin, ...] = ()
-    previous_line = function.body[0].lineno - 1
+    previous_line = max([function.lineno, *(a.lineno for a in function.args.args)])
     for statement in function.body:
         above = _origins_above(lines, previous_line, statement.lineno - 1)
         origins, previous_line = above or origins, statement.lineno

@@ -35,6 +35,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "LENGTH": GuardKind(7, "len({s}) == {e}", "a container's length"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
     "ABSENT": GuardKind(9, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
+    "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(10, "{e}", "an assumption on symbolic sizes"),
 }
 
@@ -60,6 +61,10 @@ class Guard:
     def expression(self, name_of: Callable[[Any], str] | None = None) -> str:
         """The check as Python. `name_of(value)` names an expected value that is not a literal."""
         expected = self.expected
+        if self.kind == "EQUALS" and type(expected) is float and not abs(expected) > 0:
+            # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
+            source = self.source.expression() if self.source else ""
+            return f"type({source}) is float and {source}.hex() == {expected.hex()!r}"
         if isinstance(expected, Source) or self.kind == "SHAPE":
             text = expected.expression() if isinstance(expected, Source) else str(expected)
         elif _is_literal(expected):
@@ -106,20 +111,23 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     """One Python function that checks all guards, cheapest kinds first, each expression once.
 
     `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
-    the templates call: `G`, `C`, `is_grad_enabled`, `module_epoch`, and the signature's default values. Guards
-    under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved they all run, and
-    if they hold the new epoch is remembered. An attribute or item that is gone counts as a failed guard. The
-    function's text is kept as `check.source_text`.
+    the templates call: `G`, `C`, `__function__`, `is_grad_enabled`, `module_epoch`, and the signature's default
+    values. Guards under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved they
+    all run, and if they hold the new epoch is remembered. An attribute or item that is gone counts as a failed
+    guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {"check_tensor": check_tensor, "held_at": [-1], **names}
 
+    named: dict[int, str] = {}  # by identity: an expected object is never hashed or compared, which may be user code
+
     def name_of(value: Any) -> str:
-        name = f"expected_{len(namespace)}"
-        namespace[name] = value
-        return name
+        if id(value) not in named:
+            named[id(value)] = f"expected_{len(named)}"
+            namespace[named[id(value)]] = value
+        return named[id(value)]
 
     def conjunction(chosen: list[Guard]) -> str:
-        ordered = sorted(dict.fromkeys(chosen), key=lambda g: GUARD_KINDS[g.kind].rank)
+        ordered = sorted(chosen, key=lambda g: GUARD_KINDS[g.kind].rank)
         checks = dict.fromkeys(g.expression(name_of) for g in ordered)
         return "\n            and ".join(f"({c})" for c in checks) or "True"
 

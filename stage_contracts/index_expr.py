@@ -39,6 +39,7 @@ class Mod(sympy.Function):
     """a % b for non-negative a and positive b."""
 
     nargs = (2,)
+    precedence = 1000  # it prints its own parentheses (sympy knows a Mod of that name)
     is_integer = True
     is_nonnegative = True
 
@@ -76,12 +77,14 @@ def symbol(name: str) -> sympy.Symbol:
 
 class _Printer(StrPrinter):
     def _print_FloorDiv(self, expr: Any) -> str:  # noqa: N802  (sympy finds printers by class name)
-        a, b = expr.args
-        return f"(({self._print(a)}) // ({self._print(b)}))"
+        return f"({self._atom(expr.args[0])} // {self._atom(expr.args[1])})"
 
     def _print_Mod(self, expr: Any) -> str:  # noqa: N802
-        a, b = expr.args
-        return f"(({self._print(a)}) % ({self._print(b)}))"
+        return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
+
+    def _atom(self, expr: Any) -> str:
+        bare = expr.is_Symbol or expr.is_Integer or isinstance(expr, (FloorDiv, Mod))
+        return self._print(expr) if bare else f"({self._print(expr)})"
 
 
 _PRINTER = _Printer()

@@ -17,16 +17,36 @@ from stage_contracts.tensor_meta import TensorMeta
 class FunctionalGraph:
     """A graph without mutation.
 
-    graph: outputs are the user's (`num_outputs` of them), then the new value of each input in `writes`.
+    graph: outputs are the tensors it makes for the user (`num_outputs` of them, no two sharing memory with each
+        other or with an input), then the new value of each input in `writes`.
     writes: indices of the user's inputs that eager would have written to, in order.
     rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role "rng":
         int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
+    results: for each result of the user's function, ("output", i) for the graph's i-th output, or ("input", i)
+        where eager hands the i-th input itself back. None: the outputs as they are.
     """
 
     graph: Graph
     num_outputs: int
     writes: tuple[int, ...] = ()
     rng_calls: int = 0
+    results: tuple[tuple[str, int], ...] | None = None
+
+    def verify(self) -> FunctionalGraph:
+        """Check the conventions above and return self. Raises GraphError."""
+        self.graph.verify()
+        if len(self.graph.outputs) != self.num_outputs + len(self.writes):
+            raise GraphError(
+                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} of the user and "
+                f"{len(self.writes)} written inputs"
+            )
+        for node in self.graph.calls:
+            if getattr(node.target, "mutates", ()):
+                raise GraphError(f"functional graph: {node.name} writes to its argument")
+        roles = [n.meta.get("role") for n in self.graph.placeholders]
+        if ("rng" in roles) != bool(self.rng_calls) or "rng" in roles[:-1]:
+            raise GraphError(f"functional graph: {self.rng_calls} random calls, placeholder roles {roles}")
+        return self
 
 
 @dataclass(frozen=True)

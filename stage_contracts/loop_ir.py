@@ -46,6 +46,7 @@ class Instr:
     op: str
     args: tuple[Any, ...]
     dtype: DType | None
+    origins: tuple[Origin, ...] = ()  # in a fused nest, where this instruction came from; (): as its nest
 
     def __str__(self) -> str:
         words = [_print_arg(a) for a in self.args]
@@ -212,6 +213,11 @@ class LoweredGraph:
     constants: Mapping[str, Any]  # name -> array, for the graph's constant tensors
     nodes: tuple[LoopNest | ExternCall, ...]
     outputs: tuple[BufferRef | None | int | float | bool, ...]
+
+    def __str__(self) -> str:
+        from stage_contracts.loop_text import print_lowered
+
+        return print_lowered(self)
 
     def verify(self) -> LoweredGraph:
         """Every buffer is defined before it is read, once. Raises GraphError."""

@@ -83,6 +83,7 @@ class SourceUnit:
     text: str
     kernels: tuple[str, ...]  # entry points
     target: Target
+    grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # Triton: each kernel's `grid`, to compile
 
 
 # ---- steps: the verbs of a program ---------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Sources: how a value that capture saw is reached again from the call's arguments. Prints as Python.
 
 Input: capture names each value it meets. `expression()` is evaluated by guards and by residual code, where
-the function's parameters are local names, `G` is its globals and `C` its closure cells by name.
+the function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__`
+the function itself.
 """
 
 from __future__ import annotations
@@ -52,6 +53,19 @@ class ClosureSource(Source):
 
     def expression(self) -> str:
         return f"C[{self.name!r}].cell_contents"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class FunctionSource(Source):
+    """The captured function itself: what its defaults are, and its globals where a parameter is called G."""
+
+    name: str
+
+    def expression(self) -> str:
+        return "__function__"
 
     def __str__(self) -> str:
         return self.name

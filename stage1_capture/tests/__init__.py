@@ -1,0 +1,1 @@
+"""Tests of stage 1, run alone: `pytest stage1_capture`."""

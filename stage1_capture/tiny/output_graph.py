@@ -1,0 +1,90 @@
+"""What one capture accumulates: the graph, its inputs, the guards, and the frames being interpreted.
+
+Input: the interpreter asks for guards, nodes and breaks here, so that each carries the user's line that needed it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from stage0_eager import is_grad_enabled
+from stage1_capture.tiny.variables import TensorVariable
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, Node
+from stage_contracts.guards import Guard
+from stage_contracts.origin import Origin
+from stage_contracts.source import Source
+
+MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
+_LIBRARY = ("stage0_eager", "stage_contracts")
+
+
+class OutputGraph:
+    """The state of one capture. `frames` is the stack of frames, outermost first."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.guards: dict[tuple, Guard] = {}
+        self.frames: list[Any] = []
+        self.steps = 0
+        self.known: dict[int, Any] = {}  # id of a real object -> its variable: one object, one variable
+        self.kept: list[Any] = []  # so that an id in `known` stays its object's
+        self.module_sources: set[Source] = set()
+        self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
+        self.mutated: dict[TensorVariable, None] = {}
+        self.guard("GRAD_MODE", None, is_grad_enabled())
+
+    # ---- where we are ------------------------------------------------------------------------------------------
+
+    def origin(self) -> Origin | None:
+        """The expression under way in the innermost frame of the user's; in the library's if there is none."""
+        users = [frame for frame in self.frames if not is_library(frame.function.globals)]
+        frames = users or self.frames
+        return frames[-1].current.origin if frames and frames[-1].current else None
+
+    def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
+        """Stop: the frame breaks here, for this reason."""
+        innermost = self.frames[-1] if self.frames else None
+        if innermost and is_library(innermost.function.globals) and len(self.frames) > 1:
+            reason = f"{reason} (in {innermost.function.name})"
+        raise Unsupported(reason, self.origin(), code=code, hint=hint)
+
+    def count_step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            self.unsupported("GB0001", f"more than {MAX_STEPS} instructions: loops are unrolled here")
+
+    # ---- what we rely on ---------------------------------------------------------------------------------------
+
+    def guard(self, kind: str, source: Source | None, expected: Any, under_epoch: bool = False) -> None:
+        """Rely on a fact. A value without a source is the library's own or was made here: nothing to check."""
+        if source is None and kind != "GRAD_MODE":
+            return
+        key = (kind, source, expected if isinstance(expected, (Source, str)) else id(expected))
+        if key not in self.guards:
+            self.guards[key] = Guard(kind, source, expected, self.origin(), under_epoch)
+
+    # ---- what is computed --------------------------------------------------------------------------------------
+
+    def node_of(self, tensor: TensorVariable) -> Node:
+        """The node that yields a tensor; an input becomes a placeholder when something first reads it."""
+        if tensor.node is None:
+            assert tensor.source is not None, "a tensor without a node must have a source"
+            tensor.node = self.graph.placeholder(
+                _placeholder_name(tensor.source), tensor.meta, source=tensor.source
+            )
+        return tensor.node
+
+
+def is_library(module_globals: dict[str, Any]) -> bool:
+    """Whether a function's globals are a module of stage 0 or the contracts, which nobody rebinds."""
+    name = module_globals.get("__name__", "")
+    return isinstance(name, str) and name.split(".")[0] in _LIBRARY and ".tests" not in name
+
+
+def _placeholder_name(source: Source) -> str:
+    """`self.fc.weight` -> `fc_weight`: short, and still readable in the graph."""
+    text = str(source).replace("._modules[", "[")
+    parts = "".join(c if c.isalnum() else " " for c in text).split()
+    short = parts[1:] if parts[0] == "self" else parts
+    return "_".join(short if short and not short[0].isdigit() else parts)

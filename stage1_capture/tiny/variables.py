@@ -1,0 +1,201 @@
+"""Abstract values: what the symbolic interpreter holds where Python would hold an object. Named as in Dynamo.
+
+Input: builder.py makes one from a real object and the Source that reaches it; opcodes and calls make the rest. A value
+with `source` comes from outside the function and must not be changed; one without was made inside.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from stage0_eager.operator import Operator
+from stage_contracts.graph import Node
+from stage_contracts.source import Source
+from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(eq=False, kw_only=True)
+class Variable:
+    source: Source | None = None
+
+
+@dataclass(eq=False)
+class LazyVariable(Variable):
+    """A value from outside that nobody has looked at yet, so that no guard is needed so far."""
+
+    build: Callable[[], Variable]
+    value: Variable | None = None
+
+
+@dataclass(eq=False)
+class ConstantVariable(Variable):
+    """A number, string, None, dtype, device, range...: an immutable value that the graph is specialised on."""
+
+    value: Any
+
+
+@dataclass(eq=False)
+class TensorVariable(Variable):
+    """A tensor: its meta, and the node that yields it (made at first use when it is an input of the graph)."""
+
+    meta: TensorMeta
+    node: Node | None = None
+    real: Any = None  # the tensor itself, for an input: its identity and class, never its data
+
+
+@dataclass(eq=False)
+class ListVariable(Variable):
+    items: list[Variable]
+
+
+@dataclass(eq=False)
+class TupleVariable(Variable):
+    items: list[Variable]
+
+
+@dataclass(eq=False)
+class ConstDictVariable(Variable):
+    """A dict (or OrderedDict: `kind`) whose keys are constants."""
+
+    items: dict[Any, Variable]
+    kind: type = dict
+
+
+@dataclass(eq=False)
+class DictViewVariable(Variable):
+    """d.keys(), d.values(), d.items(): can be walked and measured, nothing else."""
+
+    items: list[Variable]
+
+
+@dataclass(eq=False)
+class SliceVariable(Variable):
+    items: list[Variable]  # start, stop, step
+
+
+@dataclass(eq=False)
+class IteratorVariable(Variable):
+    iterator: Iterator[Variable]
+
+
+@dataclass(eq=False)
+class CellVariable(Variable):
+    """A variable shared between functions. One from outside is read only."""
+
+    contents: Variable | None = None
+    outside: bool = False
+
+
+@dataclass(eq=False)
+class UserFunctionVariable(Variable):
+    """A Python function, real or made inside by a def or lambda."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    name: str
+    defaults: list[Variable]
+    kwdefaults: dict[str, Variable]
+    closure: list[CellVariable]
+    globals_source: Source | None = None  # how its module's globals are reached again
+    real: Any = None
+
+
+@dataclass(eq=False)
+class UserMethodVariable(Variable):
+    """A callable (function, operator, or the name of a builtin container's method) with its self."""
+
+    function: Variable | str
+    receiver: Variable
+
+
+@dataclass(eq=False)
+class UserDefinedObjectVariable(Variable):
+    """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance."""
+
+    real: Any
+
+
+@dataclass(eq=False)
+class SuperVariable(Variable):
+    """super(): attribute lookup on `receiver` that starts after `owner` in the class order."""
+
+    owner: type
+    receiver: Variable
+
+
+class NullVariable(Variable):
+    """What CALL finds below its callable when there is no self."""
+
+
+NULL = NullVariable()
+NONE = ConstantVariable(None)
+
+# Constants that may be folded: immutable, with operations that run no code of the user's.
+CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset)
+
+
+class NotConstant(Exception):
+    """as_constant met a value that is known only when the graph runs, or an object."""
+
+
+def realize(variable: Variable) -> Variable:
+    """The value itself; a lazy one is looked at now, and guarded."""
+    if isinstance(variable, LazyVariable):
+        if variable.value is None:
+            variable.value = variable.build()
+        return variable.value
+    return variable
+
+
+def as_constant(variable: Variable) -> Any:
+    """The Python value of a constant, or of a container or slice of constants. Raises NotConstant."""
+    match realize(variable):
+        case ConstantVariable(value=value):
+            return value
+        case TupleVariable(items=items):
+            return tuple(map(as_constant, items))
+        case ListVariable(items=items):
+            return list(map(as_constant, items))
+        case ConstDictVariable(items=items):
+            return {key: as_constant(value) for key, value in items.items()}
+        case SliceVariable(items=items):
+            return slice(*map(as_constant, items))
+    raise NotConstant(variable)
+
+
+def from_constant(value: Any) -> Variable:
+    """A value that Python code made while folding, as a variable without a source."""
+    if type(value) is tuple:
+        return TupleVariable([from_constant(v) for v in value])
+    if type(value) is list:
+        return ListVariable([from_constant(v) for v in value])
+    if type(value) is dict:
+        return ConstDictVariable({k: from_constant(v) for k, v in value.items()})
+    if type(value) is slice:
+        return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
+    return ConstantVariable(value)
+
+
+_NAMED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodDescriptorType, Operator)
+
+
+def describe(variable: Any) -> str:
+    """What a message calls the value."""
+    match variable:
+        case ConstantVariable(value=value):
+            return repr(value)
+        case TensorVariable(meta=meta):
+            return f"a tensor {meta}"
+        case UserFunctionVariable(name=name):
+            return f"the function {name}"
+        case UserDefinedObjectVariable(real=real) if isinstance(real, _NAMED):
+            return real.__name__
+        case UserDefinedObjectVariable(real=real):
+            return f"an object of class {type(real).__name__}"
+        case UserMethodVariable(function=function, receiver=receiver):
+            name = function if isinstance(function, str) else describe(function)
+            return f"the method {name} of {describe(receiver)}"
+    return "a " + type(variable).__name__.removesuffix("Variable").removeprefix("Const").lower()

@@ -1,0 +1,37 @@
+"""Which results share storage with an argument: what functionalize and the run-time wrapper must know of views.
+
+Input: core operators and the metas of their arguments. A result shares the storage of its first argument or of
+none, so storage is a chain of first arguments that `base` follows to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stage_contracts.core_metas import infer_shape, view_strides
+from stage_contracts.graph import Node, map_args, meta_of
+
+# Core operator -> does its result share the first argument's storage? An operator not listed makes new storage.
+_SHARES: dict[str, Callable[..., bool]] = {
+    "reshape": lambda input, shape: view_strides(input, infer_shape(shape, input.numel)) is not None,
+    "permute": lambda input, *_: True,
+    "expand": lambda input, *_: True,
+    "slice": lambda input, *_: True,
+    "detach": lambda input: True,
+    "contiguous": lambda input: input.is_contiguous,
+    "to_device": lambda input, device: input.device == device,
+}
+
+
+def shares_storage(op: Any, metas: tuple) -> bool:
+    """Whether core operator `op` on these arguments (a TensorMeta for each tensor) yields a view of the first."""
+    rule = _SHARES.get(op.name) if getattr(op, "core", None) is not None else None
+    return rule is not None and rule(*metas)
+
+
+def base(node: Node) -> Node:
+    """The node whose storage `node` is a view of: `node` itself when it has storage of its own."""
+    while node.op == "call_function" and shares_storage(node.target, map_args(node.args, meta_of)):
+        node = node.args[0]
+    return node

@@ -1,0 +1,59 @@
+"""Run a graph under a Tracer: how every seam of this stage turns one graph into the next.
+
+Input: any graph whose call targets are operators. What a node becomes carries the node's origins and marks, and
+its last node carries its name, so that a value can be followed through all graphs by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stage0_eager.state import interpreting
+from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.trace import TracedArray, Tracer
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, Node
+
+_NOT_MARKS = ("val", "origins")
+
+
+def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any) -> tuple[Any, ...]:
+    """The traced results of `graph` on the traced `inputs`. `marks` are put on every node it makes."""
+    assert tracer.graph is not None
+    named = {tracer.node_of(t) for t in inputs}  # nodes that have their name already
+    twin = graph.copy()
+    for name, value in graph.attributes.items():
+        twin.attributes[name] = constant = _constant(tracer, name, value)
+        named.add(tracer.node_of(constant))
+
+    def run(node: Node, args: tuple, kwargs: dict) -> Any:
+        tracer.origins, tracer.marks = node.origins, {**marks_of(node), **marks}
+        out = node.target(*args, **kwargs)
+        if isinstance(out, Tensor) and is_traced(out) and out._data.node not in named:
+            tracer.graph.rename(out._data.node, node.name)  # type: ignore[union-attr]
+            named.add(out._data.node)
+        return out
+
+    with interpreting(tracer):
+        return twin.interpret(inputs, run)
+
+
+def marks_of(node: Node) -> dict[str, Any]:
+    """A node's meta but for what tracing makes anew."""
+    return {key: value for key, value in node.meta.items() if key not in _NOT_MARKS}
+
+
+def placeholders_like(graph: Graph, tracer: Tracer, **marks: Any) -> list[Tensor]:
+    """The inputs of `graph` made again, in order, as inputs of the graph that `tracer` records."""
+    return [tracer.placeholder(n.name, n.val, **{**marks, **marks_of(n)}) for n in graph.placeholders]
+
+
+def _constant(tracer: Tracer, name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise Unsupported(f"a graph that holds {type(value).__name__} {name!r}, not a tensor", code="GB0008")
+    if value.requires_grad:
+        # As a constant it would get no gradient, silently.
+        raise Unsupported(f"the constant {name!r} requires grad; it must be an input of the graph", code="GB0008")
+    assert tracer.graph is not None
+    return Tensor(TracedArray(value.meta, tracer.graph.get_attr(name, value, value.meta)))

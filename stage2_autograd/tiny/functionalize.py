@@ -1,0 +1,162 @@
+"""Functionalize: remove mutation, aliasing the user could see, and hidden random state from a graph.
+
+Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites with
+a derivative of their own. A write gives the tensor a new value under the same Python object: values are renamed.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from stage0_eager.core import core
+from stage0_eager.operator import Operator
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import TracedArray, Tracer
+from stage2_autograd.aliasing import base, shares_storage
+from stage2_autograd.retrace import placeholders_like, retrace
+from stage_contracts.breaks import Unsupported
+from stage_contracts.core_ops import COPY_
+from stage_contracts.graph import Graph, Node, map_args, meta_of
+from stage_contracts.joint import FunctionalGraph
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def functionalize(graph: Graph) -> FunctionalGraph:
+    """`graph` without mutation. Raises Unsupported (GB0008) for writes through views and aliasing outputs."""
+    tracer = FunctionalTracer(Graph(graph.name))
+    with no_grad():
+        inputs = placeholders_like(graph, tracer, role="primal")
+        before = [tracer.node_of(t) for t in inputs]
+        outputs = retrace(graph, tracer, inputs)
+        results, computed = _plan_results(tracer, inputs, outputs)
+        writes = tuple(i for i, t in enumerate(inputs) if tracer.node_of(t) is not before[i])
+        values = _with_own_storage(tracer, computed, [inputs[i] for i in writes])
+    assert tracer.graph is not None
+    tracer.graph.output(values)
+    functional = FunctionalGraph(tracer.graph, len(computed), writes, tracer.rng_calls, results)
+    return functional.verify()
+
+
+class Storage:
+    """What views share. `members` are the tensors that live in it, as long as the program can reach them."""
+
+    def __init__(self, constant: bool = False) -> None:
+        self.members: list[weakref.ref[Tensor]] = []
+        self.constant = constant
+
+    def others(self, tensor: Tensor) -> bool:
+        """Whether the program can still see this storage through another tensor."""
+        return any(member() is not None and member() is not tensor for member in self.members)
+
+
+class StoredArray(TracedArray):
+    """A traced value and the storage it lives in."""
+
+    __slots__ = ("storage",)
+
+    def __init__(self, meta: TensorMeta, node: Node | None, storage: Storage) -> None:
+        super().__init__(meta, node)
+        self.storage = storage
+
+
+class FunctionalTracer(Tracer):
+    """A Tracer that knows who shares storage, and records a write as a new value of the written tensor."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, keep=lambda op: op.whole)
+
+    def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
+        return _store(super().placeholder(name, meta, **marks), Storage())
+
+    def process(self, op: Operator, args: tuple) -> Any:
+        if op.core is COPY_:
+            return self.write(*args)
+        out = super().process(op, args)
+        if isinstance(out, tuple):
+            return tuple(_store(o, Storage()) for o in out)
+        view = shares_storage(op, map_args(out._data.node.args, meta_of))
+        return _store(out, storage_of(args[0]) if view else Storage())
+
+    def write(self, target: Tensor, src: Tensor) -> Tensor:
+        """`core.copy_`: `target` keeps its identity and names a new value, as if it had been assigned."""
+        storage = storage_of(target)
+        if any(stride == 0 and size != 1 for size, stride in zip(target.shape, target.stride(), strict=True)):
+            self.refuse("a write to an expanded tensor, whose elements share memory")
+        if storage.constant:
+            self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
+        if storage.others(target):
+            self.refuse(f"a write to {target.meta} while another view of its memory is in use")
+        value = src if src.dtype is target.dtype else core.cast(src, target.dtype)
+        value = value if value.shape == target.shape else core.expand(value, target.shape)
+        value = value if value.meta.is_contiguous or not target.is_contiguous() else core.contiguous(value)
+        target._data = StoredArray(value._data.meta, value._data.node, storage)
+        return target
+
+    def refuse(self, construct: str) -> None:
+        raise Unsupported(
+            construct,
+            self.origins[0] if self.origins else None,
+            code="GB0008",
+            hint="compute a new tensor instead of writing into this one, or move this out of the function",
+        )
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    if not isinstance(tensor._data, StoredArray):  # neither input nor result: a constant of the graph
+        _store(tensor, Storage(constant=True))
+    return tensor._data.storage
+
+
+def _store(tensor: Tensor, storage: Storage) -> Tensor:
+    storage.members.append(weakref.ref(tensor))
+    tensor._data = StoredArray(tensor._data.meta, tensor._data.node, storage)
+    return tensor
+
+
+def _plan_results(
+    tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
+) -> tuple[tuple[tuple[str, int], ...], list[Tensor]]:
+    """Where each of the user's results comes from, and the tensors the graph must compute for that."""
+    results: list[tuple[str, int]] = []
+    computed: list[Tensor] = []
+    visible = [storage_of(t) for t in inputs]
+    for i, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            tracer.refuse(f"output {i} is {type(output).__name__} {output!r}, not a tensor")
+        kind, among = ("input", inputs) if _position(output, inputs) is not None else ("output", computed)
+        if (position := _position(output, among)) is None:
+            storage = storage_of(output)
+            if storage.constant or any(storage is s for s in visible):
+                tracer.refuse(f"output {i} ({output.meta}) shares memory with an input or another output")
+            visible.append(storage)
+            position = len(computed)
+            computed.append(output)
+        results.append((kind, position))
+    return tuple(results), computed
+
+
+def _position(tensor: Tensor, among: list[Tensor]) -> int | None:
+    return next((i for i, other in enumerate(among) if other is tensor), None)
+
+
+def _with_own_storage(tracer: FunctionalTracer, computed: list[Tensor], written: list[Tensor]) -> list[Node]:
+    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
+
+    A written input is copied into its old memory by the wrapper, so it may share with an output, but never with
+    an input, which may itself be written.
+    """
+    nodes: list[Node] = []
+    taken: set[Node] = set()
+    for index, tensor in enumerate([*computed, *written]):
+        node = tracer.node_of(tensor)
+        root = base(node)
+        if root.op != "call_function" or (root in taken and index < len(computed)):
+            tracer.origins, tracer.marks = node.origins, {}
+            with interpreting(tracer):
+                node = tracer.node_of(core.clone(tensor))
+        taken.add(base(node))
+        nodes.append(node)
+    return nodes

@@ -1,0 +1,105 @@
+"""Partition: cut the joint graph in two, and save between them every forward value that the backward reads.
+
+Input: a joint graph. Choosing what to save is all that partitioners differ in; `split` does the cutting, and
+what the backward reads but is not saved it computes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
+from stage_contracts.joint import JointGraph, Partition, SavedTensor
+
+
+def partition(joint: JointGraph) -> Partition:
+    """Save everything: each forward value the backward reads, once, and nothing computed twice.
+
+    A view is not saved but made again from what it views, and a constant is made again: neither costs anything.
+    """
+    saved: dict[Node, str] = {}
+    for node in read_by_backward(joint):
+        while kind_of(node) == "view":
+            node = node.args[0]
+        if node.op == "placeholder":
+            saved[node] = "an input that the backward reads"
+        elif node.op != "get_attr" and kind_of(node) != "creation":
+            saved[node] = "a forward value that the backward reads"
+    return split(joint, saved)
+
+
+def kind_of(node: Node) -> str:
+    """The core operator's kind (see core_ops.KINDS); "" for anything else."""
+    row = CORE_OPS.get(node.target.name) if getattr(node.target, "core", None) is not None else None
+    return row.kind if row else ""
+
+
+def read_by_backward(joint: JointGraph) -> list[Node]:
+    """The forward values and primals that backward nodes read or that are gradients themselves, in order."""
+    tangents = joint.graph.placeholders[joint.num_primals :]
+    backward = [n for n in joint.graph.calls if n.meta["region"] == "backward"]
+    inside = {*backward, *tangents}
+    gradients = joint.graph.outputs[joint.num_outputs :]
+    reads = nodes_in(([n.args for n in backward], [n.kwargs for n in backward], gradients))
+    wanted = {n for n in reads if n not in inside}
+    return [n for n in joint.graph.nodes if n in wanted]
+
+
+def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
+    """The two halves for a choice of what to save (node -> the reason it is saved)."""
+    graph = joint.graph
+    primals, tangents = graph.placeholders[: joint.num_primals], graph.placeholders[joint.num_primals :]
+    outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
+    kept = [n for n in graph.nodes if n in saved]
+    return Partition(
+        forward=extract(graph, "forward", primals, (*outputs, *kept)),
+        backward=extract(graph, "backward", [*kept, *tangents], gradients),
+        num_outputs=joint.num_outputs,
+        saved=tuple(SavedTensor(n.name, _plain(n), n.origins, saved[n]) for n in kept),
+    ).verify()
+
+
+def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
+    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own with the same names."""
+    part = Graph(name)
+    images: dict[Node, Node] = {}
+    outputs = tuple(outputs)
+    for node in inputs:
+        marks = dict(node.meta)
+        if name == "backward" and marks.get("role") != "tangent":
+            marks |= {"role": "saved", "val": _plain(node)}
+            marks.pop("region", None)
+        images[node] = part.placeholder(node.name, **marks)
+    for node in _needed(graph, images, outputs):
+        if node.op == "placeholder":
+            raise GraphError(f"the {name} graph reads {node.name}, which is neither its input nor saved for it")
+        if node.op == "get_attr":
+            images[node] = part.get_attr(node.target, graph.attributes[node.target], node.val)
+            continue
+        args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
+        marks = {**node.meta, "region": name}
+        if marks["region"] != node.meta.get("region"):
+            marks["recomputed"] = True  # a forward value that the backward computes again
+        images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
+    part.output([images[n] if isinstance(n, Node) else n for n in outputs])
+    return part
+
+
+def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list[Node]:
+    """The nodes, in the graph's order, that `outputs` need and that are not `given`."""
+    stop, needed = set(given), set()
+    stack = list(nodes_in(list(outputs)))
+    while stack:
+        node = stack.pop()
+        if node not in stop and node not in needed:
+            needed.add(node)
+            stack += node.all_input_nodes
+    return [n for n in graph.nodes if n in needed]
+
+
+def _plain(node: Node) -> Any:
+    """A value's meta without requires_grad: what is saved is data."""
+    meta = meta_of(node)
+    return meta.with_(requires_grad=False, strides=meta.strides)

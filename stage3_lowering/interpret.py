@@ -1,0 +1,232 @@
+"""The oracle of this stage: loop nests, lowered graphs and programs run on NumPy, exactly as their text says.
+
+Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. All points
+of a nest are computed at once; a buffer is flat storage that a nest indexes by itself. A third reading of the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.dtype import DType
+from stage_contracts.graph import GraphError
+from stage_contracts.index_expr import FloorDiv, Mod
+from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, run
+from stage_contracts.program import Allocate, External, Free, Launch, Program, Return
+from stage_contracts.tensor_meta import TensorMeta
+
+EagerTable = Mapping[str, Callable[..., Any]]  # operator name -> kernel(np, *args)
+Storage = dict[str, np.ndarray]  # buffer name -> its elements, one-dimensional, in memory order
+
+
+# ---- storage ---------------------------------------------------------------------------------------------------
+
+
+def extent(meta: TensorMeta) -> int:
+    """How many elements of storage a buffer spans."""
+    if meta.numel == 0:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(meta.shape, meta.strides, strict=True))
+
+
+def view_of(storage: np.ndarray, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> np.ndarray:
+    """The array that lies in `storage` with these strides, in elements."""
+    width = storage.itemsize
+    return np.lib.stride_tricks.as_strided(storage[offset:], shape, [s * width for s in strides])
+
+
+def to_storage(array: Any, meta: TensorMeta) -> np.ndarray:
+    """New storage laid out as `meta` that holds the elements of `array`."""
+    storage = np.zeros(extent(meta), meta.dtype.numpy)
+    view_of(storage, meta.shape, meta.strides)[...] = np.asarray(array).astype(meta.dtype.numpy, copy=False)
+    return storage
+
+
+def _resolve(value: Any, storage: Storage, metas: Mapping[str, TensorMeta]) -> Any:
+    """An external call's argument: arrays in place of buffer references."""
+    if isinstance(value, BufferRef):
+        meta = metas[value.name]
+        if value.shape is None:
+            return view_of(storage[value.name], meta.shape, meta.strides)
+        return view_of(storage[value.name], value.shape, value.strides or (), int(value.offset))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_resolve(v, storage, metas) for v in value)
+    return value
+
+
+# ---- one nest ----------------------------------------------------------------------------------------------------
+
+
+def interpret_nest(nest: LoopNest, storage: Storage, buffers: Mapping[str, TensorMeta]) -> None:
+    """Run one nest; its buffers are made in `storage` where they are missing."""
+    run(nest, _NumpyOps(nest, storage, buffers))
+
+
+class _NumpyOps:
+    """The `ops` handler: a value is an array over all points of the nest (size 1 where it does not vary)."""
+
+    def __init__(self, nest: LoopNest, storage: Storage, buffers: Mapping[str, TensorMeta]) -> None:
+        self.storage, self.buffers = storage, buffers
+        self.current: Instr | None = None
+        sizes = (*nest.ranges, *nest.reduction_ranges)
+        variables = (*nest.loop_variables, *nest.reduction_variables)
+        self.points: dict[str, np.ndarray] = {
+            str(v): np.arange(size, dtype=np.int64).reshape([-1 if k == d else 1 for d in range(len(sizes))])
+            for k, (v, size) in enumerate(zip(variables, sizes, strict=True))
+        }
+        self.sizes, self.rank = sizes, len(nest.ranges)
+        self.reduced = False  # past the last reduction: once per outer point
+        self.reductions_left = sum(instr.op == "reduction" for instr in nest.body)
+
+    @property
+    def full_shape(self) -> tuple[int, ...]:
+        """All points at this place of the body."""
+        outer = self.sizes[: self.rank]
+        return outer + (1,) * (len(self.sizes) - self.rank) if self.reduced else self.sizes
+
+    def at(self, index: Any) -> np.ndarray:
+        """The index expression at every point."""
+        if index.is_Integer:
+            return np.full((1,) * len(self.sizes), int(index), np.int64)
+        if index.is_Symbol:
+            return self.points[str(index)]
+        parts = [self.at(a) for a in index.args]
+        if index.is_Add:
+            return sum(parts[1:], parts[0])
+        if index.is_Mul:
+            return np.multiply.reduce(np.broadcast_arrays(*parts))
+        if isinstance(index, FloorDiv):
+            return parts[0] // parts[1]
+        if isinstance(index, Mod):
+            return parts[0] % parts[1]
+        raise GraphError(f"cannot evaluate the index {index}")
+
+    def load(self, buffer: str, index: Any) -> np.ndarray:
+        places = np.broadcast_to(self.at(index), self.full_shape)
+        if places.size == 0:
+            return np.zeros(places.shape, self.storage[buffer].dtype)
+        return self.storage[buffer][places]
+
+    def store(self, buffer: str, index: Any, value: np.ndarray) -> None:
+        places = np.broadcast_to(self.at(index), self.full_shape)
+        if buffer not in self.storage:
+            meta = self.buffers.get(buffer)
+            count = extent(meta) if meta else int(places.max(initial=-1)) + 1
+            dtype = meta.dtype.numpy if meta else value.dtype
+            self.storage[buffer] = np.zeros(count, dtype)
+        self.storage[buffer][places] = np.broadcast_to(value, self.full_shape)
+
+    def constant(self, value: Any) -> np.ndarray:
+        return np.full((1,) * len(self.sizes), value, self.dtype.numpy)
+
+    def index_expr(self, index: Any) -> np.ndarray:
+        return self.at(index).astype(self.dtype.numpy)
+
+    def indirect_index(self, value: np.ndarray, size: Any) -> np.ndarray:
+        bound = self.at(size)
+        if ((value < -bound) | (value >= bound)).any():
+            raise IndexError(f"index out of range for a dimension of size {size}")
+        wrapped = np.where(value < 0, value + bound, value)
+        assert self.current is not None
+        self.points[self.current.name] = wrapped
+        return wrapped
+
+    def reduction(self, kind: str, value: np.ndarray) -> np.ndarray:
+        self.reductions_left -= 1
+        self.reduced = self.reductions_left == 0
+        full = np.broadcast_to(value, self.sizes)
+        axes = tuple(range(self.rank, len(self.sizes)))
+        with np.errstate(all="ignore"):
+            if kind in ("argmax", "argmin"):
+                flat = full.reshape(*self.sizes[: self.rank], -1)
+                return getattr(np, kind)(flat, axis=-1).reshape(*self.sizes[: self.rank], *(1,) * len(axes))
+            more = {"dtype": self.dtype.numpy} if kind in ("sum", "prod") else {}
+            return getattr(np, kind)(full, axis=axes, keepdims=True, **more)
+
+    def random_bits(self, seed: np.ndarray, counter: np.ndarray, index: Any) -> np.ndarray:
+        from stage0_eager.philox import philox_words
+
+        flat = np.broadcast_to(self.at(index), self.full_shape)
+        state = np.array([seed.flat[0], counter.flat[0]], np.int64)
+        return philox_words(np, state, 0, (int(flat.max(initial=-1)) + 1,))[flat]
+
+    @property
+    def dtype(self) -> DType:
+        assert self.current is not None and self.current.dtype is not None
+        return self.current.dtype
+
+    def __getattr__(self, name: str) -> Callable[..., np.ndarray]:
+        """A pointwise core operator: its eager kernel, on arrays. `cast` gets a DType."""
+        if name not in CORE_OPS:
+            raise AttributeError(name)
+        from stage0_eager.kernels import KERNELS
+
+        def apply(*args: Any) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                return np.asarray(KERNELS[name](np, *args))
+
+        return apply
+
+
+# ---- whole artifacts -----------------------------------------------------------------------------------------------
+
+
+def interpret_lowered(
+    lowered: LoweredGraph, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """Run every nest and call in order; gives the outputs as arrays laid out as their buffers."""
+    storage = _bind(lowered.inputs, inputs, lowered.buffers)
+    for name, value in {**lowered.constants, **(constants or {})}.items():
+        storage[name] = to_storage(value, lowered.buffers[name])
+    for node in lowered.nodes:
+        if isinstance(node, LoopNest):
+            interpret_nest(node, storage, lowered.buffers)
+        else:
+            _call(node, storage, lowered.buffers, eager)
+    return _resolve(lowered.outputs, storage, lowered.buffers)
+
+
+def interpret_program(
+    program: Program, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """Run a Program's steps, fused kernels nest by nest; gives the outputs as arrays."""
+    metas = {name: buffer.meta for name, buffer in program.buffers.items()}
+    storage = _bind(program.inputs, inputs, metas)
+    storage |= {name: to_storage(value, metas[name]) for name, value in (constants or {}).items()}
+    for step in program.steps:
+        match step:
+            case Launch(kernel=kernel, buffers=buffers):
+                params = program.kernels[kernel].params
+                inside = {p: storage[b] for p, b in zip(params, buffers, strict=True) if b in storage}
+                for nest in program.kernels[kernel].nests:
+                    bound = {p: metas[b] for p, b in zip(params, buffers, strict=True)}
+                    interpret_nest(nest, inside, bound)
+                storage |= {b: inside[p] for p, b in zip(params, buffers, strict=True)}
+            case External():
+                _call(step, storage, metas, eager)
+            case Return(values=values):
+                return _resolve(values, storage, metas)
+            case Allocate() | Free():
+                pass  # storage here is never shared, so memory plans change nothing
+            case _:
+                raise GraphError(f"program {program.name}: the interpreter does not run {step}")
+    raise GraphError(f"program {program.name} has no Return")
+
+
+def _bind(names: Sequence[str], inputs: Sequence[Any], metas: Mapping[str, TensorMeta]) -> Storage:
+    if len(names) != len(inputs):
+        raise TypeError(f"expected {len(names)} inputs ({', '.join(names)}), got {len(inputs)}")
+    return {name: to_storage(array, metas[name]) for name, array in zip(names, inputs, strict=True)}
+
+
+def _call(call: ExternCall | External, storage: Storage, metas: Mapping[str, TensorMeta], eager: EagerTable) -> None:
+    args = _resolve(tuple(call.args), storage, metas)
+    kwargs = {key: _resolve(value, storage, metas) for key, value in call.kwargs.items()}
+    results = eager[call.target](np, *args, **kwargs)
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    for name, result in zip(call.outputs, results, strict=True):
+        storage[name] = to_storage(result, metas[name])

@@ -1,0 +1,175 @@
+"""A worker process that interprets Triton kernels on NumPy arrays, or compiles them for a GPU that is not here.
+
+Input: one JSON request per line on stdin, `interpret` or `compile` as the argument; one JSON reply per line on stdout.
+Triton interprets or compiles, decided when it is imported: hence a process for each. No torch, no GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import math
+import os
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def load_kernel(text: str, name: str) -> Any:
+    """The jitted function of a module text. Triton reads its source through linecache."""
+    path = f"<{name} {hash(text):x}>"
+    linecache.cache[path] = (len(text), None, text.splitlines(True), path)
+    namespace: dict[str, Any] = {"__name__": name}
+    exec(compile(text, path, "exec"), namespace)
+    return namespace[name]
+
+
+# ---- compiling ------------------------------------------------------------------------------------------------------
+
+
+def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int) -> dict:
+    """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = load_kernel(text, name)
+    types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
+    source = ASTSource(fn=function, signature=types, constexprs=constants)
+    options = {"num_warps": num_warps, "enable_fp_fusion": False}
+    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
+    return {"shared": compiled.metadata.shared, "ptx": compiled.asm["ptx"]}
+
+
+# ---- interpreting ----------------------------------------------------------------------------------------------------
+
+
+class HostPointer:
+    """What the interpreter asks of a pointer argument. Host memory plays the device's, so every copy is the identity."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.dtype = array, array.dtype.name
+
+    def data_ptr(self) -> int: return self.array.ctypes.data  # noqa: E704
+    def untyped_storage(self) -> HostPointer: return self  # noqa: E704
+    def cpu(self) -> HostPointer: return self  # noqa: E704
+    def new_empty(self, *_: Any, **__: Any) -> HostPointer: return self  # noqa: E704
+    def copy_(self, *_: Any) -> None: pass  # noqa: E704
+    def set_(self, *_: Any) -> None: pass  # noqa: E704
+    def storage_offset(self) -> int: return 0  # noqa: E704
+    def size(self) -> tuple: return self.array.shape  # noqa: E704
+    def stride(self) -> tuple: return (1,)  # noqa: E704
+
+
+_NUMPY_NAMES = {
+    "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh", "acosh": "arccosh",
+    "atanh": "arctanh", "pow": "power", "atan2": "arctan2",
+}  # fmt: skip
+_SAME_NAME = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor",
+    "ceil", "trunc", "rint", "fmod", "copysign",
+)  # fmt: skip
+
+
+def give_libdevice_bodies(interpreter: Any, tl: Any, libdevice: Any) -> None:
+    """The interpreter has no libdevice: NumPy plays it."""
+
+    def lifted(function: Any) -> Any:
+        def call(*args: Any, _semantic: Any = None) -> Any:
+            tensors = [interpreter.interpreter_semantic.to_tensor(a) for a in args]
+            widest = max(tensors, key=lambda t: (t.dtype.scalar.primitive_bitwidth, t.handle.data.size))
+            dtype = widest.dtype.scalar
+            with np.errstate(all="ignore"):
+                data = np.asarray(function(*[t.handle.data for t in tensors]))
+            data = data.astype(interpreter._get_np_dtype(dtype))
+            block = any(t.type.is_block() for t in tensors)
+            kind = tl.block_type(dtype, list(data.shape)) if block else dtype
+            return tl.tensor(interpreter.TensorHandle(data, dtype), kind)
+
+        return call
+
+    bodies = {name: getattr(np, name) for name in _SAME_NAME}
+    bodies |= {name: getattr(np, numpy_name) for name, numpy_name in _NUMPY_NAMES.items()}
+    bodies |= {name: np.vectorize(getattr(math, name), otypes=[np.float64]) for name in ("erf", "erfc")}
+    for name, body in bodies.items():
+        setattr(libdevice, name, lifted(body))
+
+
+def allow_loops(interpreter: Any) -> None:
+    """Triton 3.6 with NumPy 2.4 and later: `int()` of a one-element array, which `range` asks for, is refused."""
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
+
+    interpreter._patch_lang_tensor = patched
+
+
+def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
+    """Every lane of a load or store that its mask leaves on must lie inside one of the launch's arrays."""
+
+    def guarded(name: str, mask_at: int) -> None:
+        original = getattr(interpreter.InterpreterBuilder, name)
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            pointers, mask = np.atleast_1d(args[0].data), np.atleast_1d(args[mask_at].data)
+            active = pointers[np.broadcast_to(mask, pointers.shape)].astype(np.uint64)
+            width = max(1, args[0].get_element_ty().primitive_bitwidth // 8)
+            inside = np.zeros(active.shape, bool)
+            for low, high in ranges:
+                inside |= (active >= low) & (active + np.uint64(width) <= high)
+            if not inside.all():
+                raise IndexError(f"{name}: {(~inside).sum()} of {inside.size} lanes are out of bounds")
+            return original(self, *args, **kwargs)
+
+        setattr(interpreter.InterpreterBuilder, name, call)
+
+    guarded("create_masked_load", 1)
+    guarded("create_masked_store", 2)
+
+
+class Interpreter:
+    """Triton's interpreter, adapted once per process."""
+
+    def __init__(self) -> None:
+        os.environ["TRITON_INTERPRET"] = "1"
+        os.environ["TRITON_FRONT_END_DEBUGGING"] = "1"  # the original error, not one wrapped in another
+        import triton.language as tl
+        import triton.runtime.interpreter as interpreter
+        from triton.language.extra import libdevice
+
+        self.ranges: list[tuple[int, int]] = []
+        give_libdevice_bodies(interpreter, tl, libdevice)
+        allow_loops(interpreter)
+        check_bounds(interpreter, self.ranges)
+
+    def run(self, text: str, name: str, grid: list, constants: dict, arrays: list[np.ndarray]) -> None:
+        """Run the kernel over its grid; `arrays` are one-dimensional and written in place."""
+        self.ranges[:] = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
+        load_kernel(text, name)[tuple(grid)](*map(HostPointer, arrays), **constants)
+
+
+def main() -> None:
+    interpreter = Interpreter() if sys.argv[1] == "interpret" else None
+    replies, sys.stdout = sys.stdout, sys.stderr  # what Triton prints must not become a reply
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if interpreter is None:
+                reply = compile_kernel(**request)
+            else:
+                paths = request.pop("arrays")
+                arrays = [np.load(path) for path in paths]
+                interpreter.run(**request, arrays=arrays)
+                for path, array in zip(paths, arrays, strict=True):
+                    np.save(path, array)
+                reply = {}
+        except Exception as error:
+            reply = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(reply), file=replies, flush=True)
+
+
+if __name__ == "__main__":
+    main()

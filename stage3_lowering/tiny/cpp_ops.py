@@ -1,0 +1,192 @@
+"""C++ for each loop op: an expression template per category of operand, and the helper functions they call.
+
+Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type. Helpers live in the
+namespace `cutaway`, so that a value may be called `sign`; a unit contains only those it uses.
+"""
+
+from __future__ import annotations
+
+from stage_contracts.dtype import BOOL, FLOATING, INTEGER
+
+CPP_TYPES = {
+    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t",
+    "int64": "int64_t", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+_STD = (
+    "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
+    "floor ceil trunc"
+).split()
+_COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+_FLOAT: dict[str, str] = {name: f"std::{name}({{0}})" for name in _STD} | {
+    "round": "std::nearbyint({0})",  # ties to even, as the default rounding mode does
+    "rsqrt": "1 / std::sqrt({0})",
+    "reciprocal": "1 / {0}",
+    "sigmoid": "cutaway::sigmoid({0})",
+    "abs": "std::abs({0})",
+    "neg": "-{0}",
+    "isnan": "std::isnan({0})",
+    "isinf": "std::isinf({0})",
+    "add": "{0} + {1}",
+    "sub": "{0} - {1}",
+    "mul": "{0} * {1}",
+    "div": "{0} / {1}",
+    "floor_divide": "cutaway::floor_divide<{T}>({0}, {1})",
+    "remainder": "cutaway::remainder<{T}>({0}, {1})",
+    "fmod": "std::fmod({0}, {1})",
+    "pow": "std::pow({0}, {1})",
+    "atan2": "std::atan2({0}, {1})",
+    "copysign": "std::copysign({0}, {1})",
+}
+# Signed overflow is undefined in C++ but wraps in eager, so integer arithmetic goes through helpers.
+_INTEGER: dict[str, str] = {
+    "abs": "cutaway::wrap_abs<{T}>({0})",
+    "neg": "cutaway::wrap_sub<{T}>(0, {0})",
+    "bitwise_not": "{T}(~{0})",
+    "add": "cutaway::wrap_add<{T}>({0}, {1})",
+    "sub": "cutaway::wrap_sub<{T}>({0}, {1})",
+    "mul": "cutaway::wrap_mul<{T}>({0}, {1})",
+    "floor_divide": "cutaway::int_floor_divide<{T}>({0}, {1})",
+    "remainder": "cutaway::int_remainder<{T}>({0}, {1})",
+    "fmod": "cutaway::int_fmod<{T}>({0}, {1})",
+    "pow": "cutaway::int_pow<{T}>({0}, {1})",
+    "bitwise_and": "{T}({0} & {1})",
+    "bitwise_or": "{T}({0} | {1})",
+    "bitwise_xor": "{T}({0} ^ {1})",
+    "bitwise_left_shift": "cutaway::shift_left<{T}>({0}, {1})",
+    "bitwise_right_shift": "cutaway::shift_right<{T}>({0}, {1})",
+}
+_NUMBER: dict[str, str] = {
+    "maximum": "cutaway::maximum<{T}>({0}, {1})",
+    "minimum": "cutaway::minimum<{T}>({0}, {1})",
+    "sign": "cutaway::sign<{T}>({0})",
+    "logical_not": "{0} == 0",
+    "logical_and": "{0} != 0 && {1} != 0",
+    "logical_or": "{0} != 0 || {1} != 0",
+    "logical_xor": "({0} != 0) != ({1} != 0)",
+}
+_BOOL: dict[str, str] = {
+    **dict.fromkeys(("logical_not", "bitwise_not"), "!{0}"),
+    **dict.fromkeys(("add", "maximum", "logical_or", "bitwise_or"), "{0} || {1}"),
+    **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} && {1}"),
+    **dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} != {1}"),
+    "bitwise_left_shift": "{0} && !{1}",
+    "bitwise_right_shift": "{0} && !{1}",
+}
+_ANY: dict[str, str] = {op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARE.items()} | {"where": "{0} ? {1} : {2}"}
+
+CPP_OPS: dict[int, dict[str, str]] = {
+    FLOATING: {**_ANY, **_NUMBER, **_FLOAT},
+    INTEGER: {**_ANY, **_NUMBER, **_INTEGER},
+    BOOL: {**_ANY, **_BOOL},
+}
+
+# What one element costs, in additions; everything else costs 1. Decides only whether threads are worth starting.
+COSTS = dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt"), 4) | dict.fromkeys(
+    (*_STD[:7], *_STD[8:-3], "sigmoid", "pow", "atan2", "fmod", "remainder", "floor_divide", "random_bits"), 20
+)
+
+HELPERS: dict[str, str] = {
+    "maximum": """\
+template <class T> T maximum(T a, T b) { return a > b || a != a ? a : b; }  // NaN if either is NaN""",
+    "minimum": """\
+template <class T> T minimum(T a, T b) { return a < b || a != a ? a : b; }  // NaN if either is NaN""",
+    "sign": """\
+template <class T> T sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }""",
+    "sigmoid": """\
+template <class T> T sigmoid(T x) {  // e^-|x| never overflows
+    T e = std::exp(-std::abs(x));
+    return (x >= 0 ? T(1) : x != x ? x : e) / (1 + e);
+}""",
+    "floor_divide": """\
+template <class T> T floor_divide(T a, T b) {  // as Python's //: from the exact remainder, not from a rounded a / b
+    if (b == 0) return a / b;
+    T rest = std::fmod(a, b), quotient = (a - rest) / b;
+    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
+    if (quotient == 0) return std::copysign(T(0), a / b);
+    T whole = std::floor(quotient);
+    return quotient - whole > T(0.5) ? whole + 1 : whole;
+}""",
+    "remainder": """\
+template <class T> T remainder(T a, T b) {  // the sign of b, as Python's %
+    T rest = std::fmod(a, b);
+    if (b == 0) return rest;
+    if (rest == 0) return std::copysign(T(0), b);
+    return (b < 0) != (rest < 0) ? rest + b : rest;
+}""",
+    "wrap_add": "template <class T> T wrap_add(T a, T b) { return T(uint64_t(a) + uint64_t(b)); }",
+    "wrap_sub": "template <class T> T wrap_sub(T a, T b) { return T(uint64_t(a) - uint64_t(b)); }",
+    "wrap_mul": "template <class T> T wrap_mul(T a, T b) { return T(uint64_t(a) * uint64_t(b)); }",
+    "wrap_abs": "template <class T> T wrap_abs(T a) { return a < 0 ? T(0 - uint64_t(a)) : a; }",
+    "int_floor_divide": """\
+template <class T> T int_floor_divide(T a, T b) {  // the smallest integer // -1 wraps instead of trapping
+    if (b == 0) return 0;
+    if (std::is_signed_v<T> && b == T(-1)) return T(0 - uint64_t(a));
+    return T(a / b - (a % b != 0 && (a < 0) != (b < 0)));
+}""",
+    "int_remainder": """\
+template <class T> T int_remainder(T a, T b) {  // the sign of b, as Python's %
+    if (b == 0 || (std::is_signed_v<T> && b == T(-1))) return 0;
+    T rest = T(a % b);
+    return rest != 0 && (rest < 0) != (b < 0) ? T(rest + b) : rest;
+}""",
+    "int_fmod": """\
+template <class T> T int_fmod(T a, T b) {
+    return b == 0 || (std::is_signed_v<T> && b == T(-1)) ? T(0) : T(a % b);
+}""",
+    "int_pow": """\
+template <class T> T int_pow(T x, T y) {  // by squaring; 1 / x**|y| truncated for a negative exponent
+    if (y < 0) return x == 1 ? T(1) : x == T(-1) ? T(y % 2 ? -1 : 1) : T(0);
+    uint64_t result = 1, square = uint64_t(x);
+    for (auto left = std::make_unsigned_t<T>(y); left; left >>= 1, square *= square)
+        if (left & 1) result *= square;
+    return T(result);
+}""",
+    "shift_left": """\
+template <class T> T shift_left(T a, T b) {
+    return b < 0 || b >= T(8 * sizeof(T)) ? T(0) : T(uint64_t(a) << b);
+}""",
+    "shift_right": """\
+template <class T> T shift_right(T a, T b) {
+    return T(a >> (b < 0 || b >= T(8 * sizeof(T)) ? T(8 * sizeof(T) - 1) : b));
+}""",
+    "wrap_index": """\
+inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negatives count from the end
+    if (index < 0) index += size;
+    if (index >= 0 && index < size) return index;
+    bad = 1;
+    return 0;
+}""",
+    "comes_first": """\
+template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins
+template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }""",
+    "philox": """\
+inline int64_t philox(int64_t seed, int64_t counter, int64_t index) {
+    // Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): word index % 4 of block index / 4.
+    uint64_t block = uint64_t(index) / 4;
+    uint32_t c[4] = {uint32_t(block), uint32_t(block >> 32), uint32_t(counter), uint32_t(uint64_t(counter) >> 32)};
+    uint32_t k0 = uint32_t(seed), k1 = uint32_t(uint64_t(seed) >> 32);
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];
+        uint32_t next0 = uint32_t(p1 >> 32) ^ c[1] ^ k0, next2 = uint32_t(p0 >> 32) ^ c[3] ^ k1;
+        c[0] = next0, c[1] = uint32_t(p1), c[2] = next2, c[3] = uint32_t(p0);
+    }
+    return int64_t(c[index % 4]);
+}""",
+}
+
+# kind: (the fold as a statement, the accumulator's start, OpenMP's name for the fold)
+FOLDS: dict[str, tuple[str, str, str]] = {
+    "sum": ("{acc} += {value};", "0", "+"),
+    "prod": ("{acc} *= {value};", "1", "*"),
+    "amax": ("{acc} = cutaway::maximum<{T}>({acc}, {value});", "{lowest}", "nan_max"),
+    "amin": ("{acc} = cutaway::minimum<{T}>({acc}, {value});", "{highest}", "nan_min"),
+    "any": ("{acc} = {acc} || {value};", "false", "||"),
+    "all": ("{acc} = {acc} && {value};", "true", "&&"),
+}
+# OpenMP folds of our own: + and || it knows, a maximum that keeps NaN it does not.
+OPENMP_FOLDS = {
+    "nan_max": "omp_out = cutaway::maximum(omp_out, omp_in)",
+    "nan_min": "omp_out = cutaway::minimum(omp_out, omp_in)",
+}

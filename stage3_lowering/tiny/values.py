@@ -1,0 +1,183 @@
+"""Values and views: what a graph node's result is to lowering, before anything is computed.
+
+Input: metas and buffers, from lower.py. A view is never a copy: it is another index map onto the same buffer.
+An element is emitted only when some loop nest reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+
+from stage_contracts.core_metas import slice_bounds, view_strides, wrap_dim
+from stage_contracts.dtype import DType
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.loop_ir import BufferRef, Instr, Value
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+
+Index = tuple[Any, ...]  # one sympy expression per dimension
+
+
+class Body:
+    """The instructions of one loop nest while it is written. `fresh` gives names unique in the whole graph."""
+
+    def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, int]) -> None:
+        self.instructions: list[Instr] = []
+        self.fresh, self.sizes = fresh, sizes
+
+    def emit(self, op: str, args: Sequence[Any], dtype: DType, name: str = "") -> Value:
+        """Append `name = ops.op(*args)` and give the value's name."""
+        value = Value(self.fresh(name or op))
+        self.instructions.append(Instr(value, op, tuple(args), dtype))
+        return value
+
+    def load(self, buffer: str, index: Any, dtype: DType) -> Value:
+        return self.emit("load", (buffer, simplify(index, self.sizes)), dtype, f"{buffer}_val")
+
+    def store(self, buffer: str, index: Any, value: Value) -> None:
+        self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))
+
+
+@dataclass(frozen=True)
+class Lazy:
+    """A tensor as lowering sees it.
+
+    `fetch(body, index)` writes the instructions that give the element at `index` (one expression per dimension).
+    `ref` is set where the tensor is a strided view of a buffer, so that a library can be handed it as it is.
+    """
+
+    meta: TensorMeta
+    fetch: Callable[[Body, Index], Value]
+    ref: BufferRef | None = None
+
+
+def strided(name: str, meta: TensorMeta, strides: Sequence[int], offset: int = 0) -> Lazy:
+    """A tensor that is a strided view of the buffer `name`."""
+
+    def fetch(body: Body, index: Index) -> Value:
+        return body.load(name, offset + dot(strides, index), meta.dtype)
+
+    return Lazy(meta, fetch, BufferRef(name, meta.shape, tuple(strides), offset))
+
+
+def dot(strides: Sequence[Any], index: Index) -> Any:
+    return sum((s * i for s, i in zip(strides, index, strict=True)), sympy.Integer(0))
+
+
+# ---- views: each gives (where in the input an element is, the strided form if there is one) --------------------
+
+
+def broadcast(value: Lazy, shape: Sequence[int], index: Index) -> Index:
+    """Where in `value` the element `index` of a result of `shape` comes from: right-aligned, size 1 repeats."""
+    own = index[len(shape) - value.meta.ndim :]
+    return tuple(i if size != 1 else sympy.Integer(0) for i, size in zip(own, value.meta.shape, strict=True))
+
+
+def view(kind: str, source: Lazy, meta: TensorMeta, args: dict[str, Any]) -> Lazy:
+    """The result of a view operator. `args` are its arguments by name, without the tensor."""
+    index_map, ref_map = VIEWS[kind](source.meta, meta, args)
+
+    def fetch(body: Body, index: Index) -> Value:
+        return source.fetch(body, tuple(simplify(i, body.sizes) for i in index_map(index)))
+
+    moved = ref_map(source.ref.strides) if source.ref is not None else None
+    if source.ref is None or moved is None:  # not expressible with strides: only the index map is left
+        return Lazy(meta, fetch)
+    strides, skipped = moved
+    return strided(source.ref.name, meta, strides, source.ref.offset + skipped)
+
+
+def _permute(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
+    dims = [wrap_dim(d, source.ndim) for d in args["dims"]]
+    return (
+        lambda index: tuple(index[dims.index(d)] for d in range(source.ndim)),
+        lambda strides: ([strides[d] for d in dims], 0),
+    )
+
+
+def _expand(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
+    new = meta.ndim - source.ndim
+    kept = [size == meta.shape[new + d] for d, size in enumerate(source.shape)]
+    return (
+        lambda index: tuple(i if same else sympy.Integer(0) for i, same in zip(index[new:], kept, strict=True)),
+        lambda strides: ([0] * new + [s if same else 0 for s, same in zip(strides, kept, strict=True)], 0),
+    )
+
+
+def _slice(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
+    dim, step = wrap_dim(args["dim"], source.ndim), args["step"]
+    start, _, _ = slice_bounds(source.shape[dim], args["start"], args["stop"], step)
+
+    def strides_of(strides: Sequence[int]) -> tuple:
+        return [s * step if d == dim else s for d, s in enumerate(strides)], start * strides[dim]
+
+    return (
+        lambda index: tuple(start + i * step if d == dim else i for d, i in enumerate(index)),
+        strides_of,
+    )
+
+
+def _reshape(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
+    """Row-major position under the new shape, taken apart again under the old one."""
+    rows, old_rows = contiguous_strides(meta.shape), contiguous_strides(source.shape)
+
+    def index_map(index: Index) -> Index:
+        flat = dot(rows, index)
+        return tuple(
+            Mod(FloorDiv(flat, sympy.Integer(stride)), sympy.Integer(max(size, 1)))
+            for size, stride in zip(source.shape, old_rows, strict=True)
+        )
+
+    def strides_of(strides: Sequence[int]) -> tuple | None:
+        found = view_strides(source.with_(strides=tuple(strides), shape=source.shape), meta.shape)
+        return None if found is None else (found, 0)
+
+    return index_map, strides_of
+
+
+VIEWS: dict[str, Callable[[TensorMeta, TensorMeta, dict[str, Any]], tuple]] = {
+    "permute": _permute,
+    "expand": _expand,
+    "slice": _slice,
+    "reshape": _reshape,
+}
+
+# ---- index algebra ---------------------------------------------------------------------------------------------
+
+
+def upper(index: Any, sizes: dict[Any, int]) -> float:
+    """The largest value `index` takes when each variable v runs over 0..sizes[v]-1; infinity if unknown."""
+    if index.is_Integer:
+        return int(index)
+    if index.is_Symbol:
+        return max(sizes[index] - 1, 0) if index in sizes else math.inf
+    parts = [upper(a, sizes) for a in index.args]
+    if index.is_Add:
+        return sum(parts)
+    if index.is_Mul:
+        return math.prod(parts)
+    if isinstance(index, FloorDiv):
+        return parts[0] // parts[1]
+    if isinstance(index, Mod):
+        return min(parts[0], parts[1] - 1)
+    return math.inf
+
+
+def simplify(index: Any, sizes: dict[Any, int]) -> Any:
+    """Drop the divisions and remainders that the variables' ranges make trivial."""
+    index = sympy.sympify(index)
+    if not index.has(FloorDiv, Mod):
+        return sympy.expand(index)
+    index = index.func(*(simplify(a, sizes) for a in index.args))
+    small = {q for q in index.atoms(FloorDiv, Mod) if upper(q.args[0], sizes) < q.args[1]}
+    return sympy.expand(index.xreplace({q: sympy.Integer(0) if isinstance(q, FloorDiv) else q.args[0] for q in small}))
+
+
+def loop_sizes(ranges: Sequence[int], reduction_ranges: Sequence[int] = ()) -> dict[Any, int]:
+    """Each loop variable with the number of values it takes."""
+    named = {symbol(f"i{k}"): int(size) for k, size in enumerate(ranges)}
+    return named | {symbol(f"r{k}"): int(size) for k, size in enumerate(reduction_ranges)}

@@ -1,0 +1,155 @@
+"""A CuPy made of NumPy memory: as much as the runtime's adapter calls, with launches that can be looked at.
+
+Input: kernels by name, as Python functions of addresses. While a stream captures, launches are kept instead of
+run; launching the graph runs them with the arguments they were captured with, as a GPU would.
+"""
+
+import contextlib
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class Pointer:
+    def __init__(self, memory, ptr):
+        self.memory, self.ptr = memory, ptr
+
+    def __add__(self, offset):
+        return Pointer(self.memory, self.ptr + offset)
+
+
+class Array(np.ndarray):
+    """`cupy.ndarray`: host memory, addressed by `.data.ptr`."""
+
+    def __new__(cls, shape, dtype=float, memptr=None, strides=None):
+        start = memptr.ptr - memptr.memory.__array_interface__["data"][0]
+        return super().__new__(cls, shape, dtype, memptr.memory, start, strides)
+
+    @property
+    def data(self):
+        return Pointer(_block(self), self.__array_interface__["data"][0])
+
+
+def _block(array):
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array.view(np.ndarray)
+
+
+def empty(nbytes, dtype="uint8"):
+    """Aligned to 512 bytes, as cudaMalloc does it."""
+    raw = np.empty(nbytes + 512, dtype)
+    start = -raw.__array_interface__["data"][0] % 512
+    return raw[start : start + nbytes].view(Array)
+
+
+class Stream:
+    count = 100
+
+    def __init__(self, fake, non_blocking=False):
+        Stream.count += 1
+        self.ptr, self.fake, self.captured = Stream.count, fake, None
+
+    def __enter__(self):
+        self.fake.streams.append(self)
+        return self
+
+    def __exit__(self, *_):
+        self.fake.streams.pop()
+
+    def record(self):
+        return ("event", self.ptr)
+
+    def wait_event(self, event):
+        self.fake.log.append(("wait", self.ptr, event))
+
+    def synchronize(self):
+        pass
+
+    def begin_capture(self):
+        self.captured = []
+
+    def end_capture(self):
+        captured, self.captured = self.captured, None
+        fake = self.fake
+
+        def launch(stream):
+            fake.log.append(("graph", stream.ptr, len(captured)))
+            for run in captured:
+                run()
+
+        return SimpleNamespace(launch=launch)
+
+
+class FakeCupy:
+    """The module. `log` has every launch: (kernel name, grid and block and shared memory, stream, arguments)."""
+
+    ndarray = Array
+
+    def __init__(self, kernels):
+        self.kernels, self.log, self.attributes = kernels, [], []
+        self.streams = [Stream(self)]
+        self.empty = empty
+        driver = SimpleNamespace(
+            moduleLoadData=lambda cubin: ("module", cubin),
+            moduleGetFunction=lambda module, name: (module, name),
+            funcSetAttribute=lambda function, attribute, value: self.attributes.append((attribute, value)),
+            launchKernel=self._launch,
+        )
+        self.cuda = SimpleNamespace(
+            driver=driver,
+            Device=lambda index: _Device(index, self),
+            Stream=lambda non_blocking=False: Stream(self),
+            MemoryPool=lambda: SimpleNamespace(malloc="malloc of a pool"),
+            using_allocator=self._using_allocator,
+            get_current_stream=lambda: self.streams[-1],
+        )
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def asarray(self, values):
+        return values if isinstance(values, Array) else array(values, np.asarray(values).dtype)
+
+    def matmul(self, *args, **kwargs):
+        if self.streams[-1].captured is not None:
+            raise NotImplementedError("calling cuBLAS API during stream capture is currently unsupported")
+        return np.matmul(*args, **kwargs)
+
+    @contextlib.contextmanager
+    def _using_allocator(self, malloc):
+        self.log.append(("allocator", malloc))
+        yield
+
+    def _launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, address, extra):
+        kernel, count = self.kernels[function[1]]
+        pointers = (ctypes.c_void_p * (count + 2)).from_address(address)
+        arguments = [ctypes.c_uint64.from_address(p).value for p in pointers]
+        assert arguments[count:] == [0, 0], "the two scratch pointers"
+        call = (function[1], (gx, gy, gz, bx, by, bz, shared), stream, tuple(arguments[:count]))
+        (current,) = [s for s in self.streams if s.ptr == stream]
+        if current.captured is not None:
+            current.captured.append(lambda: kernel(*call[3]))
+            return
+        self.log.append(call)
+        kernel(*call[3])
+
+
+class _Device:
+    def __init__(self, index, fake):
+        self.index, self.fake, self.compute_capability = index, fake, "90"
+
+    def __enter__(self):
+        self.fake.log.append(("device", self.index))
+
+    def __exit__(self, *_):
+        pass
+
+
+def array(values, dtype=np.float32):
+    values = np.asarray(values, dtype)
+    fresh = empty(max(values.nbytes, 1))
+    result = Array(values.shape, values.dtype, fresh.data)
+    result[...] = values
+    return result

@@ -1,0 +1,162 @@
+"""Building: kernels that run, errors that can be read, each unit once per process."""
+
+import ctypes
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
+from stage4_runtime.tiny import compiler
+from stage_contracts import config
+from stage_contracts.errors import BuildError, CompilerMissing
+from stage_contracts.program import SourceUnit, Target
+
+core = pytest.mark.conformance("build", tier="core")
+full = pytest.mark.conformance("build", tier="full")
+
+TWO_KERNELS = """\
+#include <cstdint>
+extern "C" int64_t twice(
+    const double* __restrict__ x,  // 4 of them
+    double* __restrict__ y) { for (int i = 0; i < 4; ++i) y[i] = 2 * x[i]; return 0; }
+extern "C" int64_t refuse(double* y) { return 1; }
+"""
+
+
+def run_sum(kernel):
+    x, y = np.arange(64, dtype=np.float32), np.empty(64, np.float32)
+    assert kernel(x.ctypes.data, y.ctypes.data) == 0
+    np.testing.assert_array_equal(y, x + 1)
+
+
+@core
+def test_a_unit_becomes_kernels_that_take_addresses(seam):
+    run_sum(seam("build")(cpp_unit())["kernel0"])
+
+
+@core
+def test_two_kernels_and_their_return_codes(seam):
+    kernels = seam("build")(cpp_unit(TWO_KERNELS, ("twice", "refuse")))
+    x, y = np.arange(4.0), np.empty(4)
+    assert kernels["twice"](x.ctypes.data, y.ctypes.data) == 0
+    np.testing.assert_array_equal(y, 2 * x)
+    assert kernels["refuse"](y.ctypes.data) == 1
+
+
+@core
+def test_a_source_the_compiler_refuses(seam):
+    with pytest.raises(BuildError) as raised:
+        seam("build")(cpp_unit(SUM_SOURCE.replace("1.0f", "one")))
+    message = str(raised.value)
+    assert "'one' was not declared" in message or "undeclared identifier 'one'" in message
+    path = Path(message.rpartition("The source is ")[2].partition(";")[0])
+    assert "one + x[i]" in path.read_text()
+    for left in path.parent.iterdir():
+        left.unlink()
+    path.parent.rmdir()
+
+
+@core
+def test_no_compiler(seam, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(
+        CompilerMissing, match="none of g\\+\\+, clang\\+\\+, c\\+\\+ is on the path; install"
+    ):
+        seam("build")(cpp_unit())
+
+
+@full
+def test_a_configured_compiler_that_is_not_there(seam):
+    with (
+        config.patch(cxx="/nowhere/c++"),
+        pytest.raises(CompilerMissing, match="'/nowhere/c\\+\\+' was not found"),
+    ):
+        seam("build")(cpp_unit())
+
+
+@full
+def test_a_compiler_that_does_not_run(seam, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nexit 3\n")
+    broken.chmod(0o755)
+    with config.patch(cxx=str(broken)), pytest.raises(CompilerMissing, match="--version fails"):
+        seam("build")(cpp_unit())
+
+
+@full
+def test_a_compiler_given_as_words(seam):
+    with config.patch(cxx="g++ -DSHIFT=1"):
+        run_sum(seam("build")(cpp_unit(SUM_SOURCE.replace("1.0f", "SHIFT")))["kernel0"])
+
+
+@full
+def test_a_kernel_that_is_not_in_the_unit(seam):
+    with pytest.raises(BuildError, match=r"no kernel 'kernel1'; expected extern \"C\" int64_t kernel1"):
+        seam("build")(cpp_unit(kernels=("kernel0", "kernel1")))
+
+
+@full
+def test_an_unknown_language(seam):
+    with pytest.raises(BuildError, match="'fortran'; expected one of cpp, triton"):
+        seam("build")(SourceUnit("u", "fortran", "", (), Target("fortran")))
+
+
+@full
+def test_threads_that_build_one_unit_build_it_once(seam, ledger):
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(seam("build")(cpp_unit()))) for _ in range(4)]
+    settings = config.current()
+    for thread in threads:  # a new thread starts with the configuration of the process, not with ours
+        run = thread._target
+        thread._target = lambda run=run: _with(settings, run)
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and len(ledger("build")) == 1
+    for kernels in results:
+        run_sum(kernels["kernel0"])
+
+
+def _with(settings, run):
+    with config.patch({f"runtime.{k}": v for k, v in vars(settings.runtime).items()}):
+        run()
+
+
+def test_flags_that_the_compiler_refuses_are_dropped(seam, tmp_path, ledger):
+    """A compiler without OpenMP: the code is right without it, and the ledger says so."""
+    picky = tmp_path / "picky c++"
+    picky.write_text(
+        '#!/bin/sh\nfor a in "$@"; do [ "$a" = -fopenmp ] && echo "unknown flag -fopenmp" >&2 && exit 1; done\n'
+        'exec g++ "$@"\n'
+    )
+    picky.chmod(0o755)
+    with config.patch(cxx=str(picky), cxx_flags="-O1 -fopenmp"):
+        run_sum(seam("build")(cpp_unit())["kernel0"])
+    (event,) = ledger("fallback")
+    assert event.name == "compiler_flags" and event.details["dropped"] == "-fopenmp"
+
+
+def test_the_compiler_in_force_is_the_configured_one_then_the_environments(monkeypatch):
+    assert Path(compiler.find_compiler().command[0]).name in compiler.CANDIDATES
+    monkeypatch.setenv("CXX", "g++ -DFROM_ENVIRONMENT")
+    assert compiler.find_compiler().command[1:] == ("-DFROM_ENVIRONMENT",)
+    with config.patch(cxx="g++"):
+        assert compiler.find_compiler().command[1:] == ()
+
+
+def test_kernels_run_without_the_gil(seam):
+    kernel = seam("build")(cpp_unit())["kernel0"]
+    assert not kernel._flags_ & ctypes._FUNCFLAG_PYTHONAPI
+
+
+def test_nothing_is_left_in_the_temporary_folder(seam, monkeypatch, tmp_path):
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    run_sum(seam("build")(cpp_unit())["kernel0"])
+    with config.patch(cache=False):
+        run_sum(seam("build")(cpp_unit(name="another"))["kernel0"])
+    assert not list(place.iterdir())

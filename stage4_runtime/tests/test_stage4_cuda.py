@@ -1,0 +1,344 @@
+"""Programs for a GPU without a GPU: Triton compiled ahead of time, launches looked at through a fake CuPy."""
+
+import importlib.util
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from stage4_runtime.tests.fake_cupy import FakeCupy, array
+from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
+from stage4_runtime.tiny import build, launch, plan_memory
+from stage4_runtime.tiny.build import forget_built
+from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, device_arch
+from stage4_runtime.tiny.triton_compile import POINTER_ALIGNMENT
+from stage4_runtime.tiny.triton_units import TritonKernel
+from stage_contracts import config
+from stage_contracts.breaks import Unsupported
+from stage_contracts.device import Device
+from stage_contracts.errors import BuildError, CompilerMissing
+from stage_contracts.loop_ir import BufferRef
+from stage_contracts.program import Copy, Launch, SourceUnit, Target
+
+needs_triton = pytest.mark.skipif(
+    importlib.util.find_spec("triton") is None, reason="Triton is not installed"
+)
+CUDA = Device("cuda")
+
+SIN_COS = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sin_cos(x, y, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    value = tl.load(x + i, mask=i < 1000, other=0.0)
+    tl.store(y + i, tl.sin(tl.cos(value)), mask=i < 1000)
+"""
+GRID = {"grid": (8,), "num_warps": 2, "constants": {"BLOCK": 128}, "signature": {"x": "*fp32", "y": "*fp32"}}
+
+
+def triton_unit(text=SIN_COS, arch="sm_90", grids=None):
+    target = Target("triton", CUDA, arch)
+    return SourceUnit(
+        "sin_cos", "triton", text, ("sin_cos",), target, {"sin_cos": GRID} if grids is None else grids
+    )
+
+
+@needs_triton
+def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(ledger):
+    kernel = build(triton_unit())["sin_cos"]
+    assert kernel.cubin.startswith(b"\x7fELF")
+    assert ".target sm_90" in kernel.ptx and ".entry sin_cos" in kernel.ptx
+    assert (kernel.name, kernel.grid, kernel.types) == ("sin_cos", (8, 1, 1), ("*fp32", "*fp32"))
+    assert kernel.num_warps == 2 and kernel.scratch == 0
+    assert "ld.global.v" in kernel.ptx, "pointers are promised to be aligned, so loads are wide"
+    forget_built()
+    assert build(triton_unit())["sin_cos"] == kernel
+    assert [e.name for e in ledger("cache")] == ["miss", "hit"] and len(ledger("build")) == 1
+    assert "triton" not in sys.modules, "only the child process imports Triton"
+
+
+@needs_triton
+def test_a_kernel_triton_refuses():
+    with pytest.raises(BuildError, match="arange's range must be a power of 2") as raised:
+        build(triton_unit(SIN_COS.replace("tl.arange(0, BLOCK)", "tl.arange(0, 1000)")))
+    assert len(str(raised.value).splitlines()) < 15
+
+
+@needs_triton
+def test_a_kernel_that_takes_too_long(monkeypatch):
+    monkeypatch.setattr("stage4_runtime.tiny.triton_units.TIME_LIMIT", 0.01)
+    with pytest.raises(BuildError, match=r"nothing for 0\.01 seconds; it was stopped"):
+        build(triton_unit())
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("unit", "says"),
+    [
+        (triton_unit(arch=""), "target architecture ''; expected one like 'sm_90'"),
+        (triton_unit(grids={}), r"emit must set SourceUnit.grids\['sin_cos'\]"),
+    ],
+)
+def test_a_unit_that_does_not_say_enough(unit, says):
+    with pytest.raises(BuildError, match=says):
+        build(unit)
+
+
+def test_no_triton(monkeypatch):
+    from importlib.metadata import PackageNotFoundError
+
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    with pytest.raises(CompilerMissing, match=r"install cutaway\[triton\]"):
+        build(triton_unit())
+
+
+def test_no_cupy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"pip install 'cutaway\[cuda\]'"):
+        launch(plan_memory(chain(1).with_(device=CUDA)), {}, {})
+
+
+def test_what_is_promised_to_triton_is_what_launch_code_keeps():
+    assert KERNEL_ALIGNMENT == POINTER_ALIGNMENT == 16
+
+
+# ---- launching -------------------------------------------------------------------------------------------------
+
+
+def data(name, pointers, **changes):
+    facts = {
+        "cubin": b"",
+        "ptx": "",
+        "name": name,
+        "shared": 0,
+        "num_warps": 4,
+        "scratch": 0,
+        "grid": (2, 1, 1),
+    }
+    return TritonKernel(**{**facts, "types": ("*fp32",) * pointers, **changes})
+
+
+@pytest.fixture
+def on_fake_gpu(monkeypatch):
+    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they were given."""
+
+    def start(of, constants=None, **options):
+        kernels = python_kernels(of)
+        fake = FakeCupy({n: (kernels[n], len(k.params)) for n, k in of.kernels.items()})
+        monkeypatch.setitem(sys.modules, "cupy", fake)
+        gpu = plan_memory(of.with_(device=CUDA))
+        loaded = {name: data(name, len(kernel.params)) for name, kernel in of.kernels.items()}
+        return launch(gpu, loaded, constants or {}, **options), fake
+
+    return start
+
+
+def numbers(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def test_a_launch_packs_addresses_shape_and_stream(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(2))
+    x = array(numbers(64))
+    (y,) = run(x)
+    np.testing.assert_array_equal(y, numbers(64) + 2)
+    first, second = [entry for entry in fake.log if entry[0].startswith("kernel")]
+    name, shape, stream, (source, middle) = first
+    assert (name, shape, stream) == ("kernel0", (2, 1, 1, 128, 1, 1, 0), fake.streams[0].ptr)
+    assert source == x.data.ptr and second[3] == (middle, y.data.ptr)
+    assert middle % 512 == 0
+
+
+def test_results_on_the_gpu_are_safe_to_keep(on_fake_gpu):
+    run, _ = on_fake_gpu(chain(3))
+    (first,) = run(array(numbers(64)))
+    run(array(numbers(64) * 5))
+    np.testing.assert_array_equal(first, numbers(64) + 3)
+
+
+def test_temporaries_of_two_streams_do_not_share_memory(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(2))
+    run(array(numbers(64)))
+    with fake.cuda.Stream():
+        run(array(numbers(64)))
+    first, _, second, _ = [entry[3] for entry in fake.log if entry[0].startswith("kernel")]
+    assert first[1] != second[1]
+
+
+def test_external_calls_on_the_gpu(on_fake_gpu):
+    steps = [external("matmul", "x", "x", out="buf0"), external("neg", "buf0", out="y")]
+    run, _ = on_fake_gpu(
+        program({"x": meta(4, 4)}, {"buf0": meta(4, 4)}, {"y": meta(4, 4)}, [], steps, ["y"])
+    )
+    (y,) = run(array(numbers(4, 4)))
+    np.testing.assert_array_equal(y, -(numbers(4, 4) @ numbers(4, 4)))
+
+
+def test_an_input_that_starts_in_the_middle_of_16_bytes_is_copied(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(1))
+    x = array(numbers(65))[1:]
+    (y,) = run(x)
+    np.testing.assert_array_equal(y, numbers(65)[1:] + 1)
+    (source, _) = next(entry[3] for entry in fake.log if entry[0] == "kernel0")
+    assert source % 16 == 0 and x.data.ptr % 16 != 0
+
+
+def test_a_host_array_for_a_program_on_the_gpu(on_fake_gpu):
+    run, _ = on_fake_gpu(chain(1))
+    with pytest.raises(TypeError, match=r"input x is a numpy.ndarray, expected a .*Array"):
+        run(numbers(64))
+
+
+def test_a_program_of_two_streams_is_refused(on_fake_gpu):
+    before = chain(2)
+    steps = [Launch(s.kernel, s.buffers, stream=k) for k, s in enumerate(before.steps[:-1])]
+    with pytest.raises(Unsupported, match="a launch on stream 1"):
+        on_fake_gpu(before.with_(steps=(*steps, before.steps[-1])))
+
+
+def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
+    from stage4_runtime.tests.fake_cupy import empty
+    from stage4_runtime.tiny.cuda import cupy_library
+
+    asked = []
+
+    def allocate(nbytes):
+        asked.append(nbytes)
+        return empty(nbytes)
+
+    on_fake_gpu(chain(1))  # puts the fake in place
+    of = chain(2)
+    kernels = python_kernels(of)
+    sys.modules["cupy"].kernels.update({n: (kernels[n], 2) for n in kernels})
+    loaded = {name: data(name, 2) for name in of.kernels}
+    run = launch(plan_memory(of.with_(device=CUDA)), loaded, {}, library=cupy_library(CUDA, allocate))
+    run(array(numbers(64)))
+    assert asked == [512, 256]  # the pool, the output
+
+
+def test_the_architecture_of_the_device(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", FakeCupy({}))
+    assert device_arch(CUDA) == "sm_90"
+
+
+def test_every_type_of_argument_is_packed():
+    import ctypes
+
+    seen = {}
+
+    def launch_kernel(function, *rest):
+        pointers = (ctypes.c_void_p * 8).from_address(rest[8])
+        seen["float"] = ctypes.c_float.from_address(pointers[1]).value
+        seen["int"] = ctypes.c_int64.from_address(pointers[2]).value
+        seen["shape"] = rest[:8]
+
+    fake = FakeCupy({}).cuda.driver
+    fake.launchKernel = launch_kernel
+    attributes = []
+    fake.funcSetAttribute = lambda *call: attributes.append(call[1:])
+    kernel = data("k", 0, types=("*fp32", "fp32", "i64"), shared=100_000, num_warps=8, grid=(3, 2, 1))
+    launcher = KernelLauncher(fake, kernel)
+    launcher(7, 0xDEAD0000, 1.5, -(1 << 40))
+    assert seen == {"float": 1.5, "int": -(1 << 40), "shape": (3, 2, 1, 256, 1, 1, 100_000, 7)}
+    assert attributes == [(8, 100_000)]
+    with pytest.raises(TypeError, match="kernel k takes 3 arguments, got 1"):
+        launcher(7, 0)
+
+
+def test_a_kernel_that_needs_scratch_memory_is_refused():
+    with pytest.raises(BuildError, match="needs 256 bytes of scratch"):
+        KernelLauncher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
+
+
+# ---- CUDA graphs -----------------------------------------------------------------------------------------------
+
+
+def test_a_captured_program_replays_on_new_inputs(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(3), cuda_graph=True)
+    results = [run(array(numbers(64) * k))[0] for k in range(3)]
+    for k, result in enumerate(results):
+        np.testing.assert_array_equal(result, numbers(64) * k + 3)
+    assert len({r.data.ptr for r in results}) == 3
+    graphs = [entry for entry in fake.log if entry[0] == "graph"]
+    assert len(graphs) == 3 and graphs[0][2] == 3
+    assert ("allocator", "malloc of a pool") in fake.log
+
+
+def test_the_configuration_asks_for_graphs(on_fake_gpu):
+    with config.patch(cuda_graphs=True):
+        run, fake = on_fake_gpu(chain(1))
+    run(array(numbers(64)))
+    assert [entry for entry in fake.log if entry[0] == "graph"]
+
+
+def test_what_cannot_be_captured_runs_plain(on_fake_gpu, ledger):
+    steps = [external("matmul", "x", "x", out="y")]
+    run, fake = on_fake_gpu(
+        program({"x": meta(4, 4)}, {}, {"y": meta(4, 4)}, [], steps, ["y"]), cuda_graph=True
+    )
+    for _ in range(2):
+        (y,) = run(array(numbers(4, 4)))
+        np.testing.assert_array_equal(y, numbers(4, 4) @ numbers(4, 4))
+    (event,) = ledger("fallback")
+    assert event.name == "cuda_graph" and "cuBLAS" in event.details["reason"]
+    assert not [entry for entry in fake.log if entry[0] == "graph"]
+
+
+def test_a_program_that_writes_to_its_input_is_not_captured(on_fake_gpu, ledger):
+    steps = [Copy("w", "x")]
+    run, _ = on_fake_gpu(program({"x": meta(3), "w": meta(3)}, {}, {}, [], steps, [None]), cuda_graph=True)
+    x = array([0, 0, 0])
+    run(x, array([1, 2, 3]))
+    assert x.tolist() == [1, 2, 3]
+    assert ledger("fallback")[0].details["reason"] == "it writes to its input x"
+
+
+def test_a_captured_program_returns_inputs_themselves_and_views_with_their_strides(on_fake_gpu):
+    kernels = [sum_kernel("kernel0", "y", ["x"], 6)]
+    returns = ["x", BufferRef("y", (2, 3), (1, 2), 0), None]
+    of = program({"x": meta(6)}, {}, {"y": meta(6)}, kernels, [Launch("kernel0", ("x", "y"))], returns)
+    run, _ = on_fake_gpu(of, cuda_graph=True)
+    x = array(numbers(6))
+    same, view, nothing = run(x)
+    assert same is x and nothing is None
+    assert view.strides == (4, 8)
+    np.testing.assert_array_equal(view, (numbers(6) + 1).reshape(3, 2).T)
+
+
+def test_a_captured_program_refuses_wrong_inputs(on_fake_gpu):
+    run, _ = on_fake_gpu(chain(1), cuda_graph=True)
+    run(array(numbers(64)))
+    with pytest.raises(TypeError, match=r"float32\[1\], expected float32\[64\]"):
+        run(array(numbers(1)))
+
+
+def test_a_replay_on_another_stream_waits_for_the_last_one(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(1), cuda_graph=True)
+    run(array(numbers(64)))
+    with fake.cuda.Stream() as other:
+        run(array(numbers(64)))
+    assert ("wait", other.ptr, ("event", fake.streams[0].ptr)) in fake.log
+
+
+def test_threads_share_one_captured_graph(on_fake_gpu):
+    run, fake = on_fake_gpu(chain(2), cuda_graph=True)
+    run(array(numbers(64)))
+    results = {}
+
+    def work(k):
+        (results[k],) = run(array(numbers(64) * k))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k in range(4):
+        np.testing.assert_array_equal(results[k], numbers(64) * k + 2)

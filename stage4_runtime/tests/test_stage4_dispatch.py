@@ -1,0 +1,128 @@
+"""Dispatch: the first entry whose guards hold; and a miss explained in one line, for every kind of guard."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import stage0_eager
+from stage4_runtime.tiny import explain_miss
+from stage_contracts.guards import GUARD_KINDS, Guard, compile_guards
+from stage_contracts.origin import Origin
+from stage_contracts.pipeline import Entry
+from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource
+from stage_contracts.tensor_meta import TensorMeta
+
+core = pytest.mark.conformance("dispatch", tier="core")
+full = pytest.mark.conformance("dispatch", tier="full")
+
+X, N = ArgSource("x"), ArgSource("n")
+LINE = Origin("model.py", 31, "x @ w")
+NAMES = {"G": {"limit": 3}, "C": {}, "is_grad_enabled": lambda: True, "module_epoch": lambda: 1}
+
+
+def entry_for(*guards, signature="x, n=1, *, flag=False"):
+    return Entry(guards, compile_guards(guards, signature, NAMES), run=lambda *a, **k: None, frame=None)
+
+
+def equals(value):
+    return Guard("EQUALS", N, value)
+
+
+@core
+def test_the_first_entry_whose_guards_hold_runs(seam):
+    two, three, also_two = entry_for(equals(2)), entry_for(equals(3)), entry_for(equals(2))
+    entries = (two, three, also_two)
+    assert seam("dispatch")(entries, (None, 2), {}) is two
+    assert seam("dispatch")(entries, (None,), {"n": 3}) is three
+
+
+@core
+def test_no_entry_holds(seam):
+    assert seam("dispatch")([], (1,), {}) is None
+    assert seam("dispatch")([entry_for(equals(2))], (None, 4), {}) is None
+
+
+@full
+def test_the_entries_are_not_changed(seam):
+    entries = [entry_for(equals(2)), entry_for(equals(3))]
+    before = list(entries)
+    seam("dispatch")(entries, (None, 3), {})
+    assert entries == before
+
+
+@full
+def test_a_value_of_another_type_is_another_case(seam):
+    assert seam("dispatch")([entry_for(equals(1))], (None, True), {}) is None
+    assert seam("dispatch")([entry_for(equals(1))], (None, 1.0), {}) is None
+
+
+def tensor(*shape, dtype="float32"):
+    return stage0_eager.Tensor(np.zeros(shape, dtype))
+
+
+def tensor_guard(like):
+    meta = TensorMeta(like.shape, like.dtype, like.stride(), like.device, like.requires_grad)
+    return Guard("TENSOR", X, meta, LINE)
+
+
+class Thing:
+    training = True
+
+
+# guard, the call's arguments, what the line says
+MISSES = [
+    (tensor_guard(tensor(4, 640)), (tensor(4, 8),), "x.shape[1]: 640 -> 8 at model.py:31"),
+    (tensor_guard(tensor(4, 640)), (tensor(4),), "x.shape: (4, 640) -> (4,) at model.py:31"),
+    (tensor_guard(tensor(4)), (tensor(4, dtype="float64"),),
+     "x.dtype: cutaway.float32 -> cutaway.float64 at model.py:31"),
+    (tensor_guard(tensor(4, 3)), (stage0_eager.Tensor(np.zeros((3, 4), "float32").T),),
+     "x.stride()[0]: 3 -> 1 at model.py:31"),
+    (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
+    (Guard("EQUALS", N, 3, LINE), (None, 4), "n: 3 -> 4 at model.py:31"),
+    (Guard("EQUALS", N, 3), (None, 3.0), "n: 3 -> 3.0"),
+    (Guard("EQUALS", N, "a" * 100), (None, "b"), f"n: '{'a' * 56}... -> 'b'"),
+    (Guard("EQUALS", GlobalSource("limit"), 5), (None,), "limit: 5 -> 3"),
+    (Guard("TYPE", N, int), (None, "s"), "type(n): int -> str"),
+    (Guard("LENGTH", X, 2), ([1, 2, 3],), "len(x): 2 -> 3"),
+    (Guard("KEYS", X, ("a", "b")), ({"b": 1},), "x: ('a', 'b') -> ('b',)"),
+    (Guard("IDENTITY", AttrSource(X, "training"), False), (Thing(),), "x.training: False -> True"),
+    (Guard("IDENTITY", N, len), (None, max), "n: len -> max"),
+    (Guard("ABSENT", X, "training"), (Thing(),), "x.training: absent -> True"),
+    (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
+    (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),
+    (Guard("GRAD_MODE", None, False), (None,), "is_grad_enabled(): False -> True"),
+    (Guard("SHAPE", X, "n > 3", LINE), (None, 2), "n > 3: held -> fails at model.py:31"),
+    (Guard("EQUALS", AttrSource(X, "width"), 3), (SimpleNamespace(),),
+     "x.width: 3 -> gone (AttributeError: 'types.SimpleNamespace' object has no attribute 'width')"),
+    (Guard("EQUALS", ItemSource(X, "k"), 3), ({},), "x['k']: 3 -> gone (KeyError: 'k')"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("guard", "args", "line"), MISSES, ids=[line[:40] for _, _, line in MISSES])
+def test_a_miss_in_one_line(guard, args, line):
+    entry = entry_for(guard)
+    assert not entry.check(*args)
+    assert explain_miss(entry, args, {}, NAMES) == line
+
+
+def test_every_kind_of_guard_has_a_line():
+    assert {guard.kind for guard, _, _ in MISSES} == set(GUARD_KINDS)
+
+
+def test_the_cheapest_guard_that_fails_is_told():
+    entry = entry_for(Guard("LENGTH", X, 5), equals(3))
+    assert explain_miss(entry, ([], 4), {}, NAMES) == "n: 3 -> 4"
+
+
+def test_defaults_and_keywords_are_seen():
+    entry = entry_for(equals(1), Guard("IDENTITY", ArgSource("flag"), False))
+    assert explain_miss(entry, (None,), {"flag": True}, NAMES) == "flag: False -> True"
+
+
+def test_a_call_that_does_not_fit():
+    assert "too many positional arguments" in explain_miss(entry_for(equals(1)), (1, 2, 3), {}, NAMES)
+
+
+def test_guards_that_hold():
+    assert explain_miss(entry_for(equals(1)), (None, 1), {}, NAMES).startswith("no guard fails")

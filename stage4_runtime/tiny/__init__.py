@@ -1,0 +1,12 @@
+"""Tiny runtime: the seams plan_memory, build, launch and dispatch, each in the file of its name.
+
+Input: Programs from lowering. Nothing here imports CuPy or Triton before a program for a GPU asks for it.
+"""
+
+from stage4_runtime.tiny.build import build
+from stage4_runtime.tiny.dispatch import dispatch, explain_miss
+from stage4_runtime.tiny.launch import launch
+from stage4_runtime.tiny.numpy_fallback import launch_on_numpy
+from stage4_runtime.tiny.plan_memory import lifetimes, plan_memory
+
+__all__ = ["build", "dispatch", "explain_miss", "launch", "launch_on_numpy", "lifetimes", "plan_memory"]

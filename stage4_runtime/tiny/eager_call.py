@@ -1,0 +1,33 @@
+"""An operator's eager kernel as a plain function of arrays: how the runtime does what no loop nest does.
+
+Input: the name of a core operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the only
+thing the runtime takes from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from stage0_eager import eager_kernel
+from stage_contracts.core_ops import CORE_OPS
+
+
+def eager_call(name: str, xp: Any) -> Callable[..., Any]:
+    """`call(*args, **kwargs)`: arrays in, an array out."""
+    kernel = eager_kernel(name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:  # kernels take the operator's parameters by position
+            args = _signature(name).bind(*args, **kwargs).args
+        return kernel(xp, *args)
+
+    return call
+
+
+@cache
+def _signature(name: str) -> inspect.Signature:
+    """The parameters of a core operator, from its row: `input, dims, keepdim=False`."""
+    return inspect.signature(eval(f"lambda {CORE_OPS[name].params}: None"))

@@ -1,0 +1,146 @@
+"""A Program on disk: program.json and one source file per unit. Exact, readable, and nothing is pickled.
+
+Input: a Program and a folder. Each file appears whole or not at all, program.json last; it holds the digest of
+every source file, so a folder that two saves have mixed is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from stage_contracts import program as steps
+from stage_contracts.device import Device, device_of
+from stage_contracts.dtype import DType, dtype_of
+from stage_contracts.loop_ir import BufferRef, LoopNest
+from stage_contracts.loop_text import parse_nest, print_nest
+from stage_contracts.origin import Origin
+from stage_contracts.program import Buffer, Kernel, PoolSlot, Program, SourceUnit, Target
+from stage_contracts.scheduler_ir import FusionDecision
+from stage_contracts.tensor_meta import TensorMeta, parse_meta
+
+FORMAT = 1
+_SUFFIX = {"cpp": ".cpp", "triton": ".py"}
+
+# Dataclasses that are written as {"<name>": {field: value}}.
+_RECORDS: dict[str, type] = {
+    c.__name__: c
+    for c in (*steps.STEP_TYPES, Buffer, PoolSlot, Kernel, Target, Origin, FusionDecision, BufferRef)
+}
+
+
+def save_program(program: Program, folder: str | os.PathLike[str]) -> Path:
+    """Write the folder, or replace what an earlier save left there. Returns the path of program.json."""
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    units = []
+    for unit in program.units:
+        if not unit.name.isidentifier():
+            raise ValueError(f"unit {unit.name!r} cannot name a file; expected an identifier")
+        file = unit.name + _SUFFIX.get(unit.language, ".txt")
+        _write(path / file, unit.text)
+        words = {f.name: getattr(unit, f.name) for f in dataclasses.fields(unit) if f.name != "text"}
+        units.append({"file": file, "sha256": _digest(unit.text), "unit": encode(words)})
+    fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "units"}
+    record = {"format": FORMAT, "program": encode(fields), "units": units}
+    _write(path / "program.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
+    return path / "program.json"
+
+
+def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None = None) -> Program:
+    """Read back a saved program. Raises ValueError for a folder that is not one, or is damaged."""
+    path = Path(folder)
+    try:
+        record = json.loads((path / "program.json").read_text(encoding="utf-8"))
+        if record.get("format") != FORMAT:
+            raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+        units = []
+        for entry in record["units"]:
+            text = (path / Path(entry["file"]).name).read_bytes().decode("utf-8")
+            if _digest(text) != entry["sha256"]:
+                raise ValueError(f"{entry['file']} is not the file that was saved with it")
+            units.append(SourceUnit(text=text, **decode(entry["unit"], symbols)))
+        return Program(units=tuple(units), **decode(record["program"], symbols))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
+
+
+def _write(path: Path, text: str) -> None:
+    made = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        made.write_bytes(text.encode("utf-8"))
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+# ---- values ----------------------------------------------------------------------------------------------------
+
+
+def encode(value: Any) -> Any:
+    """A value as JSON: what JSON has no word for becomes an object with one key that names its type."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if value - value == 0 else {"float": str(value)}
+        case list():
+            return [encode(v) for v in value]
+        case tuple():
+            return {"tuple": [encode(v) for v in value]}
+        case DType():
+            return {"dtype": value.name}
+        case Device():
+            return {"device": str(value)}
+        case TensorMeta():
+            return {"meta": str(value)}
+        case LoopNest():
+            origins = [encode(origin) for origin in value.origins]  # the text has no columns
+            return {"nest": {"text": print_nest(value).splitlines(), "origins": origins}}
+        case slice():
+            return {"slice": [encode(v) for v in (value.start, value.stop, value.step)]}
+    if type(value).__name__ in _RECORDS:
+        fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {type(value).__name__: fields}
+    if hasattr(value, "items"):
+        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
+    raise TypeError(f"a {type(value).__name__} cannot be saved in a program: {value!r}")
+
+
+def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
+    """Read back `encode(value)`. Raises ValueError."""
+    if isinstance(value, list):
+        return [decode(v, symbols) for v in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, inner),) = value.items()
+    match kind:
+        case "float":
+            return float(inner)
+        case "tuple":
+            return tuple(decode(v, symbols) for v in inner)
+        case "dict":
+            return {decode(k, symbols): decode(v, symbols) for k, v in inner}
+        case "dtype":
+            return dtype_of(inner)
+        case "device":
+            return device_of(inner)
+        case "meta":
+            return parse_meta(inner, symbols)
+        case "slice":
+            return slice(*(decode(v, symbols) for v in inner))
+        case "nest":
+            nest = parse_nest("\n".join(inner["text"]) + "\n")
+            return dataclasses.replace(nest, origins=tuple(decode(o) for o in inner["origins"]))
+    if kind not in _RECORDS:
+        raise ValueError(f"unknown part {kind!r}")
+    return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
