@@ -81,7 +81,7 @@ def _top(run: TourResult | None) -> Html:
         "This page is one Python function on its way through a compiler, cut open at every stage. Point at any line: "
         "everything it came from and everything it became lights up. Click to keep it lit."
     )
-    title = el("h1", el("span", "Cutaway"), " one function, cut open")
+    title = el("h1", el("span", "Cutaway"), ": one function, cut open")
     return el("header", el("div", title, el("p", words, class_="lede")), run_summary(run) if run else None, class_="top")
 
 

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from cutaway.tour.results import Mistake, TourResult
 
-_SHOWN_MISTAKES = 8
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+_SHOWN_MISTAKES = len(_WORDS)
 
 
 def run_summary(run: TourResult) -> Html:
@@ -39,9 +40,9 @@ def _breaks(count: int) -> str:
 
 def _wrong_words(run: TourResult) -> str:
     count = len(run.mistakes)
-    if count == 1:
-        return "The one it got wrong"
-    return f"{'All' if count <= _SHOWN_MISTAKES else f'{_SHOWN_MISTAKES} of'} the {count} it got wrong"
+    if count <= len(_WORDS):
+        return f"The {_WORDS[count - 1]} it got wrong"
+    return f"{_WORDS[_SHOWN_MISTAKES - 1].capitalize()} of the {count} it got wrong"
 
 
 def _curve(losses: tuple[float, ...], width: int = 220, height: int = 56) -> Html:

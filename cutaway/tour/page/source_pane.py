@@ -16,7 +16,7 @@ from cutaway.artifacts import Artifacts
 from cutaway.tour.page.colours import pieces
 from cutaway.tour.page.markup import Html, el
 from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import gutter, marked
+from cutaway.tour.page.panes import marked
 from stage_contracts.origin import Origin
 
 
@@ -146,7 +146,7 @@ def _expression(piece: Any, around: list[tuple[int, Origin]], origins: Origins) 
     outside_in: Ids = origins.ids([o for _, o in sorted(around, key=lambda pair: -pair[0])])
     own = outside_in[-1]
     return el(
-        "span", piece, class_=f"x {gutter((own,), origins)}", data_origins=" ".join(outside_in), data_point=own
+        "span", piece, class_=f"x c{origins.hue[own]}", data_origins=" ".join(outside_in), data_point=own
     )  # fmt: skip
 
 
