@@ -35,6 +35,13 @@ def namespace_of(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else cupy()
 
 
+def owner(array: Any) -> Any:
+    """The array or buffer that holds the memory this array looks at: the same object for all its views."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
 def device_of_array(array: Any) -> Device:
     """CPU for a NumPy array; the GPU a CuPy array lives on."""
     return CPU if isinstance(array, np.ndarray) else Device("cuda", int(array.device.id))

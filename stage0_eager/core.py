@@ -8,14 +8,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from stage0_eager.kernels import KERNELS
 from stage0_eager.operator import Operator, register
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 
 
 def _row(row: CoreOp) -> Operator:
     mutates = ("input",) if row is COPY_ else ()
-    return register(Operator(row.name, row.params, core=row, kernel=KERNELS[row.name], mutates=mutates))
+    return register(Operator(row.name, row.params, core=row, mutates=mutates))
 
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
-from stage0_eager.kernels import run_kernel
+from stage0_eager.arrays import owner
+from stage0_eager.kernels import eager_kernel, namespace_of_all
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record
 from stage0_eager.tensor import Tensor
@@ -22,7 +23,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 class Operator:
-    """A public function or a core operator. Exactly one of `kernel` (core) and `body` (composite) is set."""
+    """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
     def __init__(
         self,
@@ -30,13 +31,14 @@ class Operator:
         params: str,
         *,
         core: CoreOp | None = None,
-        kernel: Callable | None = None,
         body: Callable | None = None,
         mutates: tuple[str, ...] = (),
     ) -> None:
         self.name = self.__name__ = name
         self.namespace = "core" if core else "cutaway"
-        self.core, self.kernel, self.body, self.mutates = core, kernel, body, mutates
+        self.core, self.body, self.mutates = core, body, mutates
+        self.kernel = eager_kernel(name) if core else None
+        self.shares = core is not None and core.kind in ("view", "identity")  # the result may share storage
         self.derivatives: dict[str, Derivative] = {}
         self.bind = _binder(name, params, body)
         self.params = tuple(inspect.signature(self.bind).parameters)
@@ -70,7 +72,7 @@ class Operator:
             return self.body(*args, **kwargs)  # type: ignore[misc]
         if kwargs or len(args) != self.arity:
             args = self.bind(*args, **kwargs)
-        recording = STATE.grad_enabled and needs_tape(self, args)
+        recording = needs_tape(self, args) and STATE.grad_enabled
         if interpreter is not None and (self.core is not None or interpreter.keeps(self)):
             out = interpreter.process(self, args)
         elif self.core is not None:
@@ -175,12 +177,12 @@ def evaluate(op: Operator, args: tuple) -> Any:
         else a
         for a in args
     ]  # fmt: skip
-    array = run_kernel(op, data)
+    array = op.kernel(np if type(data[0]) is np.ndarray else namespace_of_all(data), *data)  # type: ignore[misc]
     if op.mutates:  # copy_: its first argument now holds the result
         args[0]._bump_version()
         return args[0]
     out = Tensor(array)
-    if op.core.kind in ("view", "identity") and isinstance(args[0], Tensor):  # type: ignore[union-attr]
+    if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
         args[0]._share_version(out)
     return out
 

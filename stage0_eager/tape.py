@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from stage0_eager.arrays import owner
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts.core_metas import is_dense
@@ -178,25 +179,17 @@ def backward(
     create_graph: bool = False,
 ) -> None:
     """Add to `.grad` of every leaf that `tensors` depend on."""
-    taken = {_storage(g) for g in gradients or () if g is not None}
+    taken = {id(owner(g._data)) for g in gradients or () if g is not None}
     for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, None).values():
         if leaf.grad is not None:
             leaf.grad = _add(leaf.grad, g, create_graph)
             continue
         # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
         # (zero_, clipping), so each leaf gets memory of its own.
-        if _storage(g) in taken or not is_dense(g.shape, g.stride()):
+        if id(owner(g._data)) in taken or not is_dense(g.shape, g.stride()):
             g = _clone(g, create_graph)
-        taken.add(_storage(g))
+        taken.add(id(owner(g._data)))
         leaf.grad = g
-
-
-def _storage(tensor: Tensor) -> int:
-    """What tells apart the memory of two arrays that are alive."""
-    array = tensor._data
-    while getattr(array, "base", None) is not None:
-        array = array.base
-    return id(array)
 
 
 def _clone(tensor: Tensor, create_graph: bool) -> Tensor:

@@ -19,16 +19,18 @@ from stage_contracts.tensor_meta import TensorMeta
 class Tensor:
     """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
 
-    __slots__ = ("__weakref__", "_base", "_data", "_grad_fn", "_output_index", "_version", "grad", "requires_grad")
+    # What most tensors have is on the class, so that making one is cheap; an instance stores what differs.
+    requires_grad: bool = False
+    grad: Tensor | None = None
+    _grad_fn: Any = None  # the TapeNode that produced it; None for a leaf
+    _output_index: int = 0
+    _version: list[int] | None = None  # shared by all views of one storage once anyone asks
+    _base: Tensor | None = None
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
-        self.requires_grad = requires_grad
-        self.grad: Tensor | None = None
-        self._grad_fn: Any = None  # the TapeNode that produced it; None for a leaf
-        self._output_index = 0
-        self._version: list[int] | None = None  # shared by all views of one storage once anyone asks
-        self._base: Tensor | None = None
+        if requires_grad:
+            self.requires_grad = True
 
     # ---- what is known without the data -------------------------------------------------------------------
 

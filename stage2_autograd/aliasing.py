@@ -1,7 +1,7 @@
-"""Which results share storage with an argument: what functionalize and the run-time wrapper must know of views.
+"""Which results share storage with an argument: what functionalize and the wrapper must know of views.
 
-Input: core operators and the metas of their arguments. A result shares the storage of its first argument or of
-none, so storage is a chain of first arguments that `base` follows to its end.
+Input: core operators and the metas of their arguments. A result shares the storage of its first argument or
+of none, so storage is a chain of first arguments that `base` follows to its end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from stage_contracts.core_metas import infer_shape, view_strides
 from stage_contracts.graph import Node, map_args, meta_of
 
-# Core operator -> does its result share the first argument's storage? An operator not listed makes new storage.
+# Core operator -> does its result share the first argument's storage? What is not listed makes new storage.
 _SHARES: dict[str, Callable[..., bool]] = {
     "reshape": lambda input, shape: view_strides(input, infer_shape(shape, input.numel)) is not None,
     "permute": lambda input, *_: True,
@@ -25,7 +25,7 @@ _SHARES: dict[str, Callable[..., bool]] = {
 
 
 def shares_storage(op: Any, metas: tuple) -> bool:
-    """Whether core operator `op` on these arguments (a TensorMeta for each tensor) yields a view of the first."""
+    """Whether core operator `op` yields a view of its first argument (`metas`: a TensorMeta per tensor)."""
     rule = _SHARES.get(op.name) if getattr(op, "core", None) is not None else None
     return rule is not None and rule(*metas)
 

@@ -1,7 +1,7 @@
 """The reference interpreter of core graphs: operator by operator with the eager kernels.
 
-Input: a graph in core operators (forward, backward or inference). The backend "aot_eager" runs these; tests compare
-every later stage with it.
+Input: a graph in core operators (forward, backward or inference). The backend "aot_eager" runs these; tests
+compare every later stage with it.
 """
 
 from __future__ import annotations

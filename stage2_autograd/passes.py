@@ -1,7 +1,7 @@
-"""The passes of `decompose`: a table of data, and beside it which must come first and why, checked at import.
+"""The passes of `decompose`: a table of data, and beside it which must come first and why.
 
-Input: a graph in operators of any kind. Each pass takes a graph, leaves it as it was, and gives a new one. The
-name in the table is what logs, switches, tests and pages call it.
+Input: a graph in operators of any kind. Each pass takes a graph, leaves it as it was, and gives a new one.
+The name in the table is what logs, switches, tests and pages call it. The order is checked at import.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def core_bodies(graph: Graph) -> Graph:
         outputs = retrace(graph, tracer, inputs)
     if tracer.rng is not None:
         raise GraphError(
-            f"graph {graph.name!r}: the body of a composite draws random bits from a hidden state; functionalize "
-            "must open that composite, so that the state becomes an input"
+            f"graph {graph.name!r}: the body of a composite draws random bits from a hidden state; "
+            "functionalize must open that composite, so that the state becomes an input"
         )
     assert tracer.graph is not None
     tracer.graph.output([None if t is None else tracer.node_of(t) for t in outputs])
@@ -44,8 +44,8 @@ def core_bodies(graph: Graph) -> Graph:
 def common_subexpressions(graph: Graph) -> Graph:
     """Compute equal calls once. The printed call is the key, so 0.0, -0.0, 0 and False stay apart.
 
-    Random bits are a function of their arguments: equal offsets are equal bits, others never merge. Two outputs
-    that do not share memory must not start to, so of two nodes that outputs live in neither is merged.
+    Random bits are a function of their arguments: equal offsets are equal bits, others never merge. Two
+    outputs that do not share memory must not start to: of two nodes that outputs live in, neither is merged.
     """
     graph = graph.copy()
     pinned = {base(n) for n in graph.outputs if isinstance(n, Node)}
@@ -81,7 +81,7 @@ PASSES: tuple[Pass, ...] = (
 
 # (earlier, later, why)
 PASS_ORDER: tuple[tuple[str, str, str], ...] = (
-    ("core_bodies", "common_subexpressions", "bodies of different composites share work that only shows in them"),
+    ("core_bodies", "common_subexpressions", "what two composites both compute only shows in their bodies"),
     ("core_bodies", "dead_code", "a body may compute results that this caller does not read"),
     ("common_subexpressions", "dead_code", "what a merged node read may have lost its last reader"),
 )

@@ -1,7 +1,7 @@
 """Run a graph under a Tracer: how every seam of this stage turns one graph into the next.
 
-Input: any graph whose call targets are operators. What a node becomes carries the node's origins and marks, and
-its last node carries its name, so that a value can be followed through all graphs by name.
+Input: any graph whose call targets are operators. What a node becomes carries the node's origins and marks,
+and its last node carries its name, so that a value can be followed through all graphs by name.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def placeholders_like(graph: Graph, tracer: Tracer, **marks: Any) -> list[Tensor
 
 def _constant(tracer: Tracer, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Unsupported(f"a graph that holds {type(value).__name__} {name!r}, not a tensor", code="GB0008")
+        raise Unsupported(f"{name!r} in a graph is {type(value).__name__}, not a tensor", code="GB0008")
     if value.requires_grad:
-        # As a constant it would get no gradient, silently.
-        raise Unsupported(f"the constant {name!r} requires grad; it must be an input of the graph", code="GB0008")
+        # as a constant it would get no gradient, silently
+        raise Unsupported(f"the constant {name!r} requires grad; expected it as an input", code="GB0008")
     assert tracer.graph is not None
     return Tensor(TracedArray(value.meta, tracer.graph.get_attr(name, value, value.meta)))

@@ -6,7 +6,7 @@ of a nest are computed at once; a buffer is flat storage that a nest indexes by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,24 @@ from stage_contracts.tensor_meta import TensorMeta
 
 EagerTable = Mapping[str, Callable[..., Any]]  # operator name -> kernel(np, *args)
 Storage = dict[str, np.ndarray]  # buffer name -> its elements, one-dimensional, in memory order
+
+
+class _EagerKernels(Mapping[str, Callable[..., Any]]):
+    """The eager kernels of the core operators, each looked up when it is first called."""
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        from stage0_eager.kernels import eager_kernel
+
+        return eager_kernel(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CORE_OPS)
+
+    def __len__(self) -> int:
+        return len(CORE_OPS)
+
+
+EAGER: EagerTable = _EagerKernels()
 
 
 # ---- storage ---------------------------------------------------------------------------------------------------
@@ -144,8 +162,11 @@ class _NumpyOps:
             if kind in ("argmax", "argmin"):
                 flat = full.reshape(*self.sizes[: self.rank], -1)
                 return getattr(np, kind)(flat, axis=-1).reshape(*self.sizes[: self.rank], *(1,) * len(axes))
-            more = {"dtype": self.dtype.numpy} if kind in ("sum", "prod") else {}
-            return getattr(np, kind)(full, axis=axes, keepdims=True, **more)
+            if kind in ("sum", "prod"):  # float32 sums are folded in float64, as kernels may
+                wide = np.float64 if kind == "sum" and self.dtype.is_floating_point else self.dtype.numpy
+                folded = getattr(np, kind)(full, axis=axes, keepdims=True, dtype=wide)
+                return folded.astype(self.dtype.numpy)
+            return getattr(np, kind)(full, axis=axes, keepdims=True)
 
     def random_bits(self, seed: np.ndarray, counter: np.ndarray, index: Any) -> np.ndarray:
         from stage0_eager.philox import philox_words
@@ -176,7 +197,10 @@ class _NumpyOps:
 
 
 def interpret_lowered(
-    lowered: LoweredGraph, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+    lowered: LoweredGraph,
+    inputs: Sequence[Any],
+    eager: EagerTable | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run every nest and call in order; gives the outputs as arrays laid out as their buffers."""
     storage = _bind(lowered.inputs, inputs, lowered.buffers)
@@ -186,26 +210,50 @@ def interpret_lowered(
         if isinstance(node, LoopNest):
             interpret_nest(node, storage, lowered.buffers)
         else:
-            _call(node, storage, lowered.buffers, eager)
+            _call(node, storage, lowered.buffers, eager or EAGER)
     return _resolve(lowered.outputs, storage, lowered.buffers)
 
 
 def interpret_program(
-    program: Program, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+    program: Program,
+    inputs: Sequence[Any],
+    eager: EagerTable | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run a Program's steps, fused kernels nest by nest; gives the outputs as arrays."""
+
+    def run_kernel(step: Launch, storage: Storage) -> None:
+        kernel = program.kernels[step.kernel]
+        bound = dict(zip(kernel.params, step.buffers, strict=True))
+        inside = {param: storage[buffer] for param, buffer in bound.items()}
+        metas = {param: program.buffers[buffer].meta for param, buffer in bound.items()}
+        for nest in kernel.nests:
+            interpret_nest(nest, inside, metas)
+
+    return run_steps(program, inputs, run_kernel, eager or EAGER, constants)
+
+
+def run_steps(
+    program: Program,
+    inputs: Sequence[Any],
+    run_kernel: Callable[[Launch, Storage], None],
+    eager: EagerTable,
+    constants: Mapping[str, Any] | None = None,
+) -> tuple[Any, ...]:
+    """Run a Program with any way to run a kernel, which writes into storage that is there already.
+
+    That storage is filled with 77s, not zeros, so that an element nobody writes is seen.
+    """
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     storage = _bind(program.inputs, inputs, metas)
     storage |= {name: to_storage(value, metas[name]) for name, value in (constants or {}).items()}
     for step in program.steps:
         match step:
-            case Launch(kernel=kernel, buffers=buffers):
-                params = program.kernels[kernel].params
-                inside = {p: storage[b] for p, b in zip(params, buffers, strict=True) if b in storage}
-                for nest in program.kernels[kernel].nests:
-                    bound = {p: metas[b] for p, b in zip(params, buffers, strict=True)}
-                    interpret_nest(nest, inside, bound)
-                storage |= {b: inside[p] for p, b in zip(params, buffers, strict=True)}
+            case Launch(buffers=buffers):
+                for name in buffers:
+                    if name not in storage:
+                        storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+                run_kernel(step, storage)
             case External():
                 _call(step, storage, metas, eager)
             case Return(values=values):

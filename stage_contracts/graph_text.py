@@ -61,7 +61,8 @@ def print_graph(graph: Graph) -> str:
     previous: tuple[Origin, ...] = ()
     for node in graph.nodes:
         if node.op in ("call_function", "get_attr") and node.origins and node.origins != previous:
-            lines += [f"    # {origin.describe()}".rstrip() for origin in node.origins]
+            # an expression of several lines is put on one, so that it stays a comment
+            lines += [f"    # {' '.join(origin.describe().split())}" for origin in node.origins]
             previous = node.origins
         if node.op == "get_attr":
             lines.append(f"    {node.name} = self.{node.target}{_type_comment(node)}")

@@ -1,7 +1,7 @@
 """A Program on disk: program.json and one source file per unit. Exact, readable, and nothing is pickled.
 
-Input: a Program and a folder. Each file appears whole or not at all, program.json last; it holds the digest of
-every source file, so a folder that two saves have mixed is refused.
+Input: a Program and a folder. Each file appears whole or not at all, program.json last; it holds the digest
+of every source file, so a folder that two saves have mixed is refused.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-# ---- values ----------------------------------------------------------------------------------------------------
+# ---- values ----------------------------------------------------------------------------------------------
 
 
 def encode(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """The steps of a Program as Python statements, one table row each, and the way back.
 
-Input: steps for `print_step`, statements for `parse_step`; `program_text.py` puts them together. A buffer's type
-stands where it gets its memory, or in a declaration above all steps when no step allocates it.
+Input: steps for `print_step`, statements for `parse_step`; `program_text.py` puts them together. A buffer's
+type stands where it gets its memory, or in a declaration above all steps when no step allocates it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from stage_contracts.program import (
 )
 from stage_contracts.tensor_meta import parse_meta
 
-# ---- printing --------------------------------------------------------------------------------------------------
+# ---- printing --------------------------------------------------------------------------------------------
 
 
 def print_argument(value: Any) -> str:
@@ -117,7 +117,7 @@ _PRINTERS: dict[type, Callable[[Any, Mapping[str, Buffer]], list[str]]] = {
     Return: lambda s, _: [f"return {print_argument(s.values)}"],
 }
 
-# ---- reading back ----------------------------------------------------------------------------------------------
+# ---- reading back ----------------------------------------------------------------------------------------
 
 
 def read_value(tree: ast.expr | None) -> Any:
@@ -203,7 +203,7 @@ def _all_names(trees: list[ast.expr]) -> tuple[str, ...]:
 
 _READERS: dict[str, Callable[[list[ast.expr], int], Any]] = {
     "launch": lambda args, stream: Launch(_all_names(args)[0], _all_names(args)[1:], stream),
-    "copy": lambda args, stream: Copy(*_all_names(args), stream),
+    "copy": lambda args, stream: Copy(_all_names(args)[0], _all_names(args)[1], stream),
     "record_event": lambda args, stream: RecordEvent(read_value(args[0]), stream),
     "wait_event": lambda args, stream: WaitEvent(read_value(args[0]), stream),
     "collective": lambda args, stream: Collective(read_value(args[0]), _all_names(args[1:])),

@@ -1,7 +1,7 @@
-"""A Program as readable Python text, and the way back: print what `parse_program` read and the text is the same.
+"""A Program as readable Python text, and the way back: print what was read and the text is the same.
 
-Input: a Program, planned or not, with or without source. First the kernels, as the loop nests they are; then the
-program, a def whose statements are its steps; then the source units. `program_steps.py` has the steps.
+Input: a Program, planned or not, with or without source. First the kernels, as the loop nests they are; then
+the program, a def whose statements are its steps; then the source units. `program_steps.py` has the steps.
 
     @kernel(params=("x", "buf0"))
     def kernel0():
@@ -43,7 +43,7 @@ from stage_contracts.program_steps import (
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.tensor_meta import parse_meta
 
-# ---- printing --------------------------------------------------------------------------------------------------
+# ---- printing --------------------------------------------------------------------------------------------
 
 
 def print_program(program: Program, sources: bool = True) -> str:
@@ -109,7 +109,7 @@ def _long_text(text: str) -> str:
     return f'"""\\\n{inner}"""'
 
 
-# ---- reading back ----------------------------------------------------------------------------------------------
+# ---- reading back ----------------------------------------------------------------------------------------
 
 
 def parse_program(text: str, symbols: Mapping[str, Any] | None = None) -> Program:

@@ -32,8 +32,6 @@ def bump_structure_epoch() -> None:
 class Parameter(Tensor):
     """A tensor that a Module registers when it is assigned to an attribute; requires grad by default."""
 
-    __slots__ = ()
-
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
 

@@ -99,7 +99,8 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
         output.guard("IDENTITY", source, real)
         output.unsupported("GB0005", f"{source} is a dict whose keys are not all strings or integers")
     registry = isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
-    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    if not registry:  # which Module made itself
+        output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
     items: dict[Any, Variable] = {}
     for key, value in real.items():

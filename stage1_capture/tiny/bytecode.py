@@ -22,11 +22,12 @@ VERSION = sys.version_info[:2]
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction. `target` is the index of the instruction it may jump to, `protected` what guards it."""
+    """One instruction. `target` is the index of the instruction it may jump to."""
 
     opname: str
     arg: int
     argval: Any
+    symbol: str  # "+", "+=", "<" of operators
     target: int
     origin: Origin
     protected: bool  # inside a try or with block
@@ -54,6 +55,7 @@ def instructions(code: types.CodeType) -> tuple[Instruction, ...]:
             i.opname,
             i.arg or 0,
             i.argval,
+            i.argval if i.opname == "COMPARE_OP" else i.argrepr,
             index_of[i.argval] if i.opcode in _JUMPS else -1,
             _origin(code, i.positions),
             any(start <= i.offset < end for start, end in blocks),

@@ -1,18 +1,17 @@
-"""The meaning of the instructions that CPython 3.11, 3.12 and 3.13 share: a table from opcode name to handler.
+"""What the instructions that CPython 3.11, 3.12 and 3.13 share do: a table from opcode name to handler.
 
-Input: the translator calls `HANDLERS[opname](tx, instruction)`. opcodes_311.py, opcodes_312.py and opcodes_313.py add
-what only their version has. Meanings are those of the `dis` module's documentation.
+Input: the translator calls `HANDLERS[opname](tx, instruction)`. opcodes_311.py, opcodes_312.py and opcodes_313.py
+add what only their version has. Meanings are those of the `dis` module's documentation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from stage1_capture.tiny.attributes import load_attribute
-from stage1_capture.tiny.builder import wrap
 from stage1_capture.tiny.bytecode import Instruction
 from stage1_capture.tiny.calls import call_function, iterate, make_iterator
 from stage1_capture.tiny.python_ops import (
+    CONVERSIONS,
     binary,
     compare,
     contains,
@@ -29,6 +28,7 @@ from stage1_capture.tiny.variables import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
+    IteratorVariable,
     ListVariable,
     SliceVariable,
     TupleVariable,
@@ -60,7 +60,7 @@ def nothing(tx: Tx, i: Instruction) -> None:
 # ---- the stack -------------------------------------------------------------------------------------------------
 
 
-@handles("POP_TOP", "END_FOR")
+@handles("POP_TOP")
 def pop_top(tx: Tx, i: Instruction) -> None:
     tx.pop()
 
@@ -101,7 +101,16 @@ def load_local(tx: Tx, name: str) -> None:
 
 @handles("STORE_FAST")
 def store_fast(tx: Tx, i: Instruction) -> None:
-    tx.locals[i.argval] = tx.pop()
+    store_local(tx, i.argval)
+
+
+def store_local(tx: Tx, name: str) -> None:
+    """Storing NULL, which LOAD_FAST_AND_CLEAR found, unbinds the name again."""
+    value = tx.pop()
+    if value is NULL:
+        tx.locals.pop(name, None)
+    else:
+        tx.locals[name] = value
 
 
 @handles("DELETE_FAST")
@@ -113,14 +122,15 @@ def delete_fast(tx: Tx, i: Instruction) -> None:
 
 @handles("LOAD_GLOBAL")
 def load_global(tx: Tx, i: Instruction) -> None:
-    """The low bit of the argument asks for a NULL beside the value: before it up to 3.12, after it in 3.13."""
-    value = tx.load_global(i.argval)
-    with_null(tx, value, bool(i.arg & 1))
+    push_callable(tx, tx.load_global(i.argval), bool(i.arg & 1))
 
 
-def with_null(tx: Tx, value: Variable, wanted: bool) -> None:
-    """CALL takes the NULL on either side, so one order serves all versions."""
-    if wanted:
+def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
+    """Push a value, and a NULL where the instruction asks for one: before it up to 3.12, after it in 3.13.
+
+    `do_call` takes the NULL on either side, so one order serves all versions.
+    """
+    if with_null:
         tx.push(NULL)
     tx.push(value)
 
@@ -276,6 +286,18 @@ def unpack_sequence(tx: Tx, i: Instruction) -> None:
         tx.push(item)
 
 
+@handles("UNPACK_EX")
+def unpack_ex(tx: Tx, i: Instruction) -> None:
+    """a, *b, c = items: the low byte counts the names before the star, the next one those after it."""
+    before, after = i.arg & 0xFF, i.arg >> 8
+    items = iterate(tx, tx.pop())
+    if len(items) < before + after:
+        tx.unsupported("GB0001", f"{len(items)} values to unpack into at least {before + after} names")
+    end = len(items) - after
+    for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
+        tx.push(item)
+
+
 # ---- control ---------------------------------------------------------------------------------------------------
 
 
@@ -309,6 +331,22 @@ def get_iter(tx: Tx, i: Instruction) -> None:
     tx.push(make_iterator(tx, tx.pop()))
 
 
+def for_iter(skipped: int) -> Handler:
+    """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
+
+    def handler(tx: Tx, i: Instruction) -> None:
+        iterator = tx.stack[-1]
+        assert isinstance(iterator, IteratorVariable)
+        item = next(iterator.iterator, None)
+        if item is None:
+            tx.pop()
+            tx.index = i.target + skipped
+        else:
+            tx.push(item)
+
+    return handler
+
+
 @handles("RETURN_VALUE")
 def return_value(tx: Tx, i: Instruction) -> None:
     tx.result = tx.pop()
@@ -323,7 +361,7 @@ def kw_names(tx: Tx, i: Instruction) -> None:
 
 
 @handles("CALL")
-def call(tx: Tx, i: Instruction) -> None:
+def call_(tx: Tx, i: Instruction) -> None:
     names, tx.keyword_names = tx.keyword_names, ()
     do_call(tx, i.arg, names)
 
@@ -373,7 +411,7 @@ def set_function_attribute(function: UserFunctionVariable, flag: int, value: Var
 
 
 def make_function(tx: Tx, i: Instruction) -> None:
-    """Up to 3.12: the attributes lie on the stack below the code, lowest bit deepest."""
+    """MAKE_FUNCTION up to 3.12: the attributes lie on the stack below the code, lowest bit deepest."""
     function = new_function(tx, tx.pop())
     for flag in (8, 4, 2, 1):
         if i.arg & flag:
@@ -381,4 +419,13 @@ def make_function(tx: Tx, i: Instruction) -> None:
     tx.push(function)
 
 
-__all__ = ["CONDITIONS", "HANDLERS", "Instruction", "Tx", "handles", "load_attribute", "wrap"]
+def list_to_tuple(tx: Tx, i: Instruction) -> None:
+    made = tx.pop()
+    assert isinstance(made, ListVariable)
+    tx.push(TupleVariable(made.items))
+
+
+def format_value_(tx: Tx, i: Instruction) -> None:
+    """FORMAT_VALUE up to 3.12: two bits say which conversion (!s, !r, !a), the third that a format follows."""
+    spec = tx.constant(tx.pop(), "an f-string") if i.arg & 4 else ""
+    tx.push(format_value(tx, tx.pop(), CONVERSIONS[i.arg & 3], spec))

@@ -16,6 +16,7 @@ from stage1_capture.tiny.output_graph import OutputGraph, is_library
 from stage1_capture.tiny.variables import (
     CellVariable,
     NotConstant,
+    TensorVariable,
     UserFunctionVariable,
     Variable,
     as_constant,
@@ -40,7 +41,6 @@ _CONSTRUCTS = {
     "MATCH_CLASS": "a match statement",
     "MATCH_MAPPING": "a match statement",
     "MATCH_SEQUENCE": "a match statement",
-    "UNPACK_EX": "a starred assignment",
     "DELETE_SUBSCR": "a del of an item",
     "STORE_SLICE": "an assignment to a slice",
 }
@@ -115,7 +115,9 @@ class InstructionTranslator:
         try:
             return as_constant(value)
         except NotConstant as problem:
-            self.unsupported("GB0001", f"{what} needs a constant, got {describe(problem.args[0])}")
+            culprit = problem.args[0]
+            code = "GB0004" if isinstance(culprit, TensorVariable) else "GB0001"
+            self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     # ---- names -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Every differentiable core operator, and the composites people train with: compiled forward and gradients.
 
-Input: one or more calls per operator, with broadcasting where it broadcasts. Compared with eager's tape to 1e-12
-and with finite differences, in float64.
+Input: one or more calls per operator, with broadcasting where it broadcasts. Compared with eager's tape to
+1e-12 and with finite differences, in float64.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _condition = tensor(2, 3, seed=3, grad=False) > 0
 
 # Operands by domain; whatever is not listed takes any number.
 _DOMAINS = {
-    **dict.fromkeys("log log2 log10 sqrt rsqrt reciprocal".split(), _positive),
-    **dict.fromkeys("log1p asin acos atanh tan".split(), _unit),
+    **dict.fromkeys(("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"), _positive),
+    **dict.fromkeys(("log1p", "asin", "acos", "atanh", "tan"), _unit),
     "acosh": tensor(2, 3, low=1.2, high=3.0),
 }
-_UNARY = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf erfc sigmoid abs neg floor ceil round trunc sign clone contiguous"
-).split()
-_BINARY = "add sub mul div pow maximum minimum atan2 copysign remainder fmod floor_divide".split()
+_UNARY = """
+    exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh
+    acosh atanh erf erfc sigmoid abs neg floor ceil round trunc sign clone contiguous
+"""
+_BINARY = "add sub mul div pow maximum minimum atan2 copysign remainder fmod floor_divide"
 
-CORE_CASES: dict[str, list[tuple]] = {name: [(_DOMAINS.get(name, _any),)] for name in _UNARY}
-CORE_CASES |= {name: [(_positive, _row), (_column, _row), (_positive, 1.7)] for name in _BINARY}
+CORE_CASES: dict[str, list[tuple]] = {name: [(_DOMAINS.get(name, _any),)] for name in _UNARY.split()}
+CORE_CASES |= {name: [(_positive, _row), (_column, _row), (_positive, 1.7)] for name in _BINARY.split()}
 CORE_CASES["sub"].append((2, _any))
 CORE_CASES["pow"].append((1.3, _any))
 CORE_CASES["atan2"].append((1.3, _positive))
@@ -131,7 +131,10 @@ COMPOSITES: dict[str, list[tuple]] = {
         (linalg.linear, tensor(2, 4, 3), tensor(5, 3, seed=1)),
         (linalg.linear, tensor(3), tensor(5, 3, seed=1)),
     ],
-    "matmul": [(linalg.matmul, tensor(3), tensor(3, seed=1)), (linalg.matmul, tensor(2, 4, 3), tensor(3, seed=1))],
+    "matmul": [
+        (linalg.matmul, tensor(3), tensor(3, seed=1)),
+        (linalg.matmul, tensor(2, 4, 3), tensor(3, seed=1)),
+    ],
     "addmm": [(linalg.addmm, tensor(5), tensor(2, 3), tensor(3, 5, seed=1))],
     "var": [(reductions.var, _any, 1), (reductions.std, _any)],
     "mean": [(reductions.mean, _any, (0,), True)],
@@ -147,7 +150,8 @@ COMPOSITES: dict[str, list[tuple]] = {
 
 
 @pytest.mark.parametrize(
-    "name, args", _cases(COMPOSITES, {"relu", "gelu", "dropout", "layer_norm", "softmax", "cross_entropy", "linear"})
+    "name, args",
+    _cases(COMPOSITES, {"relu", "gelu", "dropout", "layer_norm", "softmax", "cross_entropy", "linear"}),
 )
 def test_composite(seam, name, args):
     function, args = args[0], args[1:]

@@ -1,7 +1,7 @@
 """Tiny ahead-of-time autograd: one file per seam, each the seam's idea on one screen.
 
-Input: a captured graph of public operators. It flows through functionalize, differentiate, decompose, partition;
-aot_eager runs what comes out, and runtime_wrapper.py puts it on the user's tape.
+Input: a captured graph of public operators. It flows through functionalize, differentiate, decompose and
+partition; aot_eager runs what comes out, and runtime_wrapper.py puts it on the user's tape.
 """
 
 from stage2_autograd.aot_eager import aot_eager

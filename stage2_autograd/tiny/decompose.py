@@ -1,7 +1,7 @@
 """Decompose: the same graph in core operators only.
 
-Input: any graph, before or after differentiation. The table of passes in passes.py is the whole of it: run the
-bodies of composites, merge what is computed twice, drop what nobody reads.
+Input: any graph, before or after differentiation. The table of passes in passes.py is the whole of it: run
+the bodies of composites, merge what is computed twice, drop what nobody reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Differentiate: forward and backward in one joint graph, by running the eager tape on traced tensors.
 
-Input: a functional graph. Its operators record themselves on the tape as they always do; the tape's own backward
-walk then runs under the same Tracer, so the derivative rules write the backward graph. No rule is written twice.
+Input: a functional graph. Its operators record themselves on the tape as they always do; the tape's own
+backward walk then runs under the same Tracer, so the derivative rules write the backward graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
         outputs = retrace(functional.graph, tracer, primals, region="forward")
     tangent_outputs = tuple(i for i, t in enumerate(outputs) if t.requires_grad)
     tangents = [
-        tracer.placeholder(f"tangent_{outputs[i]._data.node.name}", tangent_meta(outputs[i].meta), role="tangent")
+        tracer.placeholder(
+            f"tangent_{outputs[i]._data.node.name}", tangent_meta(outputs[i].meta), role="tangent"
+        )
         for i in tangent_outputs
     ]
     wanted = [p for p in primals if p.requires_grad]
@@ -42,6 +44,6 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
 
 
 def tangent_meta(output: TensorMeta) -> TensorMeta:
-    """The gradient of `output`: laid out as it is, or row-major where its elements share memory or have gaps."""
+    """The gradient of `output`: laid out as it is; row-major where its elements share memory or have gaps."""
     strides = output.strides if is_dense(output.shape, output.strides) else None
     return output.with_(strides=strides, requires_grad=False)

@@ -1,7 +1,7 @@
 """Functionalize: remove mutation, aliasing the user could see, and hidden random state from a graph.
 
-Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites with
-a derivative of their own. A write gives the tensor a new value under the same Python object: values are renamed.
+Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites
+with a derivative of their own. A write gives the same tensor object a new value: values are renamed.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _position(tensor: Tensor, among: list[Tensor]) -> int | None:
 def _with_own_storage(tracer: FunctionalTracer, computed: list[Tensor], written: list[Tensor]) -> list[Node]:
     """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
 
-    A written input is copied into its old memory by the wrapper, so it may share with an output, but never with
-    an input, which may itself be written.
+    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
+    with an input, which may itself be written.
     """
     nodes: list[Node] = []
     taken: set[Node] = set()

@@ -17,7 +17,7 @@ from stage_contracts.joint import JointGraph, Partition, SavedTensor
 def partition(joint: JointGraph) -> Partition:
     """Save everything: each forward value the backward reads, once, and nothing computed twice.
 
-    A view is not saved but made again from what it views, and a constant is made again: neither costs anything.
+    A view is not saved but made again from what it views, and a constant is made again: both cost nothing.
     """
     saved: dict[Node, str] = {}
     for node in read_by_backward(joint):
@@ -62,7 +62,7 @@ def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
 
 
 def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
-    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own with the same names."""
+    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own, names kept."""
     part = Graph(name)
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
@@ -74,7 +74,9 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
         images[node] = part.placeholder(node.name, **marks)
     for node in _needed(graph, images, outputs):
         if node.op == "placeholder":
-            raise GraphError(f"the {name} graph reads {node.name}, which is neither its input nor saved for it")
+            raise GraphError(
+                f"the {name} graph reads {node.name}, which is neither its input nor saved for it"
+            )
         if node.op == "get_attr":
             images[node] = part.get_attr(node.target, graph.attributes[node.target], node.val)
             continue

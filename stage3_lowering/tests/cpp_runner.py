@@ -14,12 +14,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps
+from stage_contracts.program import Launch, Program
 
-from stage3_lowering.interpret import EagerTable, _bind, _call, _resolve, extent, to_storage
-from stage_contracts.program import External, Launch, Program, Return
-
-FLAGS = "-O2 -std=c++17 -fopenmp -fno-math-errno -ffp-contract=off -Wall -Wno-unknown-pragmas -Wno-unused-variable"
+# Warnings are errors: generated code is clean, except that it may compute what it does not use.
+FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -ffp-contract=off -Wall -Werror -Wno-unused-variable"
 
 
 @lru_cache(maxsize=1)
@@ -41,26 +40,20 @@ def build(text: str, flags: str = FLAGS) -> ctypes.CDLL:
 
 
 def run_cpp(
-    program: Program, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+    program: Program,
+    inputs: Sequence[Any],
+    eager: EagerTable | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run an emitted Program: kernels through ctypes, external calls through `eager`."""
     libraries = {unit.name: build(unit.text) for unit in program.units if unit.language == "cpp"}
-    metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    storage = _bind(program.inputs, inputs, metas)
-    storage |= {name: to_storage(value, metas[name]) for name, value in (constants or {}).items()}
-    for step in program.steps:
-        if isinstance(step, Launch):
-            kernel = program.kernels[step.kernel]
-            for name in step.buffers:
-                if name not in storage:
-                    storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
-            function = getattr(libraries[kernel.unit], kernel.name)
-            function.restype = ctypes.c_int64
-            function.argtypes = [ctypes.c_void_p] * len(step.buffers)
-            if function(*[storage[name].ctypes.data for name in step.buffers]):
-                raise IndexError(f"{kernel.name}: an index was out of range")
-        elif isinstance(step, External):
-            _call(step, storage, metas, eager)
-        elif isinstance(step, Return):
-            return _resolve(step.values, storage, metas)
-    raise AssertionError("no Return")
+
+    def run_kernel(step: Launch, storage: Storage) -> None:
+        kernel = program.kernels[step.kernel]
+        function = getattr(libraries[kernel.unit], kernel.name)
+        function.restype = ctypes.c_int64
+        function.argtypes = [ctypes.c_void_p] * len(step.buffers)
+        if function(*[storage[name].ctypes.data for name in step.buffers]):
+            raise IndexError(f"{kernel.name}: an index was out of range")
+
+    return run_steps(program, inputs, run_kernel, eager or EAGER, constants)

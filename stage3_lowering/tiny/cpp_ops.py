@@ -71,8 +71,6 @@ _BOOL: dict[str, str] = {
     **dict.fromkeys(("add", "maximum", "logical_or", "bitwise_or"), "{0} || {1}"),
     **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} && {1}"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} != {1}"),
-    "bitwise_left_shift": "{0} && !{1}",
-    "bitwise_right_shift": "{0} && !{1}",
 }
 _ANY: dict[str, str] = {op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARE.items()} | {"where": "{0} ? {1} : {2}"}
 

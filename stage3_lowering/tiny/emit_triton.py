@@ -39,8 +39,9 @@ def emit_triton(program: Program, target: Target) -> Program:
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     kernels, units = {}, []
     for name, kernel in program.kernels.items():
-        unit = SourceUnit(f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target)
-        kernels[name] = replace(kernel, unit=unit.name, grid=_grid(kernel, metas))
+        grid = _grid(kernel, metas)
+        unit = SourceUnit(f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target, {name: grid})
+        kernels[name] = replace(kernel, unit=unit.name, grid=grid)
         units.append(unit)
     return program.with_(kernels=kernels, units=(*program.units, *units))
 

@@ -114,7 +114,7 @@ class Schedule:
             return None, f"{third.name} has to run between them: it reads one and feeds the other"
         reason = f"their loops differ: {_loops(a)} against {_loops(b)}"
         for nests in _over_common_loops(a, b):
-            order = sorted((scheduler_node(n) for n in nests), key=lambda n: self.position[n.name])
+            order = sorted(nests, key=lambda n: self.position[n.name])
             clash = _clash(order)
             if clash is None:
                 return FusedSchedulerNode(tuple(order)), self._why(a, b)
@@ -183,26 +183,33 @@ def _loops(group: FusedSchedulerNode) -> str:
     return f"{outer} points" + (f" with a reduction over {inner}" if inner else "")
 
 
-def _over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[list[LoopNest]]:
-    """The nests of both over equal loops: each way there is to do that."""
+def _over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[list[SchedulerNode]]:
+    """The nodes of both over equal loops: each way there is to do that."""
     (outer_a, inner_a), (outer_b, inner_b) = _space(a), _space(b)
     if bool(inner_a) == bool(inner_b):
         outer, inner = common(outer_a, outer_b), common(inner_a, inner_b)
         if outer is not None and inner is not None:
-            inner = inner or inner_a
-            yield [rewrite(n, outer, inner if n.reduction_ranges else ()) for n in (*_nests(a), *_nests(b))]
+            yield _over(a, outer, inner or inner_a) + _over(b, outer, inner or inner_b)
         return
     folding, plain = (a, b) if inner_a else (b, a)
     (outer, inner), (points, _) = _space(folding), _space(plain)
     both = common((*outer, *inner), points)
     cut = split(both, math.prod(inner)) if both is not None and math.prod(inner) > 1 else None
     if cut is not None:  # the plain nests run inside the reduction's loops
-        moved = [rewrite(n, cut[0], cut[1] if n.reduction_ranges else ()) for n in _nests(folding)]
-        yield moved + [rewrite(n, *cut) for n in _nests(plain)]
+        yield _over(folding, *cut) + _over(plain, *cut, everywhere=True)
     shared = common(outer, points)
     if shared is not None:  # or once per point, before or after the reduction
-        moved = [rewrite(n, shared, inner if n.reduction_ranges else ()) for n in _nests(folding)]
-        yield moved + [rewrite(n, shared, ()) for n in _nests(plain)]
+        yield _over(folding, shared, inner) + _over(plain, shared, ())
+
+
+def _over(group: FusedSchedulerNode, outer: Sizes, inner: Sizes, everywhere: bool = False) -> list[SchedulerNode]:
+    """The group's nodes over these loops; the reduction loops for those that have some, or for all."""
+    found = []
+    for node in group.nodes:
+        nest: Any = node.node
+        moved = rewrite(nest, outer, inner if everywhere or nest.reduction_ranges else ())
+        found.append(node if moved is nest else scheduler_node(moved))
+    return found
 
 
 def _clash(nodes: list[SchedulerNode]) -> str | None:

@@ -55,6 +55,7 @@ def _lower_call(state: State, node: Node) -> Any:
 _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
+_NO_BOOLS = (*_DIVISIONS, "pow", "bitwise_left_shift", "bitwise_right_shift")  # nobody needs them fast
 
 
 def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -62,7 +63,7 @@ def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
     if not state.one_device_no_half(node):
         return None
     compute = args["dtype"] if name == "cast" else _compute_dtype(name, operands)
-    if compute is dt.bool_ and name in (*_DIVISIONS, "pow"):
+    if compute is dt.bool_ and name in _NO_BOOLS:
         return None
     if name in _DIVISIONS and not compute.is_floating_point and (isinstance(operands[1], Lazy) or not operands[1]):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors

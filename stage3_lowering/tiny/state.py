@@ -26,7 +26,7 @@ from stage_contracts.tensor_meta import TensorMeta
 RESERVED = {f"{letter}{k}" for letter in "ir" for k in range(10)} | set(
     "ops std cutaway tl triton libdevice and or not xor NAN INFINITY auto bool break case char class const continue default delete do double else enum "
     "extern false float for friend goto if inline int long namespace new operator private protected public register "
-    "return short signed sizeof static struct switch template this throw true try typedef typename union unsigned "
+    "range return short signed sizeof static struct switch template this throw true try typedef typename union unsigned "
     "using virtual void volatile while main xindex rindex xmask rmask mask XBLOCK RBLOCK".split()
 )
 
@@ -85,7 +85,8 @@ class State:
             return node.graph.attributes.get(node.target, node.val)
         name = self.fresh(node.name)
         meta = self.buffers[name] = self.meta(node)
-        table[name] = node.graph.attributes.get(node.target)
+        value = node.graph.attributes.get(node.target)
+        table[name] = getattr(value, "_data", value)  # the array under a constant tensor
         return strided(name, meta, meta.strides)
 
     def nest(

@@ -76,7 +76,6 @@ _BOOL: dict[str, str] = {
     **dict.fromkeys(("add", "maximum", "logical_or", "bitwise_or"), "{0} | {1}"),
     **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} & {1}"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} ^ {1}"),
-    **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift"), "{0} & ({1} == 0)"),
     # True is -1 as a signed bit, so order is decided on wider integers
     **{op: f"{{0}}.to(tl.int32) {sign} {{1}}.to(tl.int32)" for op, sign in _COMPARE.items()},
 }

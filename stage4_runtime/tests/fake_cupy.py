@@ -1,7 +1,7 @@
 """A CuPy made of NumPy memory: as much as the runtime's adapter calls, with launches that can be looked at.
 
-Input: kernels by name, as Python functions of addresses. While a stream captures, launches are kept instead of
-run; launching the graph runs them with the arguments they were captured with, as a GPU would.
+Input: kernels by name, as Python functions of addresses. While a stream captures, launches are kept instead
+of run; launching the graph runs them with the arguments they were captured with, as a GPU would.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ class Stream:
 
 
 class FakeCupy:
-    """The module. `log` has every launch: (kernel name, grid and block and shared memory, stream, arguments)."""
+    """The module. `log` has every launch: (kernel, launch shape and shared memory, stream, arguments)."""
 
     ndarray = Array
 

@@ -1,6 +1,7 @@
 """Hand-written programs for the runtime's tests: no lowering, no compiler unless a test asks for one.
 
-Input: a few sizes and names. `python_kernels` runs any kernel made here on raw addresses, as compiled code would.
+Input: a few sizes and names. `python_kernels` runs any kernel made here on raw addresses, as compiled code
+would.
 """
 
 import ctypes

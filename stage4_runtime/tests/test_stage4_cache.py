@@ -1,4 +1,4 @@
-"""The disk cache: whatever is wrong with an entry or the folder is a miss, never an error or a wrong result."""
+"""The disk cache: whatever is wrong with an entry or the folder is a miss, not an error or a wrong value."""
 
 import json
 import os

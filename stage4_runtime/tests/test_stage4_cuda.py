@@ -11,7 +11,7 @@ from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
 from stage4_runtime.tiny import build, launch, plan_memory
 from stage4_runtime.tiny.build import forget_built
-from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, device_arch
+from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, gpu_architecture
 from stage4_runtime.tiny.triton_compile import POINTER_ALIGNMENT
 from stage4_runtime.tiny.triton_units import TritonKernel
 from stage_contracts import config
@@ -109,7 +109,7 @@ def test_what_is_promised_to_triton_is_what_launch_code_keeps():
     assert KERNEL_ALIGNMENT == POINTER_ALIGNMENT == 16
 
 
-# ---- launching -------------------------------------------------------------------------------------------------
+# ---- launching -------------------------------------------------------------------------------------------
 
 
 def data(name, pointers, **changes):
@@ -127,7 +127,7 @@ def data(name, pointers, **changes):
 
 @pytest.fixture
 def on_fake_gpu(monkeypatch):
-    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they were given."""
+    """`on_fake_gpu(program)`: (run, the fake CuPy); kernels run in Python on the addresses they are given."""
 
     def start(of, constants=None, **options):
         kernels = python_kernels(of)
@@ -225,7 +225,7 @@ def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
 
 def test_the_architecture_of_the_device(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy({}))
-    assert device_arch(CUDA) == "sm_90"
+    assert gpu_architecture(CUDA) == "sm_90"
 
 
 def test_every_type_of_argument_is_packed():
@@ -257,7 +257,7 @@ def test_a_kernel_that_needs_scratch_memory_is_refused():
         KernelLauncher(FakeCupy({}).cuda.driver, data("k", 1, scratch=256))
 
 
-# ---- CUDA graphs -----------------------------------------------------------------------------------------------
+# ---- CUDA graphs -----------------------------------------------------------------------------------------
 
 
 def test_a_captured_program_replays_on_new_inputs(on_fake_gpu):

@@ -89,6 +89,7 @@ MISSES = [
     (Guard("IDENTITY", AttrSource(X, "training"), False), (Thing(),), "x.training: False -> True"),
     (Guard("IDENTITY", N, len), (None, max), "n: len -> max"),
     (Guard("ABSENT", X, "training"), (Thing(),), "x.training: absent -> True"),
+    (Guard("ABSENT_KEY", X, "k"), ({"k": 2},), "x['k']: absent -> 2"),
     (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
     (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),
     (Guard("GRAD_MODE", None, False), (None,), "is_grad_enabled(): False -> True"),

@@ -1,4 +1,4 @@
-"""Launching a program on NumPy arrays: values, memory that is safe to keep, and errors that say what to do."""
+"""Launching a program on NumPy arrays: values, memory that is safe to keep, errors that say what to do."""
 
 import threading
 

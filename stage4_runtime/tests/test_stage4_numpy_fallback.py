@@ -5,10 +5,10 @@ import operator
 import numpy as np
 
 import stage0_eager
-from stage4_runtime.tiny import launch_on_numpy
+from stage4_runtime.tiny import launch_on_numpy, report_once
+from stage_contracts.dtype import float32
 from stage_contracts.graph import Graph
 from stage_contracts.tensor_meta import TensorMeta
-from stage_contracts.dtype import float32
 
 CORE = {name.removeprefix("core."): op for name, op in stage0_eager.TABLE.items() if name.startswith("core.")}
 
@@ -39,3 +39,9 @@ def test_items_of_tuples():
     x = graph.placeholder("x")
     graph.output((graph.call_function(operator.getitem, (x, 1)),))
     assert launch_on_numpy(graph)((1, 2)) == (2,)
+
+
+def test_a_fallback_is_told_once(capsys):
+    for _ in range(3):
+        report_once("cutaway: no C++ compiler, in a test")
+    assert capsys.readouterr().err == "cutaway: no C++ compiler, in a test\n"

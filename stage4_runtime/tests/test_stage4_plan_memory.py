@@ -1,4 +1,4 @@
-"""Memory planning: no two live buffers share bytes, what escapes is never in the pool, dead memory is reused."""
+"""Memory planning: live buffers never share bytes, what escapes is not in the pool, dead memory is reused."""
 
 import hypothesis.strategies as st
 import numpy as np

@@ -4,9 +4,14 @@ Input: Programs from lowering. Nothing here imports CuPy or Triton before a prog
 """
 
 from stage4_runtime.tiny.build import build
+from stage4_runtime.tiny.cuda import gpu_architecture
 from stage4_runtime.tiny.dispatch import dispatch, explain_miss
 from stage4_runtime.tiny.launch import launch
 from stage4_runtime.tiny.numpy_fallback import launch_on_numpy
 from stage4_runtime.tiny.plan_memory import lifetimes, plan_memory
+from stage4_runtime.tiny.report import report_once
 
-__all__ = ["build", "dispatch", "explain_miss", "launch", "launch_on_numpy", "lifetimes", "plan_memory"]
+__all__ = [
+    "build", "dispatch", "explain_miss", "gpu_architecture", "launch", "launch_on_numpy", "lifetimes",
+    "plan_memory", "report_once",
+]  # fmt: skip

@@ -1,7 +1,7 @@
 """The host's arrays: allocate, address and view NumPy memory for generated launch code.
 
-Input: metas and byte counts. `ArrayLibrary` is the table of what launch code needs from an array library; NUMPY
-fills it for the CPU, cuda.py fills it for CuPy. No other file knows which of the two it works with.
+Input: metas and byte counts. `ArrayLibrary` is the table of what launch code needs from an array library;
+NUMPY fills it for the CPU, cuda.py fills it for CuPy. No other file knows which of the two it works with.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ArrayLibrary:
     """What differs between NumPy and CuPy."""
 
     xp: Any  # the module: what eager kernels take as their first argument
-    array_type: type
+    array_type: Any  # its array class
     address: Callable[[Any], int]  # array -> address of its first element
     allocate: Callable[[int], tuple[Any, int]]  # bytes -> (memory, its aligned address)
     empty: Callable[[TensorMeta], Any]  # a new array
@@ -34,8 +34,8 @@ class ArrayLibrary:
     current_stream: Callable[[], Any] | None = None  # None: there are no streams
 
 
-# Every extension compiled against NumPy reads the data pointer right after the object's head (PyArray_DATA); so
-# do we, because `__array_interface__` builds a dict for each call. Checked once, below, against the slow way.
+# Every extension compiled against NumPy reads the data pointer right after the object's head (PyArray_DATA);
+# so do we, because `__array_interface__` builds a dict for each call. Checked once, below.
 _HEAD = object.__basicsize__
 _read = ctypes.c_size_t.from_address
 

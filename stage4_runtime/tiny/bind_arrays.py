@@ -1,4 +1,4 @@
-"""What enters and what external calls yield must be what kernels were compiled for: check, and convert if harmless.
+"""Arrays that enter, or that external calls yield, must be what kernels were compiled for: check or convert.
 
 Input: an array that the quick check in launch code did not recognise, and the buffer it is bound to. Kernels
 read raw memory, so a wrong shape, stride or dtype must never get past this file.
@@ -15,14 +15,14 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def accept(program: Program, name: str, array: Any, library: ArrayLibrary) -> Any:
-    """The array bound to an input or constant; copied only when its memory is not aligned. Raises TypeError."""
+    """The array bound to an input or constant; copied only when it is not aligned. Raises TypeError."""
     buffer = program.buffers[name]
     meta = buffer.meta
     where = f"program {program.name}: {buffer.role} {name}"
     if not isinstance(array, library.array_type):
         raise TypeError(
             f"{where} is a {type(array).__module__}.{type(array).__qualname__}, expected a "
-            f"{library.array_type.__module__}.{library.array_type.__qualname__} ({meta}); convert it before the call"
+            f"{library.array_type.__module__}.{library.array_type.__qualname__} ({meta}); convert it first"
         )
     if array.dtype != meta.dtype.numpy or array.shape != meta.shape or not same_layout(array, meta):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Build: one source unit becomes loaded kernels, each unit once per process and, with the disk cache, once ever.
+"""Build: a source unit becomes loaded kernels, once per process and, with the disk cache, once ever.
 
 Input: a SourceUnit. Its language picks a builder from the table; a builder makes files (a shared library, a
 cubin) that the disk cache keeps, and a loader turns files into kernels.
@@ -54,7 +54,7 @@ def _lock_of(digest: str) -> threading.Lock:
 
 
 def forget_built() -> None:
-    """Drop this process's built units, so that the next build asks the disk cache. For tests and measurements."""
+    """Drop this process's built units, so that the next build asks the disk cache. For tests and timings."""
     with _LOCKS_LOCK:
         _BUILT.clear()
 
@@ -68,7 +68,7 @@ def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mappin
     return builder.load(unit, files)
 
 
-# ---- C++ -------------------------------------------------------------------------------------------------------
+# ---- C++ -------------------------------------------------------------------------------------------------
 
 
 def _cpp_flags() -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
 
 
 def _load_library(data: bytes) -> ctypes.CDLL:
-    """Load the very bytes that were checked, from a file nobody else can change: it is gone when this returns."""
+    """Load the very bytes that were checked, from a file nobody else can change: gone when this returns."""
     try:
         with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
             path = Path(folder) / "kernels.so"

@@ -1,8 +1,8 @@
 """The disk cache: content-addressed artifacts in a folder that only this user can write to.
 
-Input: a `Key` (a name, and the parts that decide what an artifact is) and files as bytes. An entry is a folder,
-published by one rename, with the digest of each file authenticated by a key that only this user can read; so
-what is loaded is what this user's compiler made. Whatever is wrong with an entry or the folder is a miss.
+Input: a `Key` (a name, and the parts that decide what an artifact is) and files as bytes. An entry is a
+folder, published by one rename, with the digest of each file authenticated by a key that only this user can
+read; so what is loaded is what this user's compiler made. Whatever is wrong with it is a miss.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Corrupt(RuntimeError):
 
 
 def load(key: Key) -> dict[str, bytes] | None:
-    """The files of an entry, exactly the bytes that were checked, or None. Records a hit, or a miss and why."""
+    """The files of an entry, exactly the bytes that were checked, or None. Records hit or miss."""
     try:
         root = _open_root()
         folder = _entry_folder(root, key)
@@ -122,7 +122,7 @@ def evict(root: Path, limit: int, keep: Path | None = None) -> None:
             total -= size
 
 
-# ---- inside ----------------------------------------------------------------------------------------------------
+# ---- inside ----------------------------------------------------------------------------------------------
 
 
 def _open_root() -> Path:

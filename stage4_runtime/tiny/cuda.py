@@ -1,7 +1,7 @@
 """The one adapter to CuPy: its arrays as an ArrayLibrary, and a launcher for compiled Triton kernels.
 
-Input: a device and kernels as data (TritonKernel). Kernels are launched by the driver API with arguments packed
-once (about 3 us a launch); Triton itself is not imported. CuPy is imported when the first program needs it.
+Input: a device and kernels as data (TritonKernel). Kernels are launched by the driver API with arguments
+packed once (about 3 us a launch); Triton itself is not imported. CuPy is imported when needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def import_cupy() -> Any:
     return cupy
 
 
-def device_arch(device: Device) -> str:
+def gpu_architecture(device: Device) -> str:
     """`sm_90`: the architecture to compile for, as Target.arch wants it."""
     return f"sm_{import_cupy().cuda.Device(device.index).compute_capability}"
 
@@ -92,7 +92,7 @@ def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]
     return call
 
 
-# ---- launching -------------------------------------------------------------------------------------------------
+# ---- launching -------------------------------------------------------------------------------------------
 
 # How each run-time parameter is packed. Pointers, of any type, are 64 bits.
 _PACKED = {
@@ -109,8 +109,8 @@ _SCRATCH_POINTERS = 2  # Triton appends a global and a profiling scratch pointer
 class KernelLauncher:
     """`launcher(stream, *addresses)`: one kernel, loaded on the current device.
 
-    The arguments' memory and the array of pointers to it are made once; a call stores new values and launches.
-    The driver copies them before it returns, so the lock is held only that long.
+    The arguments' memory and the array of pointers to it are made once; a call stores new values and
+    launches. The driver copies them before it returns, so the lock is held only that long.
     """
 
     def __init__(self, driver: Any, kernel: TritonKernel) -> None:
@@ -124,11 +124,11 @@ class KernelLauncher:
             driver.funcSetAttribute(self._function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
         self._launch = driver.launchKernel
         self._shape = (*kernel.grid, 32 * kernel.num_warps, 1, 1, kernel.shared)
-        types = [ctypes.c_uint64 if t.startswith("*") else _PACKED[t] for t in kernel.types]
+        types: list[Any] = [ctypes.c_uint64 if t.startswith("*") else _PACKED[t] for t in kernel.types]
         self._values = [t() for t in types]
         packed = [*self._values, *(ctypes.c_uint64(0) for _ in range(_SCRATCH_POINTERS))]
         self._packed = packed
-        self._pointers = (ctypes.c_void_p * len(packed))(*map(ctypes.addressof, packed))
+        self._pointers = (ctypes.c_void_p * len(packed))(*[ctypes.addressof(value) for value in packed])
         self._address = ctypes.addressof(self._pointers)
         self._lock = threading.Lock()
         self.kernel = kernel

@@ -1,7 +1,7 @@
 """CUDA graphs: capture a program's launches once, then replay all of them with one call.
 
 Input: a launched program on CuPy arrays. Inputs are copied into static buffers, the graph runs, outputs are
-copied out, so what the caller gets is safe to keep. What cannot be captured runs plain, and the ledger says why.
+copied out, so what the caller gets is safe to keep. What cannot be captured runs plain; the ledger says why.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 @dataclass
 class Captured:
-    """One captured graph with all that its replay touches. `done`: recorded after the last replay's copies."""
+    """One captured graph and all that its replay touches. `done`: recorded after the last replay's copies."""
 
     graph: Any
     stream: Any
@@ -54,10 +54,11 @@ def graphed(run: Callable[..., tuple], program: Program, library: ArrayLibrary) 
 def _capture(
     run: Callable[..., tuple], program: Program, library: ArrayLibrary, arrays: Sequence[Any]
 ) -> Captured | None:
-    """Capture on a stream and from a memory pool of the graph's own. None when the program cannot be captured."""
+    """Capture on a stream and from a memory pool of the graph's own. None when that cannot be done."""
     writes = {name for step in program.steps for name in step_accesses(step, program.kernels)[1]}
     if writes & set(program.inputs):
-        return _refuse(program, f"it writes to its input {min(writes & set(program.inputs))}")
+        _refuse(program, f"it writes to its input {min(writes & set(program.inputs))}")
+        return None
     cp = library.xp
     pool, stream, caller = (
         cp.cuda.MemoryPool(),
@@ -77,7 +78,8 @@ def _capture(
             outputs = run(*inputs)
         except Exception as error:  # whatever a library raises when it cannot be captured
             _abandon(stream)
-            return _refuse(program, f"{type(error).__name__}: {error}")
+            _refuse(program, f"{type(error).__name__}: {error}")
+            return None
         graph = stream.end_capture()
     caller.wait_event(stream.record())
     return Captured(graph, stream, pool, inputs, outputs)

@@ -63,7 +63,7 @@ def _change(guard: Guard, scope: Mapping[str, Any]) -> str:
     subject = str(guard.source) if guard.source else ""
     try:
         seen = eval(guard.source.expression(), dict(scope)) if guard.source else None
-        return _CHANGES[guard.kind](subject, guard, seen, scope)
+        return _CHANGES.get(guard.kind, _value_of("{s}"))(subject, guard, seen, scope)
     except _GONE as error:
         return f"{subject or guard.kind}: {_short(guard.expected)} -> gone ({type(error).__name__}: {error})"
 
@@ -121,7 +121,6 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
-assert _CHANGES.keys() == GUARD_KINDS.keys(), f"kinds of guard: {_CHANGES.keys() ^ GUARD_KINDS.keys()}"
 
 
 def _short(value: Any, limit: int = 60) -> str:

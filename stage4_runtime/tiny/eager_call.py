@@ -1,7 +1,7 @@
 """An operator's eager kernel as a plain function of arrays: how the runtime does what no loop nest does.
 
-Input: the name of a core operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the only
-thing the runtime takes from it.
+Input: the name of a core operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the
+only thing the runtime takes from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launch: a Program with built kernels becomes one Python function of arrays.
 
-Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the function;
-here its names get their values. The text stays on the callable as `source_text`.
+Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the
+function; here its names get their values. The text stays on the callable as `source_text`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any
 from stage4_runtime.tiny.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.tiny.bind_arrays import accept, conform
 from stage4_runtime.tiny.eager_call import eager_call
-from stage4_runtime.tiny.launch_text import EXTERNAL_PREFIX, INTO_PREFIX, write_launch_text
+from stage4_runtime.tiny.launch_names import EXTERNAL_PREFIX, INTO_PREFIX
+from stage4_runtime.tiny.launch_text import write_launch_text
 from stage_contracts import config
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
@@ -34,7 +35,8 @@ def launch(
     """
     if program.device.type == "cpu":
         return plain_launch(program, kernels, constants, library or NUMPY)
-    from stage4_runtime.tiny import cuda, cuda_graph as graphs  # a program for the CPU needs neither
+    from stage4_runtime.tiny import cuda  # a program for the CPU needs neither
+    from stage4_runtime.tiny import cuda_graph as graphs
 
     library = library or cuda.cupy_library(program.device)
     run = plain_launch(program, kernels, constants, library)
@@ -47,7 +49,7 @@ def plain_launch(
     program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
 ) -> Callable[..., tuple]:
     """The program's steps, one after the other, on any array library."""
-    written = write_launch_text(program, streams=library.current_stream is not None)
+    written = write_launch_text(program, library.current_stream is not None, library.kernel_alignment)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     names: dict[str, Any] = {

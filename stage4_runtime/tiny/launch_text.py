@@ -6,14 +6,13 @@ call; each step is one line. launch.py gives the names in it their values.
 
 from __future__ import annotations
 
-import keyword
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage4_runtime.tiny.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, fresh_names, identifier
 from stage4_runtime.tiny.layout import byte_strides
 from stage_contracts.breaks import Unsupported
-from stage_contracts.dtype import DTYPES
 from stage_contracts.graph_text import literal
 from stage_contracts.loop_ir import BufferRef, buffer_refs
 from stage_contracts.program import (
@@ -29,13 +28,6 @@ from stage_contracts.program import (
     WaitEvent,
 )
 
-HELPERS = (
-    "accept", "address", "allocate_pool", "conform", "copyto", "current_stream", "cutaway", "empty", "float",
-    "give_arena", "ndarray", "new_arena", "out_of_range", "slot_view", "stream", "arena", "take_arena", "view",
-    *(f"{name}_dtype" for name in DTYPES),
-)  # fmt: skip
-EXTERNAL_PREFIX, INTO_PREFIX = "eager_", "library_"
-
 
 @dataclass
 class LaunchText:
@@ -46,6 +38,7 @@ class LaunchText:
     kernels: dict[str, str]
     text: str = ""
     streams: bool = False
+    kernel_alignment: int = 1
     arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
     addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
 
@@ -56,9 +49,15 @@ class LaunchText:
         return f"p_{self.names[buffer]}"
 
 
-def write_launch_text(program: Program, streams: bool = False) -> LaunchText:
-    """The text of the function. `streams`: kernels take the stream as their first argument."""
-    out = LaunchText(_identifier(program.name), *_fresh_names(program), streams=streams)
+def write_launch_text(program: Program, streams: bool = False, kernel_alignment: int = 1) -> LaunchText:
+    """The text of the function.
+
+    streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
+    must be multiples of this many bytes, and of the element's size.
+    """
+    out = LaunchText(
+        identifier(program.name), *fresh_names(program), streams=streams, kernel_alignment=kernel_alignment
+    )
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):
@@ -93,7 +92,7 @@ def write_launch_text(program: Program, streams: bool = False) -> LaunchText:
     return out
 
 
-# ---- the parts of the function ---------------------------------------------------------------------------------
+# ---- the parts of the function ---------------------------------------------------------------------------
 
 
 def _arena_names(pooled: list[Buffer], out: LaunchText) -> list[str]:
@@ -122,12 +121,16 @@ def _arena_lines(program: Program, pooled: list[Buffer], out: LaunchText) -> Ite
 
 def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
     name, meta = out.name(buffer.name), buffer.meta
-    misaligned = f"address({name}) % {meta.dtype.itemsize}"
-    if out.streams:  # kernels for a GPU also count on 16 bytes (cuda.KERNEL_ALIGNMENT)
-        misaligned = f"address({name}) % 16"
+    checks = (
+        f"{name}.__class__ is not ndarray",
+        f"{name}.dtype is not {meta.dtype.name}_dtype",
+        f"{name}.shape != {meta.shape!r}",
+        f"{name}.strides != {byte_strides(meta)!r}",
+        f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
+    )
     yield f"# {buffer.name}: {meta}"
-    yield f"if ({name}.__class__ is not ndarray or {name}.dtype is not {meta.dtype.name}_dtype"
-    yield f"        or {name}.shape != {meta.shape!r} or {name}.strides != {byte_strides(meta)!r} or {misaligned}):"
+    yield f"if ({' or '.join(checks[:2])}"
+    yield f"        or {' or '.join(checks[2:])}):"
     yield f"    {name} = accept({buffer.name!r}, {name})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
@@ -221,28 +224,3 @@ def _argument(value: Any, program: Program, out: LaunchText) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_argument(v, program, out) for v in value)}]"
     return literal(value)
-
-
-# ---- names -----------------------------------------------------------------------------------------------------
-
-
-def _identifier(name: str) -> str:
-    text = "".join(c if c.isalnum() else "_" for c in name)
-    return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
-
-
-def _fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
-    """Names for buffers and for kernels that hide no helper, whatever the user called their parameters."""
-    taken = {*HELPERS, _identifier(program.name), "_"}
-
-    def fresh(original: str) -> str:
-        name = _identifier(original)
-        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX)):
-            name = f"b_{name}"
-        while name in taken or f"p_{name}" in taken:
-            name += "_"
-        taken.update((name, f"p_{name}"))
-        return name
-
-    kernels = {name: fresh(name) for name in program.kernels}
-    return {name: fresh(name) for name in program.buffers}, kernels

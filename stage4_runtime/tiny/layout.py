@@ -23,7 +23,7 @@ def round_up(nbytes: int, alignment: int) -> int:
 
 
 def span(meta: TensorMeta) -> int:
-    """Bytes from the first element to the end of the last. More than meta.nbytes with gaps, less with stride 0."""
+    """Bytes from the first element to the end of the last: more than nbytes with gaps, less with stride 0."""
     if not all(type(size) is int for size in (*meta.shape, *meta.strides)):
         raise Unsupported(f"a size known only at run time ({meta})", hint="compile once per shape")
     if 0 in meta.shape:

@@ -1,9 +1,9 @@
 """Memory planning: which temporaries may share bytes, and when each is allocated and freed.
 
-Input: a Program of launches, external calls and copies in order. Output: the same steps with `allocate` before
-the first write and `free` after the last use, and a slot in one pool for every temporary that does not escape.
-Idea: greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
-Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it.
+Input: a Program of launches, external calls and copies in order. Output: the same steps with `allocate`
+before the first write and `free` after the last use, and a slot in one pool for every temporary that does
+not escape. Idea: greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep
+Neural Net Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from stage_contracts.program import (
     step_accesses,
 )
 
-# Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with an
-# operand, so the operand must live, and escape, as long as the result does.
+# Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with
+# an operand, so the operand must live, and escape, as long as the result does.
 FRESH_KINDS = ("contraction", "creation", "random", "scan")
 
 # External routines that can write into memory they are given, for these dtypes.
@@ -72,7 +72,7 @@ def plan_memory(program: Program) -> Program:
 
 
 def lifetimes(program: Program) -> dict[str, Lifetime]:
-    """When each buffer that the steps define is in use. Inputs and constants belong to the caller: not listed."""
+    """When each buffer that the steps define is in use. Inputs and constants are the caller's: not listed."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     escapes: set[str] = set()

@@ -1,7 +1,7 @@
 """The one module that imports Triton: a child process that compiles one kernel ahead of time, without a GPU.
 
-Input: `python triton_compile.py FOLDER SOURCE`, with request.json in the folder. Writes <kernel>.cubin, .ptx and
-.json beside it. Runs as a script, so it imports nothing of Cutaway.
+Input: `python triton_compile.py FOLDER SOURCE`, with request.json in the folder. Writes <kernel>.cubin, .ptx
+and .json beside it. Runs as a script, so it imports nothing of Cutaway.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ POINTER_ALIGNMENT = 16
 
 
 def compile_kernel(function: Any, request: dict[str, Any]) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """(files by suffix, facts a launcher needs) of a `@triton.jit` function, specialised as the request says."""
+    """(files by suffix, facts a launcher needs) of a `@triton.jit` function, specialised as requested."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource

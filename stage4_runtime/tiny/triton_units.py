@@ -1,8 +1,8 @@
-"""Triton units: from source text to a cubin ahead of time, as files for the disk cache and data for a launcher.
+"""Triton units: from source to a cubin ahead of time, as files for the disk cache and data for a launcher.
 
-Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target names
-an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can hang or
-abort its process.
+Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target
+names an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can
+hang or abort its process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHILD = Path(__file__).with_name("triton_compile.py")
 
 @dataclass(frozen=True)
 class TritonKernel:
-    """A compiled kernel as data. `types`: of its run-time parameters in order; two scratch pointers follow."""
+    """A compiled kernel as data. `types`: of its run-time parameters; two scratch pointers follow them."""
 
     cubin: bytes
     ptx: str
@@ -52,7 +52,7 @@ def key(unit: SourceUnit) -> Key:
     for name in unit.kernels:
         if name not in unit.grids:
             raise BuildError(
-                f"unit {unit.name}: no grid for kernel {name!r}; emit must set SourceUnit.grids[{name!r}] to the "
+                f"unit {unit.name}: no grid for {name!r}; emit must set SourceUnit.grids[{name!r}] to the "
                 "Kernel's grid (signature, constants, num_warps, grid)"
             )
     parts = {

@@ -70,10 +70,11 @@ def example():
         p.Free("buf0"),
         p.Return((BufferRef("buf1"), view, None, 2, 0.5, float("inf"), True)),
     ]
+    grids = {"kernel0": {"num_warps": 4}}
     target = p.Target("cpp", Device("cuda", 1), "sm_90", {"fast": False})
     return p.Program(
         "forward", Device("cpu"), ("x", "w"), {b.name: b for b in buffers}, {k.name: k for k in kernels},
-        tuple(steps), (512,), (p.SourceUnit("unit", "cpp", SOURCE, ("kernel0",), target, {"kernel0": {"num_warps": 4}}),),
+        tuple(steps), (512,), (p.SourceUnit("unit", "cpp", SOURCE, ("kernel0",), target, grids),),
         (FusionDecision("buf0", "buf1", True, "the same 64 rows", 512.0),),
     )  # fmt: skip
 
@@ -156,7 +157,7 @@ def test_nothing_in_a_text_is_run():
         parse_program(text)
 
 
-# ---- any program -----------------------------------------------------------------------------------------------
+# ---- any program -----------------------------------------------------------------------------------------
 
 NAMES = ("x", "w", "buf0", "buf1", "buf2")
 names = st.sampled_from(NAMES)

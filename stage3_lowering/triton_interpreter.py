@@ -1,6 +1,7 @@
-"""Run an emitted Program's Triton kernels in Triton's interpreter, or compile them to PTX, each in a worker process.
+"""Triton without a GPU: run a Program's kernels in Triton's interpreter, or compile them to PTX for a GPU elsewhere.
 
-Input: a Program emitted for "triton". The workers (triton_worker.py) live as long as the test session.
+Input: a Program emitted for "triton". Each is done in a worker process (triton_worker.py) that lives as long as this
+one: Triton decides when it is imported whether it interprets or compiles.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from stage3_lowering.interpret import EagerTable, _bind, _call, _resolve, extent, to_storage
-from stage_contracts.program import External, Launch, Program, Return
+from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps
+from stage_contracts.program import Launch, Program
 
 SHARED_LIMIT = 232_448  # bytes of shared memory a block may have on sm_90
 
@@ -62,42 +63,34 @@ def worker(mode: str) -> Worker:
     return Worker(mode)
 
 
-def compile_program(program: Program, arch: int = 90) -> dict[str, dict[str, Any]]:
+def compile_to_ptx(program: Program, arch: int = 90) -> dict[str, dict[str, Any]]:
     """Compile every kernel to PTX for `sm_<arch>`; gives {kernel: {"shared": bytes, "ptx": text}}."""
-    texts = {unit.kernels[0]: unit.text for unit in program.units if unit.language == "triton"}
     results = {}
-    for name, kernel in program.kernels.items():
-        grid = kernel.grid
-        results[name] = worker("compile").ask(
-            text=texts[name], name=name, signature=grid["signature"], constants=grid["constants"],
-            num_warps=grid["num_warps"], arch=arch,
-        )  # fmt: skip
+    for name, text in _texts(program).items():
+        grid = program.kernels[name].grid
+        words = {key: grid[key] for key in ("signature", "constants", "num_warps")}
+        results[name] = worker("compile").ask(text=text, name=name, arch=arch, **words)
         assert results[name]["shared"] <= SHARED_LIMIT, f"{name} needs {results[name]['shared']} bytes"
     return results
 
 
-def run_triton(
-    program: Program, inputs: Sequence[Any], eager: EagerTable, constants: Mapping[str, Any] | None = None
+def run_in_interpreter(
+    program: Program,
+    inputs: Sequence[Any],
+    eager: EagerTable | None = None,
+    constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
-    """Run an emitted Program: kernels in Triton's interpreter with bounds checks, external calls through `eager`."""
-    texts = {unit.kernels[0]: unit.text for unit in program.units if unit.language == "triton"}
-    metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    storage = _bind(program.inputs, inputs, metas)
-    storage |= {name: to_storage(value, metas[name]) for name, value in (constants or {}).items()}
-    for step in program.steps:
-        if isinstance(step, Launch):
-            for name in step.buffers:
-                if name not in storage:
-                    storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
-            _interpret(program, step, texts[step.kernel], storage)
-        elif isinstance(step, External):
-            _call(step, storage, metas, eager)
-        elif isinstance(step, Return):
-            return _resolve(step.values, storage, metas)
-    raise AssertionError("no Return")
+    """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for bounds."""
+    texts = _texts(program)
+    run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage)  # noqa: E731
+    return run_steps(program, inputs, run, eager or EAGER, constants)
 
 
-def _interpret(program: Program, step: Launch, text: str, storage: dict[str, np.ndarray]) -> None:
+def _texts(program: Program) -> dict[str, str]:
+    return {unit.kernels[0]: unit.text for unit in program.units if unit.language == "triton"}
+
+
+def _interpret(program: Program, step: Launch, text: str, storage: Storage) -> None:
     kernel, interpreter = program.kernels[step.kernel], worker("interpret")
     paths = [str(Path(interpreter.folder.name) / f"{k}.npy") for k in range(len(step.buffers))]
     for path, name in zip(paths, step.buffers, strict=True):

@@ -1,0 +1,11 @@
+"""Tiny capture: a symbolic interpreter of CPython bytecode on a restricted language, for the seam `capture`.
+
+Input: a function and the arguments of one call. Reading order: capture.py, symbolic_convert.py, opcodes.py,
+variables.py, builder.py, calls.py, operators.py, codegen.py.
+"""
+
+from stage1_capture.tiny import builtin_calls  # noqa: F401  (fills the tables of builtins)
+from stage1_capture.tiny.capture import GRAPH_NAME, capture
+from stage1_capture.tiny.signature import signature_text
+
+__all__ = ["GRAPH_NAME", "capture", "signature_text"]

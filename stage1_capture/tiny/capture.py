@@ -1,0 +1,141 @@
+"""capture: one call of a Python function becomes a graph, guards and residual code, without running it.
+
+Input: a plain function and the arguments of one call (`self` included). What cannot be captured is one GraphBreak in
+the frame, whose guards then say for which calls the whole function runs eagerly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stage1_capture.tiny import bytecode
+from stage1_capture.tiny.builder import function_variable, lazily
+from stage1_capture.tiny.codegen import PyCodegen
+from stage1_capture.tiny.output_graph import OutputGraph
+from stage1_capture.tiny.signature import parameters_of
+from stage1_capture.tiny.symbolic_convert import InstructionTranslator
+from stage1_capture.tiny.variables import Variable
+from stage_contracts.breaks import GraphBreak, Unsupported
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.origin import Origin
+from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+
+GRAPH_NAME = "__compiled_graph_0"
+
+
+def capture(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+    """Capture one call. Raises TypeError for what is not a Python function, and nothing for the user's code."""
+    if isinstance(function, types.MethodType):
+        function, args = function.__func__, (function.__self__, *args)
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(
+            f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward method"
+        )
+    output = OutputGraph()
+    start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
+    try:
+        if bytecode.VERSION not in bytecode.SUPPORTED:
+            version = ".".join(map(str, bytecode.VERSION))
+            raise Unsupported(f"capture does not know the bytecode of Python {version}", start, code="GB0007")
+        table = importlib.import_module("stage1_capture.tiny.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+        root = root_function(output, function)
+        frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
+        result = frame.run()
+        output.frames.append(frame)  # the return value's breaks point at the return
+        return _captured(output, function, result)
+    except Unsupported as stop:
+        return _broken(output, function, stop.graph_break)
+
+
+def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
+    """The captured function as an abstract value: its closure is reached by name."""
+    root = function_variable(output, function, FunctionSource(function.__name__))
+    if "C" not in function.__code__.co_varnames:
+        for name, cell, real in zip(
+            function.__code__.co_freevars, root.closure, function.__closure__ or (), strict=True
+        ):
+            if cell.contents is not None:
+                cell.contents = lazily(output, real.cell_contents, ClosureSource(name))
+    return root
+
+
+def root_locals(
+    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> dict[str, Variable]:
+    """The parameters of the call, each reached by its name. One left to its default relies on the default too."""
+    import inspect
+
+    signature = inspect.signature(function, follow_wrapped=False)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
+        raise Unsupported(f"the call does not fit {function.__name__}: {error}", start, code="GB0002") from None
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    for parameter in parameters_of(function):
+        if parameter.name not in given and parameter.default is not parameter.empty:
+            _guard_default(output, function, parameter.name, parameter.default)
+    return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
+
+
+def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
+    """The guard function was made with this default: it must still be the function's."""
+    code, source = function.__code__, FunctionSource(function.__name__)
+    where: Source
+    if name in (function.__kwdefaults__ or {}):
+        where = ItemSource(AttrSource(source, "__kwdefaults__"), name)
+    else:
+        where = ItemSource(AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount)
+    simple = type(value) in (int, float, str, bytes, tuple)
+    output.guard("EQUALS" if simple else "IDENTITY", where, value)
+
+
+def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
+    """Close the graph. A frame without tensor computation has none, and runs as it is."""
+    if not output.graph.calls:
+        return _frame(output, function, graph=None)
+    _guard_mutation(output)
+    codegen = PyCodegen(output, function, GRAPH_NAME)
+    text, code = codegen.generate(result)
+    return _frame(
+        output,
+        function,
+        graph=output.graph.verify(),
+        inputs=tuple(n.meta["source"] for n in output.graph.placeholders),
+        residual=code,
+        residual_globals=codegen.globals,
+        residual_source=text,
+    )
+
+
+def _guard_mutation(output: OutputGraph) -> None:
+    """When an input is written to, no other input may be it, or share its storage as a view."""
+    written = [t for t in output.mutated if t.source is not None]
+    if not written:
+        return
+    inputs = [t for t in output.known.values() if getattr(t, "node", None) is not None]
+    for tensor in inputs:
+        if tensor.real._base is not None:
+            output.unsupported("GB0006", f"{tensor.source} is a view, and {written[0].source} is written to")
+        output.guard("IDENTITY", AttrSource(tensor.source, "_base"), None)
+        for other in written:
+            if other is not tensor:
+                output.guard("NOT_ALIASED", tensor.source, other.source)
+
+
+def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+    return _frame(output, function, graph=None, breaks=(why,))
+
+
+def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
+    defaults: dict[str, Any] = {"inputs": (), "residual": None}
+    return CapturedFrame(
+        function_name=function.__qualname__,
+        code=function.__code__,
+        guards=tuple(output.guards.values()),
+        **{**defaults, **fields},
+    )

@@ -1,0 +1,127 @@
+"""The one tape node of a compiled pair: what it keeps between forward and backward, and how it runs backward.
+
+Input: the partition says which values are saved; runtime_wrapper.py makes one CompiledBackward per call.
+Saved values that the user can reach, being inputs or outputs, are watched by their version counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage0_eager import arrays as array_library
+from stage0_eager.state import STATE
+from stage0_eager.tape import Edge, SavedTensor, TapeNode, version_of
+from stage0_eager.tensor import Tensor
+from stage2_autograd.aliasing import base
+from stage_contracts.core_metas import is_dense
+from stage_contracts.graph import Node, meta_of
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.tensor_meta import TensorMeta
+
+DOUBLE_BACKWARD = (
+    "cutaway.compile with aot_autograd does not currently support double backward: a gradient that a compiled "
+    "backward computed cannot be differentiated again. Run this function without cutaway.compile."
+)
+
+
+# ---- the tape node -----------------------------------------------------------------------------------------
+
+
+class CompiledBackward(TapeNode):
+    """One tape node for the whole graph. As any node: freed after use, saved values checked for writes."""
+
+    __slots__ = ("backward", "plan")
+
+    def __init__(self, backward: Callable[..., tuple], plan: SavingPlan, edges: list[Edge]) -> None:
+        super().__init__("compiled_function", plan.out_metas, edges)
+        self.backward, self.plan = backward, plan
+
+    def apply(self, gradients: list) -> list:
+        saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
+        tangents = [
+            _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
+            for g, layout in zip(gradients, self.plan.layouts, strict=True)
+        ]
+        made = self.backward(*saved, *tangents)
+        results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
+        if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
+            again = DoubleBackward(
+                "compiled_function_backward", tuple(r.meta for r in results if r is not None), []
+            )
+            for index, result in enumerate(r for r in results if r is not None):
+                result.requires_grad, result._grad_fn, result._output_index = True, again, index
+        return results
+
+
+class DoubleBackward(TapeNode):
+    """Where differentiating a compiled backward ends: in torch's error."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list) -> list:
+        raise RuntimeError(DOUBLE_BACKWARD)
+
+
+# ---- what it keeps -----------------------------------------------------------------------------------------
+
+
+class SavingPlan:
+    """How each saved value is kept: whose version counter tells whether the user wrote to it meanwhile."""
+
+    def __init__(self, partition: Partition, joint: JointGraph, functional: FunctionalGraph) -> None:
+        graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
+        inputs = {node: i for i, node in enumerate(graph.placeholders)}
+        homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}
+        self.first = partition.num_outputs
+        self.saved = [
+            (s.name, self._watched(base(node), inputs, homes), _is_old_value(node, inputs, functional.writes))
+            for s, node in zip(partition.saved, graph.outputs[self.first :], strict=True)
+        ]
+        self.out_metas = tuple(meta_of(outputs[i]) for i in joint.tangent_outputs)
+        tangents = [n for n in partition.backward.placeholders if n.meta.get("role") == "tangent"]
+        self.layouts = [_layout(meta_of(n)) for n in tangents]
+
+    @staticmethod
+    def _watched(root: Node, inputs: dict[Node, int], homes: dict[Node, int]) -> tuple[str, int]:
+        if root in inputs and root.meta.get("role") != "rng":
+            return "input", inputs[root]
+        return ("output", homes[root]) if root in homes else ("nothing", 0)
+
+    def save(self, tensors: Sequence[Tensor], outputs: list[Tensor], made: tuple) -> dict[str, Any]:
+        """What the tape node keeps, by the saved values' names."""
+        kept: dict[str, Any] = {}
+        for (name, (kind, i), old), array in zip(self.saved, made[self.first :], strict=True):
+            if old:
+                kept[name] = array.copy()  # the write-back is about to destroy it
+            elif kind == "nothing":
+                kept[name] = array
+            else:
+                alias = Tensor(array)
+                alias._version = version_of(tensors[i] if kind == "input" else outputs[i])
+                kept[name] = SavedTensor(alias, False)
+        return kept
+
+
+def _is_old_value(node: Any, inputs: dict[Node, int], writes: tuple[int, ...]) -> bool:
+    return isinstance(node, Node) and inputs.get(base(node)) in writes
+
+
+def _layout(meta: TensorMeta) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The byte strides a tangent must have, and the order of its dimensions in memory, outermost first."""
+    order = sorted(range(meta.ndim), key=lambda i: (-int(meta.strides[i]), i))
+    assert is_dense(meta.shape, meta.strides) or meta.numel == 0, f"tangent {meta} is not dense"
+    return tuple(int(s) * meta.dtype.itemsize for s in meta.strides), tuple(order)
+
+
+def _laid_out(array: Any, layout: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
+    """The array with the strides the backward was compiled for; itself when it has them."""
+    strides, order = layout
+    if array.strides == strides or all(
+        have == want or size == 1
+        for have, want, size in zip(array.strides, strides, array.shape, strict=True)
+    ):
+        return array
+    xp = array_library.namespace_of(array)
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return xp.ascontiguousarray(array.transpose(order)).transpose(inverse)

@@ -1,0 +1,154 @@
+"""Decompose: only core operators are left, names, marks and origins stay, the passes keep their order.
+
+Input: functional and joint graphs in operators of any kind.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stage0_eager import TABLE, Tensor
+from stage0_eager.random import rand_of_shape
+from stage2_autograd.aot_eager import aot_eager
+from stage2_autograd.passes import PASS_ORDER, PASSES, Pass, check_order, common_subexpressions, dead_code
+from stage2_autograd.tests.helpers import (
+    activations,
+    capture,
+    is_core,
+    pointwise,
+    reads_back,
+    reductions,
+    tensor,
+)
+from stage_contracts.dtype import float32, float64
+
+decompose_core = pytest.mark.conformance("decompose", tier="core")
+decompose_full = pytest.mark.conformance("decompose")
+
+
+def functional(seam, function, *tensors):
+    return seam("functionalize")(capture(function, *tensors)).graph
+
+
+def core_of(seam, function, *tensors):
+    graph = seam("decompose")(functional(seam, function, *tensors)).verify(allowed=is_core)
+    reads_back(graph)
+    return graph
+
+
+def names_of(graph):
+    return [n.target.name for n in graph.calls]
+
+
+# ---- the seam ----------------------------------------------------------------------------------------------
+
+
+@decompose_core
+def test_composites_become_core_operators_that_compute_the_same(seam):
+    x = tensor(4, 5, grad=False)
+    graph = core_of(seam, lambda x: reductions.softmax(activations.relu(x), 1), x)
+    (got,) = aot_eager(graph)(x._data)
+    np.testing.assert_array_equal(got, reductions.softmax(activations.relu(x), 1)._data)
+
+
+@decompose_core
+def test_marks_names_origins_and_inputs_stay(seam):
+    made = seam("functionalize")(
+        capture(lambda x, y: activations.relu(pointwise.sin(x)) * y, tensor(3), tensor(3))
+    )
+    joint = seam("differentiate")(made)
+    graph = seam("decompose")(joint.graph)
+    assert [(n.name, n.val, n.meta["role"]) for n in graph.placeholders] == [
+        (n.name, n.val, n.meta["role"]) for n in joint.graph.placeholders
+    ]
+    before = {n.name: n for n in joint.graph.calls}
+    kept = [n for n in graph.calls if n.name in before]
+    assert {"sin", "relu", "mul"} <= {n.name for n in kept}
+    assert all(n.meta["region"] == before[n.name].meta["region"] for n in kept)
+    assert all(n.meta["region"] and n.origins for n in graph.calls)
+    assert [o and o.val for o in graph.outputs] == [o and o.val for o in joint.graph.outputs]
+
+
+@decompose_core
+def test_a_users_casts_are_never_dropped(seam):
+    def program(x):
+        return TABLE["core.cast"](TABLE["core.cast"](x, float32), float64) * 2
+
+    x = Tensor(np.array([1 / 3, 1e300]))
+    graph = core_of(seam, program, x)
+    assert names_of(graph) == ["cast", "cast", "mul"]
+    np.testing.assert_array_equal(aot_eager(graph)(x._data)[0], program(x)._data)
+
+
+@decompose_core
+def test_draws_do_not_merge_and_equal_work_does(seam):
+    def program(x):
+        return rand_of_shape((3,)) + pointwise.sin(x), rand_of_shape((3,)) * pointwise.sin(x)
+
+    names = names_of(core_of(seam, program, tensor(3, grad=False)))
+    assert names.count("random_bits") == 2 and names.count("sin") == 1
+
+
+@decompose_full
+def test_the_graph_it_was_given_is_as_before(seam):
+    graph = functional(seam, lambda x: reductions.softmax(x, 0), tensor(3))
+    text = str(graph)
+    seam("decompose")(graph)
+    assert str(graph.verify()) == text
+
+
+# ---- the passes --------------------------------------------------------------------------------------------
+
+
+def core_graph(function, *tensors):
+    return capture(function, *tensors)
+
+
+c = {name.removeprefix("core."): op for name, op in TABLE.items() if name.startswith("core.")}
+
+
+def test_constants_that_look_alike_do_not_merge():
+    def program(x):
+        values = (0.0, -0.0, 0, False, float("nan"), float("nan"))
+        return c["cat"]([c["mul"](x, v) for v in values], 0)
+
+    assert names_of(common_subexpressions(core_graph(program, tensor(3)))).count("mul") == 5
+
+
+def test_equal_calls_merge_and_both_origins_stay():
+    graph = common_subexpressions(
+        core_graph(lambda x: c["add"](c["mul"](c["sin"](x), 2), c["sin"](x)), tensor(3))
+    )
+    assert names_of(graph) == ["sin", "mul", "add"]
+    assert [o.line for o in graph.calls[0].origins] == [1, 3]
+
+
+def test_two_outputs_never_become_one():
+    def program(x):
+        return c["add"](x, 1), c["add"](x, 1), c["permute"](c["exp"](x), (1, 0)), c["exp"](x)
+
+    graph = common_subexpressions(core_graph(program, tensor(2, 2)))
+    assert names_of(graph).count("add") == 2 and names_of(graph).count("exp") == 2
+    assert len(set(graph.outputs)) == 4
+
+
+def test_an_output_merges_with_what_is_none():
+    graph = common_subexpressions(core_graph(lambda x: (c["mul"](c["exp"](x), 2), c["exp"](x)), tensor(2, 2)))
+    assert names_of(graph) == ["exp", "mul"]
+
+
+def test_dead_code_takes_constants_with_it_and_leaves_inputs():
+    constant = Tensor(np.ones(3))
+    graph = dead_code(core_graph(lambda x, y: (c["mul"](x, constant), c["neg"](x))[1], tensor(3), tensor(3)))
+    assert names_of(graph) == ["neg"] and not graph.attributes and len(graph.placeholders) == 2
+
+
+def test_the_table_keeps_its_order():
+    check_order(PASSES, PASS_ORDER)
+    with pytest.raises(ValueError, match="core_bodies must come before .*: "):
+        check_order(PASSES[::-1], PASS_ORDER)
+    with pytest.raises(ValueError, match="not one of"):
+        check_order(PASSES[1:], PASS_ORDER)
+    with pytest.raises(ValueError, match="share a name"):
+        check_order((*PASSES, Pass("dead_code", dead_code, "")), PASS_ORDER)

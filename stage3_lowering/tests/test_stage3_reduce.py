@@ -1,0 +1,147 @@
+"""Reductions over any dims, dtypes, layouts and sizes, with the table's NaN rules, against NumPy.
+
+Input: small arrays with edge values, and a few large ones for the parallel loops.
+"""
+
+import numpy as np
+import pytest
+
+from stage3_lowering.tests.graphs import assert_close, check, run_every_way, trace
+
+KINDS = ("sum", "prod", "amax", "amin", "any", "all")
+DIMS = [(0,), (1,), (-1,), (0, 2), (2, 1), (0, 1, 2)]
+SHAPE = (3, 4, 5)
+
+
+def data(dtype, layout):
+    rng = np.random.default_rng(7)
+    x = rng.integers(-4, 5, SHAPE)
+    if dtype.startswith("float"):
+        x = x + rng.random(SHAPE)
+    x = x.astype(dtype)
+    if layout == "transposed":
+        x = np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)
+    if layout == "sliced":
+        wide = np.zeros((3, 8, 5), dtype)
+        wide[:, ::2] = x
+        x = wide[:, ::2]
+    return x
+
+
+def reference(kind, x, dims, keepdim=False):
+    if kind in ("sum", "prod"):
+        exact = np.float64 if x.dtype == np.float32 else np.longdouble if x.dtype == np.float64 else np.int64
+        out = getattr(np, kind)(x.astype(exact), axis=dims, keepdims=keepdim)
+        return np.asarray(out).astype(x.dtype if x.dtype.kind == "f" else np.int64)
+    return np.asarray(getattr(np, kind)(x, axis=dims, keepdims=keepdim))
+
+
+# A sum of n float64 numbers in any order is off by at most n - 1 roundings of the sum of their magnitudes; here
+# n <= 60 and the sums are of the size of their terms. float32 sums are folded in float64 and rounded once.
+ULPS = {"float32": 2.0, "float64": 64.0}
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "bool"])
+@pytest.mark.parametrize("layout", ["dense", "transposed", "sliced"])
+def test_every_reduction(seam, dtype, layout):
+    x = data(dtype, layout)
+    calls = [(kind, dims, keep) for kind in KINDS for dims in DIMS for keep in (False, True)]
+
+    def function(c, x):
+        return [getattr(c, kind)(x, dims, keep) for kind, dims, keep in calls]
+
+    graph = trace(function, x)
+    for way, outputs in run_every_way(seam, graph, [x]).items():
+        for (kind, dims, keep), output in zip(calls, outputs, strict=True):
+            ulps = 64.0 if kind == "prod" else ULPS.get(dtype, 0)
+            assert_close(output, reference(kind, x, dims, keep), ulps, f"{kind} {dims} {keep} ({way})")
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
+def test_positions(seam, dtype):
+    x = data(dtype, "dense")
+    y = np.array([[1, 3, 3, 1], [0, 0, 0, 0]]).astype(dtype)
+    calls = [("argmax", 0), ("argmin", 1), ("argmax", -1), ("argmin", 2)]
+
+    def function(c, x, y):
+        return [getattr(c, k)(x, d) for k, d in calls] + [c.argmax(y, 1), c.argmin(y, 1, True)]
+
+    want = [getattr(np, k)(x, axis=d) for k, d in calls] + [y.argmax(1), y.argmin(1)[:, None]]
+    check(seam, function, [x, y], want)
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nan_infinities_and_signed_zeros(seam, dtype):
+    nan, inf = np.nan, np.inf
+    x = np.array([[1, nan, 3, inf], [-inf, 2, 1, 0], [-0.0, -0.0, -0.0, -0.0], [-3, inf, -inf, 1]], dtype)
+
+    def function(c, x):
+        kinds = ("amax", "amin", "sum", "prod", "any", "all")
+        return [getattr(c, k)(x, (1,)) for k in kinds] + [c.argmax(x, 1), c.argmin(x, 1), c.amax(x, (0, 1))]
+
+    with np.errstate(all="ignore"):
+        want = [x.max(1), x.min(1), x.sum(1), x.prod(1), x.any(1), x.all(1), x.argmax(1), x.argmin(1), np.asarray(x.max())]
+    graph = trace(function, x)
+    for way, outputs in run_every_way(seam, graph, [x]).items():
+        for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
+            assert_close(output, wanted, 0, f"output {k} ({way})", signed_zeros=False)
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+def test_nothing_and_almost_nothing(seam):
+    empty, point = np.zeros((0, 3), np.float32), np.array(2.5, np.float32)
+
+    def function(c, x, y):
+        return (
+            c.sum(x, (0,)), c.prod(x, (0,)), c.any(x, (0, 1)), c.all(x, (0,)), c.sum(x, (1,)), c.amax(x, (1,)),
+            c.sum(y, (0,)), c.amax(y, (-1,), True), c.argmax(y, 0), c.any(y, ()), c.sum(y, ()),
+        )  # fmt: skip
+
+    f = np.float32
+    want = [np.zeros(3, f), np.ones(3, f), np.asarray(False), np.ones(3, bool), np.zeros(0, f), np.zeros(0, f),
+            point, point, np.asarray(0), np.asarray(True), point]  # fmt: skip
+    check(seam, function, [empty, point], want)
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
+def test_a_maximum_of_nothing_raises_as_eager_does(seam):
+    graph = trace(lambda c, x: c.amax(x, (0,)), np.zeros((0, 3), np.float32))
+    with pytest.raises(IndexError, match="non-zero size"):
+        run_every_way(seam, graph, [np.zeros((0, 3), np.float32)])
+
+
+@pytest.mark.conformance("lower", "fuse", "emit")
+def test_integer_sums_are_exact_and_wrap(seam):
+    x = np.array([2**62, 2**62, 2**62, 3], np.int64)
+    y = np.full(300, 200, np.uint8)
+
+    def function(c, x, y):
+        return c.sum(x, (0,)), c.prod(x, (0,)), c.sum(y, (0,)), c.sum(c.gt(y, 3), (0,))
+
+    with np.errstate(all="ignore"):
+        want = [np.asarray(x.sum()), np.asarray(x.prod()), np.asarray(60000), np.asarray(300)]
+    check(seam, function, [x, y], want)
+
+
+@pytest.mark.conformance("lower", "fuse", "emit")
+def test_large_reductions_in_parallel(seam):
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((700, 600)).astype(np.float32)
+    x[13, 17] = np.nan
+    y = rng.standard_normal((700, 600)).astype(np.float32)
+
+    def function(c, x, y):
+        return c.sum(y, (0, 1)), c.amax(x, (0, 1)), c.amax(y, (0, 1)), c.sum(y, (0,)), c.amin(x, (1,)), c.sum(c.mul(y, y), (1,))
+
+    exact = y.astype(np.float64)
+    want = [
+        np.float32(exact.sum()), np.float32(np.nan), y.max(), exact.sum(0).astype(np.float32), x.min(1),
+        (y * y).astype(np.float64).sum(1).astype(np.float32),
+    ]  # fmt: skip
+    graph = trace(function, x, y)
+    for way, outputs in run_every_way(seam, graph, [x, y]).items():
+        for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
+            assert_close(output, wanted, 1, f"output {k} ({way})")

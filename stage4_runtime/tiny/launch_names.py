@@ -1,0 +1,40 @@
+"""Names in launch code: a buffer keeps its own, unless that would hide a helper, a kernel or an address.
+
+Input: a Program, whose buffers often have the names of the user's parameters: `view`, `stream`, `p_x`.
+"""
+
+from __future__ import annotations
+
+import keyword
+
+from stage_contracts.dtype import DTYPES
+from stage_contracts.program import Program
+
+HELPERS = (
+    "accept", "address", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
+    "empty", "float", "give_arena", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
+    "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
+)  # fmt: skip
+EXTERNAL_PREFIX, INTO_PREFIX = "eager_", "library_"
+
+
+def identifier(name: str) -> str:
+    text = "".join(c if c.isalnum() else "_" for c in name)
+    return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
+
+
+def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
+    """Names for buffers and for kernels that hide no helper, whatever the user called their parameters."""
+    taken = {*HELPERS, identifier(program.name), "_"}
+
+    def fresh(original: str) -> str:
+        name = identifier(original)
+        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX)):
+            name = f"b_{name}"
+        while name in taken or f"p_{name}" in taken:
+            name += "_"
+        taken.update((name, f"p_{name}"))
+        return name
+
+    kernels = {name: fresh(name) for name in program.kernels}
+    return {name: fresh(name) for name in program.buffers}, kernels

@@ -1,0 +1,22 @@
+"""The one thing the runtime ever says aloud: a line on stderr, once per process, about a fallback.
+
+Input: the line, such as "no C++ compiler: ...". Everything else goes to the ledger.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+_SAID: set[str] = set()
+_LOCK = threading.Lock()
+
+
+def report_once(line: str) -> None:
+    """Write the line to stderr, unless this process has written it before."""
+    with _LOCK:
+        if line in _SAID:
+            return
+        _SAID.add(line)
+    if sys.stderr is not None:  # a program without a console has none
+        sys.stderr.write(f"{line}\n")
