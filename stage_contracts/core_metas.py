@@ -75,6 +75,8 @@ def promoted_dtype(args: Sequence[Any]) -> DType:
 def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
     """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
     full = [m for m in metas if m.shape == shape]
+    if all(m.is_contiguous for m in full):
+        return contiguous_strides(shape)
     layouts = dict.fromkeys(m.strides for m in full)
     if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
         (strides,) = layouts
@@ -116,17 +118,34 @@ def pointwise_float(*args: Any) -> TensorMeta:
 
 
 def pointwise_no_bool(*args: Any) -> TensorMeta:
-    """As pointwise; refuses bool (subtraction, negation)."""
+    """As pointwise; refuses bool tensors (subtraction, negation)."""
+    if any(m.dtype is dt.bool_ for m in tensors_in(args)):
+        raise RuntimeError(
+            "subtraction and negation of bool tensors are not supported; use logical_xor (^) or logical_not (~)"
+        )
+    return pointwise(*args)
+
+
+def pointwise_number(*args: Any) -> TensorMeta:
+    """As pointwise; integers and floats only (division, powers, rounding)."""
     if promoted_dtype(args) is dt.bool_:
-        raise RuntimeError("this operator is not supported on bool tensors; use logical_not or logical_xor")
+        raise NotImplementedError("this operator is not implemented for bool; cast to an integer dtype first")
     return pointwise(*args)
 
 
 def pointwise_integral(*args: Any) -> TensorMeta:
     """As pointwise; integers and bools only (bitwise operators)."""
     if promoted_dtype(args).is_floating_point:
-        raise RuntimeError(f"bitwise operators take integers or bools, got {promoted_dtype(args).name}")
+        raise NotImplementedError(
+            f"bitwise operators are implemented for integers and bools, not for {promoted_dtype(args).name}"
+        )
     return pointwise(*args)
+
+
+def pointwise_shift(*args: Any) -> TensorMeta:
+    """As pointwise; integers only."""
+    pointwise_integral(*args)
+    return pointwise_number(*args)
 
 
 def predicate(*args: Any) -> TensorMeta:
@@ -154,6 +173,8 @@ def clone(input: TensorMeta) -> TensorMeta:
 
 
 def contiguous(input: TensorMeta) -> TensorMeta:
+    if input.is_contiguous:
+        return same(input)
     return TensorMeta(input.shape, input.dtype, None, input.device)  # type: ignore[arg-type]
 
 
@@ -204,9 +225,14 @@ def infer_shape(shape: Sequence[Any], numel: Any) -> tuple[Any, ...]:
 
 
 def view_strides(meta: TensorMeta, shape: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do."""
-    if meta.numel == 0:
+    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do.
+
+    As NumPy's reshape, also for sizes of 1, whose strides no index ever uses.
+    """
+    if meta.is_contiguous:
         return contiguous_strides(shape)
+    if meta.shape == tuple(shape):
+        return meta.strides
     old = [(size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if size != 1]
     blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
     for size, stride in old:
@@ -215,7 +241,7 @@ def view_strides(meta: TensorMeta, shape: Sequence[Any]) -> tuple[Any, ...] | No
         else:
             blocks.append((size, stride))
     strides: list[Any] = []
-    step: Any = 1
+    step: Any = blocks[-1][1]
     left: Any = 1  # what remains of the innermost block that is being split
     for size in reversed(tuple(shape)):
         if size == 1:
@@ -262,7 +288,7 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
                 f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
             )
         sizes.append(old if keep else size)
-        strides.append(stride if keep else 0)
+        strides.append(0 if isinstance(old, int) and old == 1 else stride)  # as NumPy: a size of 1 never steps
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
         raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
@@ -271,7 +297,7 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
 def slice_bounds(size: Any, start: Any, stop: Any, step: int) -> tuple[Any, Any, Any]:
     """(start, stop, length) with Python's clamping for `step > 0`. Raises ValueError for other steps."""
     if step <= 0:
-        raise ValueError(f"slice step must be positive, got {step}")
+        raise ValueError(f"step must be greater than zero, got {step}")
     clamp = lambda v: max(min(v + size if v < 0 else v, size), 0)  # noqa: E731
     low = 0 if start is None else clamp(start)
     high = size if stop is None else clamp(stop)

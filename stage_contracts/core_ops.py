@@ -73,17 +73,15 @@ _TABLE: list[CoreOp] = [
         erfc: 1 - erf(x), accurate for large x
         sigmoid: 1 / (1 + e ** -x), without overflow
     """),
-    *_rows("pointwise", "input", m.pointwise, """
+    *_rows("pointwise", "input", m.pointwise_number, """
         abs: absolute value
         floor: largest integer not above x
         ceil: smallest integer not below x
         round: nearest integer, ties to even
         trunc: integer part
     """),
-    *_rows("pointwise", "input", m.pointwise_no_bool, """
-        neg: -x
-        sign: -1, 0 or 1; NaN stays NaN
-    """),
+    *_rows("pointwise", "input", m.pointwise, "sign: -1, 0 or 1; NaN stays NaN; bool stays as it is"),
+    *_rows("pointwise", "input", m.pointwise_no_bool, "neg: -x"),
     *_rows("pointwise", "input", m.predicate, """
         isnan: x is NaN
         isinf: x is an infinity
@@ -95,6 +93,8 @@ _TABLE: list[CoreOp] = [
         mul: x * y; logical and for bool
         maximum: the larger; NaN if either is NaN
         minimum: the smaller; NaN if either is NaN
+    """),
+    *_rows("pointwise", "input, other", m.pointwise_number, """
         floor_divide: floor(x / y)
         remainder: x - y * floor(x / y): the sign of y, as Python's %
         fmod: x - y * trunc(x / y): the sign of x, as C's fmod
@@ -121,8 +121,10 @@ _TABLE: list[CoreOp] = [
         bitwise_and: bits set in both
         bitwise_or: bits set in either
         bitwise_xor: bits set in exactly one
-        bitwise_left_shift: x * 2 ** y, modulo the type's width
-        bitwise_right_shift: floor(x / 2 ** y)
+    """),
+    *_rows("pointwise", "input, other", m.pointwise_shift, """
+        bitwise_left_shift: x * 2 ** y, wrapping; 0 where y is negative or not below the number of bits
+        bitwise_right_shift: floor(x / 2 ** y); as if all bits were shifted out where y is out of that range
     """),
     CoreOp("where", "condition, input, other", "pointwise", m.where, "input where condition is true, else other"),
     CoreOp("cast", "input, dtype", "pointwise", m.cast, "convert each element; float to int truncates"),
