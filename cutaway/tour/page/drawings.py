@@ -13,7 +13,7 @@ from cutaway.artifacts import HalfArtifacts
 from cutaway.tour.page.lines import buffer_names, program_names, reader_ids, step_ids
 from cutaway.tour.page.markup import Html, bytes_text, el, milliseconds, number
 from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import marked
+from cutaway.tour.page.panes import hue_class, marked
 from stage_contracts.events import Event
 from stage_contracts.graph import Node
 from stage_contracts.joint import Partition
@@ -88,7 +88,7 @@ def _ids(node: Node, origins: Origins) -> Ids:
 
 def _hue(node: Node, origins: Origins) -> str:
     ids = _ids(node, origins)
-    return f"c{origins.hue[ids[0]]}" if ids else ""
+    return hue_class(ids, origins)
 
 
 def saved_table(partition: Partition, origins: Origins) -> Html:
@@ -131,7 +131,7 @@ def fusion_groups(half: HalfArtifacts) -> list[tuple[Kernel, list[LoopNest]]]:
     return found
 
 
-def _members(name: str, nests: Mapping[str, LoopNest]) -> list[str]:
+def _members(name: str, nests: Mapping[str, object]) -> list[str]:
     """The nests that a group's name, theirs joined by underscores, is made of."""
     if not nests:
         return []
@@ -176,7 +176,7 @@ def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
     written = {name: origins.ids(n.origins) for n in half.lowered.nodes for name in n.writes}
     rows = []
     for d in half.fused.decisions:
-        words = re.findall("|".join(map(re.escape, sorted(written, key=len, reverse=True))) or r"(?!)", d.second)
+        words = [w for w in _members(d.second, written) if w in written]
         ids = written[words[-1]] if words else ()
         rows.append(
             marked(
@@ -185,6 +185,12 @@ def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
             )
         )  # fmt: skip
     return el("ol", *rows, class_="decisions")
+
+
+def _short(group: str) -> str:
+    """A group's name is the names of its members; of many, the first and the last."""
+    members = group.split("_")
+    return group if len(members) < 4 else f"{members[0]} \u2026 {members[-1]}"
 
 
 # ---- memory ----------------------------------------------------------------------------------------------------
@@ -214,7 +220,7 @@ def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
         what = f"{buffer.name}: {buffer.meta}, {bytes_text(buffer.slot.nbytes)} at {buffer.slot.offset}"
         label = [el("code", buffer.name), el("small", bytes_text(buffer.slot.nbytes))]
         ids = names.get(buffer.name, ())
-        hue = f"c{origins.hue[ids[0]]}" if ids else ""
+        hue = hue_class(ids, origins)
         boxes.append(
             el("div", *label, class_=f"box {hue}", style=style, title=what, data_origins=" ".join(ids))
         )

@@ -15,12 +15,13 @@ from typing import Any
 
 from cutaway.tour.page.origins import Ids, Origins
 from stage_contracts.graph import Graph, Node, nodes_in
-from stage_contracts.program import External, Program
 from stage_contracts.loop_ir import LoweredGraph
+from stage_contracts.program import External, Program
 
 _COMMENT = re.compile(r"^(?P<indent>\s*)(?://|#) (?P<quote>.+)$")
 _ASSIGNMENT = re.compile(r"^    (?P<name>\w+) = ")
 _PARAMETER = re.compile(r"^    (?P<name>\w+),")
+_DEFINITION = re.compile(r"^def (?P<name>\w+)\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -83,6 +84,9 @@ def commented_lines(source: str, origins: Origins, names: Mapping[str, Ids] | No
             found.append(scopes[-1][1])
         else:
             found.append(_named(line, names or {}))
+            opened = _DEFINITION.match(line)
+            if opened and opened["name"] in (names or {}):  # what stands in a kernel came from what the kernel did
+                scopes.append((1, found[-1]))
         in_comment = bool(quoted)
     return found
 

@@ -23,7 +23,8 @@ class Origins:
 
     def __init__(self, artifacts: Artifacts) -> None:
         main = artifacts.frame.code.co_filename
-        found = dict.fromkeys(all_origins(artifacts))
+        computed = dict.fromkeys(all_origins(artifacts))
+        found = computed | dict.fromkeys(g.origin for g in artifacts.frame.guards if g.origin)
         ordered = sorted(found, key=lambda o: (o.file != main, o.file, o.line, o.column, o.end_column))
         self.names = _file_names(dict.fromkeys([main, *(o.file for o in ordered)]))
         self.by_id: dict[str, Origin] = {}
@@ -32,8 +33,10 @@ class Origins:
             if self.id(origin) not in self.by_id:
                 self.by_id[self.id(origin)] = origin
                 self._quoted.setdefault(_one_line(origin.describe()), []).append(self.id(origin))
-        # Neighbours in the source get different colours; a function of many lines uses each colour again.
-        self.hue = {name: k % HUES for k, name in enumerate(self.by_id)}
+        # Neighbours in the source get different colours; a function of many lines uses each colour again. What only
+        # a guard points at (an attribute that was read) became no computation, and has none.
+        coloured = dict.fromkeys(self.id(o) for o in ordered if o in computed)
+        self.hue = {name: k % HUES for k, name in enumerate(coloured)}
 
     def id(self, origin: Origin) -> str:
         name = self.names.get(origin.file, PurePath(origin.file).name)
@@ -82,9 +85,7 @@ def _file_names(files: Iterable[str]) -> dict[str, str]:
 
 
 def all_origins(artifacts: Artifacts) -> Iterator[Origin]:
-    """The origins of everything an entry holds."""
-    for guard in artifacts.frame.guards:
-        yield from [guard.origin] if guard.origin else []
+    """The origins of everything an entry computes."""
     for graph in _graphs(artifacts):
         for node in graph.nodes:
             yield from node.origins

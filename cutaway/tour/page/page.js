@@ -47,9 +47,14 @@ function specimen(root) {
   const idsOf = (element) => (element.dataset.point || element.dataset.origins).split(" ");
 
   function light(ids, here) {
-    for (const element of lit) element.classList.remove("lit", "here");
+    for (const element of lit) element.classList.remove("lit", "part", "here");
     lit = new Set(ids.flatMap((id) => byId.get(id) || []));
-    for (const element of lit) element.classList.add("lit");
+    for (const element of lit) {
+      // A line of several origins, of which not all are meant, is shown as one that others share.
+      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id));
+      element.classList.add("lit");
+      if (!whole) element.classList.add("part");
+    }
     if (here && lit.has(here)) here.classList.add("here");
     count();
     describe(ids);

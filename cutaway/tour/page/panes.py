@@ -21,6 +21,11 @@ def gutter(ids: Ids, origins: Origins) -> str:
     return "g" + "".join(map(str, list(hues)[:STRIPES])) if hues else ""
 
 
+def hue_class(ids: Ids, origins: Origins) -> str:
+    """The class that sets an element's colour: that of its first origin that has one."""
+    return next((f"c{origins.hue[name]}" for name in ids if name in origins.hue), "")
+
+
 def gutter_rules(used: Iterable[str]) -> str:
     """The style sheet's part for the gutters of one page."""
     rules = []
@@ -78,4 +83,4 @@ def facts(*items: tuple[Any, str]) -> Html:
     return join(Html('<span class="dot"> · </span>'), [el("span", el("b", n), " ", what) for n, what in items])
 
 
-__all__ = ["HUES", "code", "facts", "gutter", "gutter_rules", "marked", "pane", "tabs"]
+__all__ = ["HUES", "code", "facts", "gutter", "gutter_rules", "hue_class", "marked", "pane", "tabs"]

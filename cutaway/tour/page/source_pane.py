@@ -145,8 +145,9 @@ def _with_expressions(
 def _expression(piece: Any, around: list[tuple[int, Origin]], origins: Origins) -> Html:
     outside_in: Ids = origins.ids([o for _, o in sorted(around, key=lambda pair: -pair[0])])
     own = outside_in[-1]
+    hue = next((origins.hue[name] for name in reversed(outside_in) if name in origins.hue), None)
     return el(
-        "span", piece, class_=f"x c{origins.hue[own]}", data_origins=" ".join(outside_in), data_point=own
+        "span", piece, class_="x" if hue is None else f"x c{hue}", data_origins=" ".join(outside_in), data_point=own
     )  # fmt: skip
 
 

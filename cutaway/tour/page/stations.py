@@ -155,7 +155,8 @@ def _fusion(view: View) -> tuple[Html, Html] | None:
         before, after = before + sum(len(nests) for _, nests in groups), after + len(groups)
         body = [drawings.kernel_cards(half, view.origins), drawings.decision_list(half, view.origins)]
         panes.append((name, f"{len(groups)} kernels", el("div", *body, class_="fusion")))
-    return (facts((before, "loop nests became"), (after, "kernels")), view.tabs("fusion", panes)) if panes else None
+    became = text([el("b", before), " loop nests became ", el("b", after), " kernels"])
+    return (became, view.tabs("fusion", panes)) if panes else None
 
 
 def _source(view: View, target: str, language: str) -> tuple[Html, Html] | None:
@@ -165,7 +166,7 @@ def _source(view: View, target: str, language: str) -> tuple[Html, Html] | None:
         if program is None:
             continue
         source = "\n".join(unit.text if unit.text.endswith("\n") else unit.text + "\n" for unit in program.units)
-        ids = commented_lines(source, view.origins)
+        ids = commented_lines(source, view.origins, program_names(program, half.lowered, view.origins))
         lines += len(ids)
         panes.append((name, f"{len(ids)} lines", code(source, ids, view.origins, language)))
     return (facts((lines, "lines of source")), view.tabs(target, panes)) if panes else None
