@@ -147,6 +147,16 @@ def test_constants_and_plain_values_are_returned(seam, launched):
     assert rest == [None, 3, 2.5, True, float("inf")]
 
 
+@full
+def test_a_constant_may_be_a_tensor(seam, launched):
+    import stage0_eager
+
+    steps = [external("mul", "x", "c", out="y")]
+    of = program({"x": meta(4)}, {}, {"y": meta(4)}, [], steps, ["y"], constants={"c": meta(4)})
+    (y,) = launched(of, {"c": stage0_eager.Tensor(numbers(4))})(numbers(4))
+    np.testing.assert_array_equal(y, numbers(4) ** 2)
+
+
 @core
 def test_empty_arrays(seam, launched):
     kernels = [sum_kernel("k0", "buf0", ["x"], 0), sum_kernel("k1", "y", ["buf0"], 0)]

@@ -20,7 +20,7 @@ def call(graph, name, *args, **kwargs):
 def test_a_graph_of_core_operators():
     graph = Graph("forward")
     x = graph.placeholder("x", TensorMeta((3, 4), float32))
-    c = graph.get_attr("c", np.full((4,), 2.0, np.float32))
+    c = graph.get_attr("c", stage0_eager.Tensor(np.full((4,), 2.0, np.float32)))
     product = call(graph, "mul", call(graph, "sin", x), c)
     graph.output(
         (call(graph, "sum", product, (1,), keepdim=True), call(graph, "amax", product, (0, 1)), None, x)

@@ -32,6 +32,11 @@ def accept(program: Program, name: str, array: Any, library: ArrayLibrary) -> An
     return aligned(array, meta, library)
 
 
+def array_of(constant: Any) -> Any:
+    """The array of a constant: graphs hold them as captured, so a Tensor stands for the array it wraps."""
+    return getattr(constant, "_data", constant)
+
+
 def conform(program: Program, name: str, value: Any, library: ArrayLibrary) -> Any:
     """An external call's result with exactly the meta's dtype, shape and strides. Raises TypeError."""
     meta = program.buffers[name].meta

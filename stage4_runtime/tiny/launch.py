@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stage4_runtime.tiny.arrays import NUMPY, ArrayLibrary
-from stage4_runtime.tiny.bind_arrays import accept, conform
+from stage4_runtime.tiny.bind_arrays import accept, array_of, conform
 from stage4_runtime.tiny.eager_call import eager_call
 from stage4_runtime.tiny.launch_names import EXTERNAL_PREFIX, INTO_PREFIX
 from stage4_runtime.tiny.launch_text import write_launch_text
@@ -75,7 +75,9 @@ def plain_launch(
         names[written.kernels[name]] = library.bind(kernels[name], kernel)
     for buffer in program.buffers.values():
         if buffer.role == "constant":
-            names[written.names[buffer.name]] = accept(program, buffer.name, constants[buffer.name], library)
+            names[written.names[buffer.name]] = accept(
+                program, buffer.name, array_of(constants[buffer.name]), library
+            )
     for step in program.steps:
         if isinstance(step, External):
             prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX

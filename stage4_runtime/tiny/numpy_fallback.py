@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stage4_runtime.tiny.bind_arrays import array_of
 from stage4_runtime.tiny.eager_call import eager_call
 from stage_contracts.graph import Graph, Node
 
@@ -28,8 +29,11 @@ def launch_on_numpy(graph: Graph) -> Callable[..., tuple]:
     def handler(node: Node, args: tuple, kwargs: dict) -> Any:
         return calls[node.target](*args, **kwargs)
 
-    def run(*arrays: Any) -> tuple:
-        return graph.interpret(arrays, handler)
+    core = graph.copy()
+    core.attributes = {name: array_of(value) for name, value in graph.attributes.items()}
 
-    run.source_text = str(graph)  # type: ignore[attr-defined]
+    def run(*arrays: Any) -> tuple:
+        return core.interpret(arrays, handler)
+
+    run.source_text = str(core)  # type: ignore[attr-defined]
     return run
