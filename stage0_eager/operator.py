@@ -186,6 +186,9 @@ def evaluate(op: Operator, args: tuple) -> Any:
     out = Tensor(array)
     if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
         args[0]._share_version(out)
+        if op.core.kind == "view":  # type: ignore[union-attr]
+            out._view = (op, args[0], args[1:])
+            out._written = out._base._written  # type: ignore[union-attr]
     return out
 
 
