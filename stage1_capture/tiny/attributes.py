@@ -1,22 +1,22 @@
 """Attribute lookup on abstract values, by Python's own order, with a guard for each thing found.
 
-Input: an abstract value and a name. Properties are inlined; everything else is read off `__dict__`s and registries,
-so that no code of the user's runs. What cannot be followed (`__getattr__`, unknown descriptors) is a break.
+Input: an abstract value and a name. Properties are inlined; everything else is read off `__dict__`s and
+registries, so that no code of the user's runs. What cannot be followed (`__getattr__`, unknown descriptors)
+is a break.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
-from stage0_eager.tensor import Tensor
-from stage1_capture.tiny.builder import REGISTRIES, function_variable, wrap
+from stage1_capture.tiny.builder import REGISTRIES, wrap
 from stage1_capture.tiny.inline import inline_call
 from stage1_capture.tiny.output_graph import is_library
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
+from stage1_capture.tiny.tensor_attributes import MISSING, class_lookup, tensor_attribute
 from stage1_capture.tiny.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -35,39 +35,9 @@ from stage1_capture.tiny.variables import (
 )
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
-from stage_contracts.source import AttrSource, Source
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.source import AttrSource, ItemSource, Source
 
 Tx = InstructionTranslator
-MISSING = object()
-
-# What a tensor's guard fixes: attributes and methods that are constants of the capture.
-TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
-    "shape": lambda m: m.shape,
-    "ndim": lambda m: m.ndim,
-    "dtype": lambda m: m.dtype,
-    "device": lambda m: m.device,
-    "requires_grad": lambda m: m.requires_grad,
-    "is_cuda": lambda m: m.device.type == "cuda",
-}
-TENSOR_FACT_METHODS: dict[str, Callable[..., Any]] = {
-    "size": lambda m, dim=None: m.shape if dim is None else m.shape[dim],
-    "stride": lambda m, dim=None: m.strides if dim is None else m.strides[dim],
-    "dim": lambda m: m.ndim,
-    "numel": lambda m: m.numel,
-    "is_contiguous": lambda m: m.is_contiguous,
-    "is_floating_point": lambda m: m.dtype.is_floating_point,
-    "__len__": lambda m: m.shape[0],
-}
-# What a graph cannot hold: the code of the break, and what is wrong.
-TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__"), ("GB0004", "reads its data")
-    ),
-    **dict.fromkeys(("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0001", "is about the tape, not the value")),
-    "backward": ("GB0002", "runs the tape"),
-    "requires_grad_": ("GB0006", "changes the tensor"),
-}
 _PYTHON_TYPES = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -89,7 +59,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
     match value:
         case TensorVariable():
-            return _tensor_attribute(tx, value, name)
+            return tensor_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -111,41 +81,18 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
 
 
-def class_lookup(cls: type, name: str) -> Any:
-    """What the class or a base of it has under `name`, unbound; MISSING if nothing."""
-    return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)
-
-
 def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
-    """The method Python itself calls for an operation (`__add__`, `__call__`): looked up on the class only."""
+    """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
     match value:
         case TensorVariable():
-            return _tensor_attribute(tx, value, name)
+            return tensor_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found is MISSING else _bind(tx, value, found, name, on_instance=False)
     return None
 
 
-# ---- one function per kind of value ----------------------------------------------------------------------------
-
-
-def _tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
-    if name in TENSOR_FACTS:
-        return from_constant(TENSOR_FACTS[name](tensor.meta))
-    if name in TENSOR_FACT_METHODS:
-        return UserMethodVariable(name, tensor)
-    if name in TENSOR_REFUSALS:
-        code, why = TENSOR_REFUSALS[name]
-        tx.unsupported(code, f"the tensor's {name} {why}")
-    found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
-    if isinstance(found, property):
-        return inline_call(tx, function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
-    if isinstance(found, (Operator, types.FunctionType)):
-        return UserMethodVariable(wrap(tx.output, found, None), tensor)
-    if found is MISSING:
-        return None
-    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+# ---- one function per kind of value --------------------------------------------------------------
 
 
 def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Variable | None:
@@ -221,13 +168,11 @@ def _super_attribute(tx: Tx, owner: type, receiver: Variable, name: str) -> Vari
     home = next(c for c in rest if name in c.__dict__)
     index = cls.__mro__.index(home)
     mro = receiver.source and AttrSource(AttrSource(receiver.source, "__class__"), "__mro__")
-    from stage_contracts.source import ItemSource
-
     source = None if known or mro is None else AttrSource(ItemSource(mro, index), name)
     return UserMethodVariable(wrap(tx.output, found, source), receiver)
 
 
-# ---- binding ---------------------------------------------------------------------------------------------------
+# ---- binding -------------------------------------------------------------------------------------
 
 
 def _child(value: Variable, *names: str) -> Source | None:

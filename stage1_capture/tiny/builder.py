@@ -1,7 +1,8 @@
-"""VariableBuilder: a real object and the Source that reaches it become an abstract value and the guards it needs.
+"""VariableBuilder: a real object and the Source that reaches it become an abstract value and its guards.
 
-Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them. Only types
-and identities are looked at here, and the values of Python constants; no code of the user's runs.
+Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them.
+Only types and identities are looked at here, and the values of Python constants; no code of the user's
+runs.
 """
 
 from __future__ import annotations
@@ -98,7 +99,9 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
     if not all(type(k) in (str, int, bool, type(None)) for k in keys):
         output.guard("IDENTITY", source, real)
         output.unsupported("GB0005", f"{source} is a dict whose keys are not all strings or integers")
-    registry = isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
+    registry = (
+        isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
+    )
     if not registry:  # which Module made itself
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
@@ -112,7 +115,7 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
 
 
 def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    """Something that has no state worth following: a class, a builtin, an operator, a Python module, an enum."""
+    """Something without state worth following: a class, builtin, operator, Python module, enum member."""
     output.guard("IDENTITY", source, real, source in output.epoch_sources)
     return UserDefinedObjectVariable(real, source=source)
 
@@ -128,7 +131,9 @@ def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source
     return function_variable(output, real, source)
 
 
-def function_variable(output: OutputGraph, real: types.FunctionType, source: Source | None) -> UserFunctionVariable:
+def function_variable(
+    output: OutputGraph, real: types.FunctionType, source: Source | None
+) -> UserFunctionVariable:
     """A function as code, globals, and defaults and closure that are read when used."""
     closure = [
         CellVariable(_cell_contents(output, cell, source, i), outside=True)
@@ -148,7 +153,15 @@ def function_variable(output: OutputGraph, real: types.FunctionType, source: Sou
     }
     module = source and AttrSource(source, "__globals__")
     return UserFunctionVariable(
-        real.__code__, real.__globals__, real.__name__, defaults, kwdefaults, closure, module, real, source=source
+        real.__code__,
+        real.__globals__,
+        real.__name__,
+        defaults,
+        kwdefaults,
+        closure,
+        module,
+        real,
+        source=source,
     )
 
 
@@ -179,7 +192,9 @@ def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Varia
 def _wrap_foreign(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     output.guard("TYPE", source, type(real))
     hint = "pass cutaway.from_numpy(array)" if isinstance(real, np.ndarray) else ""
-    output.unsupported("GB0005", f"{source or 'a value'} is a {type(real).__module__}.{type(real).__name__}", hint)
+    output.unsupported(
+        "GB0005", f"{source or 'a value'} is a {type(real).__module__}.{type(real).__name__}", hint
+    )
 
 
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {

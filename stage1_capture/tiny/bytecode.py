@@ -1,7 +1,8 @@
 """The one file that touches CPython's bytecode: a code object as a list of instructions with their places.
 
-Input: a code object. `dis` decodes it; what differs between versions beyond the opcodes themselves (jump targets,
-exception tables, columns in bytes) is made equal here. opcodes*.py give the instructions their meaning.
+Input: a code object. `dis` decodes it; what differs between versions beyond the opcodes themselves (jump
+targets, exception tables, columns in bytes) is made equal here. opcodes*.py give the instructions their
+meaning.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 
 def _origin(code: types.CodeType, positions: Any) -> Origin:
-    """The source expression of an instruction. CPython counts columns in UTF-8 bytes; an Origin in characters."""
+    """An instruction's source expression. CPython counts columns in UTF-8 bytes, an Origin in characters."""
     line = (positions and positions.lineno) or code.co_firstlineno
     if not positions or positions.col_offset is None or positions.end_col_offset is None:
         return Origin(code.co_filename, line)

@@ -1,7 +1,7 @@
 """Calls: what a callable value does with its arguments; and walking over anything that can be walked.
 
-Input: an abstract callable and abstract arguments. Python functions are inlined, operators recorded, the builtins of
-builtin_calls.py interpreted; any other call is a break.
+Input: an abstract callable and abstract arguments. Python functions are inlined, operators recorded, the
+builtins of builtin_*.py interpreted; any other call is a break.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from stage0_eager.operator import Operator
-from stage1_capture.tiny.attributes import TENSOR_FACT_METHODS, special_method
+from stage1_capture.tiny.attributes import special_method
 from stage1_capture.tiny.inline import inline_call
 from stage1_capture.tiny.operators import call_operator
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
+from stage1_capture.tiny.tensor_attributes import TENSOR_FACT_METHODS
 from stage1_capture.tiny.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -27,7 +28,6 @@ from stage1_capture.tiny.variables import (
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
-    as_constant,
     describe,
     from_constant,
     realize,
@@ -38,8 +38,8 @@ Args = list[Variable]
 Kwargs = dict[str, Variable]
 Builtin = Callable[[Tx, Args, Kwargs], Variable]
 
-BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_calls.py fills these
-METHODS: dict[tuple[type, str], Builtin] = {}  # methods of lists, dicts, iterators; the receiver is args[0]
+BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
+METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: container_methods.py
 FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
 
 
@@ -87,6 +87,12 @@ def attempt(tx: Tx, what: str, compute: Callable[[], Any]) -> Any:
         tx.unsupported("GB0002", f"{what} raises {type(error).__name__}: {error}")
 
 
+def must_be_local(tx: Tx, container: Variable, what: str) -> None:
+    """Containers made inside may be changed; the caller would see a change to one from outside."""
+    if container.source is not None:
+        tx.unsupported("GB0006", f"{what} of {container.source}")
+
+
 def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(receiver, TensorVariable):
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)
@@ -99,7 +105,7 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
     tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")
 
 
-# ---- walking ---------------------------------------------------------------------------------------------------
+# ---- walking -------------------------------------------------------------------------------------
 
 
 def make_iterator(tx: Tx, value: Variable) -> IteratorVariable:
@@ -134,6 +140,3 @@ def _rows(tx: Tx, tensor: TensorVariable) -> Iterator[Variable]:
 def iterate(tx: Tx, value: Variable) -> list[Variable]:
     """All items of something that can be walked, of known length."""
     return [realize(item) for item in make_iterator(tx, value).iterator]
-
-
-__all__ = ["as_constant", "call_function", "iterate", "make_iterator"]

@@ -1,14 +1,14 @@
 """capture: one call of a Python function becomes a graph, guards and residual code, without running it.
 
-Input: a plain function and the arguments of one call (`self` included). What cannot be captured is one GraphBreak in
-the frame, whose guards then say for which calls the whole function runs eagerly.
+Input: a plain function and the arguments of one call (`self` included). What cannot be captured is one
+GraphBreak in the frame, whose guards then say for which calls the whole function runs eagerly.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import types
-from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.tiny import bytecode
@@ -26,13 +26,13 @@ from stage_contracts.source import ArgSource, AttrSource, ClosureSource, Functio
 GRAPH_NAME = "__compiled_graph_0"
 
 
-def capture(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
-    """Capture one call. Raises TypeError for what is not a Python function, and nothing for the user's code."""
+def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+    """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
     if isinstance(function, types.MethodType):
         function, args = function.__func__, (function.__self__, *args)
     if not isinstance(function, types.FunctionType):
         raise TypeError(
-            f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward method"
+            f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     output = OutputGraph()
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
@@ -65,15 +65,15 @@ def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
 def root_locals(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> dict[str, Variable]:
-    """The parameters of the call, each reached by its name. One left to its default relies on the default too."""
-    import inspect
-
+    """The parameters of the call, by name. One left to its default relies on the default too."""
     signature = inspect.signature(function, follow_wrapped=False)
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-        raise Unsupported(f"the call does not fit {function.__name__}: {error}", start, code="GB0002") from None
+        raise Unsupported(
+            f"the call does not fit {function.__name__}: {error}", start, code="GB0002"
+        ) from None
     given = set(bound.arguments)
     bound.apply_defaults()
     for parameter in parameters_of(function):
@@ -89,7 +89,9 @@ def _guard_default(output: OutputGraph, function: types.FunctionType, name: str,
     if name in (function.__kwdefaults__ or {}):
         where = ItemSource(AttrSource(source, "__kwdefaults__"), name)
     else:
-        where = ItemSource(AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount)
+        where = ItemSource(
+            AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount
+        )
     simple = type(value) in (int, float, str, bytes, tuple)
     output.guard("EQUALS" if simple else "IDENTITY", where, value)
 

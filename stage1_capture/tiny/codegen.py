@@ -1,7 +1,8 @@
 """Residual code: what runs in place of the user's function, as Python source and as a code object.
 
-Input: the abstract return value and the finished graph. The text gathers the graph's inputs by their sources, calls
-the compiled graph, and builds the return value; its parameters and free variables are the user's own.
+Input: the abstract return value and the finished graph. The text gathers the graph's inputs by their
+sources, calls the compiled graph, and builds the return value; its parameters and free variables are the
+user's own.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class PyCodegen:
                 self.globals["__function__"] = self.function
         return source.expression()
 
-    # ---- the return value --------------------------------------------------------------------------------------
+    # ---- the return value ------------------------------------------------------------------------
 
     def _count(self, value: Variable) -> None:
         """Find containers that the result holds more than once: they must stay one object."""

@@ -1,7 +1,7 @@
 """Inlining: bind a call's arguments to a Python function's parameters and interpret its body in place.
 
-Input: a function as an abstract value, and abstract arguments. The callee's translator shares the caller's graph,
-guards and opcode table, so its operators land in the same graph.
+Input: a function as an abstract value, and abstract arguments. The callee's translator shares the caller's
+graph, guards and opcode table, so its operators land in the same graph.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from stage1_capture.tiny.variables import ConstDictVariable, TupleVariable, User
 
 
 def inline_call(
-    tx: InstructionTranslator, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+    tx: InstructionTranslator,
+    function: UserFunctionVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
 ) -> Variable:
     """What the function returns. Raises Unsupported when the call does not fit, or for anything inside."""
     frame = InstructionTranslator(tx.output, tx.table, function, bind_arguments(tx, function, args, kwargs))
@@ -21,9 +24,12 @@ def inline_call(
 
 
 def bind_arguments(
-    tx: InstructionTranslator, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+    tx: InstructionTranslator,
+    function: UserFunctionVariable,
+    args: list[Variable],
+    kwargs: dict[str, Variable],
 ) -> dict[str, Variable]:
-    """The callee's first locals, by Python's rules. A call that Python would reject is a break: eager raises it."""
+    """The callee's first locals, by Python's rules. A call that Python rejects is a break."""
     code = function.code
     positional = code.co_varnames[: code.co_argcount]
     keyword_only = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

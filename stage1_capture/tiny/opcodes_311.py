@@ -7,25 +7,23 @@ from __future__ import annotations
 
 from stage1_capture.tiny.attributes import load_attribute
 from stage1_capture.tiny.bytecode import Instruction
-from stage1_capture.tiny.opcodes import (
+from stage1_capture.tiny.containers import truth
+from stage1_capture.tiny.opcodes import HANDLERS, Tx, handles, nothing, push_callable
+from stage1_capture.tiny.opcodes_build import list_to_tuple
+from stage1_capture.tiny.opcodes_control import (
     CONDITIONS,
-    HANDLERS,
-    Tx,
     for_iter,
     format_value_,
-    handles,
     jump_if,
-    list_to_tuple,
     make_function,
-    nothing,
-    push_callable,
 )
-from stage1_capture.tiny.python_ops import truth
 from stage1_capture.tiny.symbolic_convert import Handler
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
-    **{f"POP_JUMP_{way}_IF_{n}": jump_if(c) for way in ("FORWARD", "BACKWARD") for n, c in CONDITIONS.items()},
+    **{
+        f"POP_JUMP_{way}_IF_{n}": jump_if(c) for way in ("FORWARD", "BACKWARD") for n, c in CONDITIONS.items()
+    },
     "FOR_ITER": for_iter(skipped=0),
     "PRECALL": nothing,
     "MAKE_FUNCTION": make_function,

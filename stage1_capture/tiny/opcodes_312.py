@@ -1,26 +1,25 @@
 """What CPython 3.12 does: comprehensions inlined, slices without slice objects, super() in one instruction.
 
-Input: the shared handlers of opcodes.py. TABLE is what the translator runs on this version; 3.13's begins with it.
+Input: the shared handlers of opcodes.py. TABLE is what the translator runs on this version; 3.13's begins
+with it.
 """
 
 from __future__ import annotations
 
+from stage1_capture.tiny.arithmetic import unary
 from stage1_capture.tiny.attributes import load_attribute
 from stage1_capture.tiny.bytecode import Instruction
 from stage1_capture.tiny.calls import call_function
-from stage1_capture.tiny.opcodes import (
+from stage1_capture.tiny.containers import subscript
+from stage1_capture.tiny.opcodes import HANDLERS, Tx, handles, push_callable
+from stage1_capture.tiny.opcodes_build import list_to_tuple
+from stage1_capture.tiny.opcodes_control import (
     CONDITIONS,
-    HANDLERS,
-    Tx,
     for_iter,
     format_value_,
-    handles,
     jump_if,
-    list_to_tuple,
     make_function,
-    push_callable,
 )
-from stage1_capture.tiny.python_ops import subscript, unary
 from stage1_capture.tiny.symbolic_convert import Handler
 from stage1_capture.tiny.variables import NONE, NULL, SliceVariable, from_constant
 

@@ -1,23 +1,16 @@
-"""What CPython 3.13 changed from 3.12: paired loads and stores, CALL_KW, TO_BOOL, f-strings in three instructions.
+"""What CPython 3.13 changed from 3.12: paired loads and stores, CALL_KW, TO_BOOL, f-strings in parts.
 
 Input: the table of opcodes_312.py. TABLE is what the translator runs on this version.
 """
 
 from __future__ import annotations
 
+from stage1_capture.tiny.arithmetic import compare
 from stage1_capture.tiny.bytecode import Instruction
-from stage1_capture.tiny.opcodes import (
-    Tx,
-    do_call,
-    for_iter,
-    handles,
-    load_local,
-    new_function,
-    set_function_attribute,
-    store_local,
-)
+from stage1_capture.tiny.containers import CONVERSIONS, format_value, truth
+from stage1_capture.tiny.opcodes import Tx, handles, load_local, store_local
 from stage1_capture.tiny.opcodes_312 import TABLE as TABLE_312
-from stage1_capture.tiny.python_ops import CONVERSIONS, compare, format_value, truth
+from stage1_capture.tiny.opcodes_control import do_call, for_iter, new_function, set_function_attribute
 from stage1_capture.tiny.symbolic_convert import Handler
 from stage1_capture.tiny.variables import ConstantVariable, UserFunctionVariable
 

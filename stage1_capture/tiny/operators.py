@@ -1,7 +1,7 @@
 """Calls of operators: the one place where the graph grows.
 
-Input: an Operator and abstract arguments. The operator's meta rule says what the result is; nothing is computed. An
-operator that writes records a node too, and yields the tensor it wrote to.
+Input: an Operator and abstract arguments. The operator's meta rule says what the result is; nothing is
+computed. An operator that writes records a node too, and yields the tensor it wrote to.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _call_in_place(
 
 
 def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:
-    """Which argument an operator hands back unchanged (`cast` to the dtype there is, `dropout` in eval), if any.
+    """Which argument an operator hands back as it is (`cast` to the dtype there is, `dropout` in eval).
 
     Python can tell that `y is x`, so such a call must not become a node that makes a new tensor.
     """

@@ -1,6 +1,7 @@
 """What one capture accumulates: the graph, its inputs, the guards, and the frames being interpreted.
 
-Input: the interpreter asks for guards, nodes and breaks here, so that each carries the user's line that needed it.
+Input: the interpreter asks for guards, nodes and breaks here, so that each carries the user's line that
+needed it.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class OutputGraph:
         self.mutated: dict[TensorVariable, None] = {}
         self.guard("GRAD_MODE", None, is_grad_enabled())
 
-    # ---- where we are ------------------------------------------------------------------------------------------
+    # ---- where we are ----------------------------------------------------------------------------
 
     def origin(self) -> Origin | None:
-        """The expression under way in the innermost frame of the user's; in the library's if there is none."""
+        """The expression under way in the user's innermost frame; in the library's if there is none."""
         users = [frame for frame in self.frames if not is_library(frame.function.globals)]
         frames = users or self.frames
         return frames[-1].current.origin if frames and frames[-1].current else None
@@ -54,17 +55,17 @@ class OutputGraph:
         if self.steps > MAX_STEPS:
             self.unsupported("GB0001", f"more than {MAX_STEPS} instructions: loops are unrolled here")
 
-    # ---- what we rely on ---------------------------------------------------------------------------------------
+    # ---- what we rely on -------------------------------------------------------------------------
 
     def guard(self, kind: str, source: Source | None, expected: Any, under_epoch: bool = False) -> None:
-        """Rely on a fact. A value without a source is the library's own or was made here: nothing to check."""
+        """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
         if source is None and kind != "GRAD_MODE":
             return
-        key = (kind, source, expected if isinstance(expected, (Source, str)) else id(expected))
+        key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, self.origin(), under_epoch)
 
-    # ---- what is computed --------------------------------------------------------------------------------------
+    # ---- what is computed ------------------------------------------------------------------------
 
     def node_of(self, tensor: TensorVariable) -> Node:
         """The node that yields a tensor; an input becomes a placeholder when something first reads it."""

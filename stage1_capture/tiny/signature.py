@@ -10,7 +10,7 @@ import types
 from collections.abc import Collection
 from typing import Any
 
-_BEFORE = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+_BEFORE: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 
 
 def parameters_of(function: types.FunctionType) -> list[inspect.Parameter]:

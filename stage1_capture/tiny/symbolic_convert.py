@@ -1,7 +1,7 @@
 """InstructionTranslator: one frame run symbolically, instruction by instruction, on abstract values.
 
-Input: a function as an abstract value and its bound arguments. The opcode tables say what each instruction does; a
-call of a Python function runs a translator inside this one, which is all that inlining is.
+Input: a function as an abstract value and its bound arguments. The opcode tables say what each instruction
+does; a call of a Python function runs a translator inside this one, which is all that inlining is.
 """
 
 from __future__ import annotations
@@ -55,7 +55,11 @@ class InstructionTranslator:
     """One frame: its stack, its locals (cells included), and where it is."""
 
     def __init__(
-        self, output: OutputGraph, table: Mapping[str, Handler], function: UserFunctionVariable, locals_: dict[str, Variable]
+        self,
+        output: OutputGraph,
+        table: Mapping[str, Handler],
+        function: UserFunctionVariable,
+        locals_: dict[str, Variable],
     ) -> None:
         self.output, self.table, self.function = output, table, function
         self.locals = locals_
@@ -96,7 +100,7 @@ class InstructionTranslator:
     def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
         self.output.unsupported(code, reason, hint)
 
-    # ---- the stack ---------------------------------------------------------------------------------------------
+    # ---- the stack -------------------------------------------------------------------------------
 
     def push(self, value: Variable) -> None:
         self.stack.append(realize(value))
@@ -119,7 +123,7 @@ class InstructionTranslator:
             code = "GB0004" if isinstance(culprit, TensorVariable) else "GB0001"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
-    # ---- names -------------------------------------------------------------------------------------------------
+    # ---- names -----------------------------------------------------------------------------------
 
     def load_global(self, name: str) -> Variable:
         """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""
@@ -139,7 +143,10 @@ class InstructionTranslator:
 
     def _global_source(self, name: str) -> Source:
         root = self.output.frames[0].function
-        if self.function.globals is root.globals and "G" not in (*root.code.co_varnames, *root.code.co_freevars):
+        if self.function.globals is root.globals and "G" not in (
+            *root.code.co_varnames,
+            *root.code.co_freevars,
+        ):
             return GlobalSource(name)
         if self.function.globals_source is None:
             self.unsupported("GB0001", f"the globals of {self.function.name} cannot be reached again")

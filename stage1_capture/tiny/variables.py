@@ -1,7 +1,8 @@
 """Abstract values: what the symbolic interpreter holds where Python would hold an object. Named as in Dynamo.
 
-Input: builder.py makes one from a real object and the Source that reaches it; opcodes and calls make the rest. A value
-with `source` comes from outside the function and must not be changed; one without was made inside.
+Input: builder.py makes one from a real object and the Source that reaches it; opcodes and calls make the
+rest. A value with `source` comes from outside the function and must not be changed; one without was made
+inside.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class LazyVariable(Variable):
 
 @dataclass(eq=False)
 class ConstantVariable(Variable):
-    """A number, string, None, dtype, device, range...: an immutable value that the graph is specialised on."""
+    """A number, string, None, dtype, device, range: an immutable value the graph is specialised on."""
 
     value: Any
 
 
 @dataclass(eq=False)
 class TensorVariable(Variable):
-    """A tensor: its meta, and the node that yields it (made at first use when it is an input of the graph)."""
+    """A tensor: its meta, and the node that yields it (for an input, made at first use)."""
 
     meta: TensorMeta
     node: Node | None = None

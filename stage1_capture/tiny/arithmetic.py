@@ -1,7 +1,7 @@
-"""Operators, comparisons, truth, subscripts and formatting on abstract values, as Python defines them.
+"""Operators and comparisons on abstract values, as Python defines them.
 
-Input: abstract operands. Constants are computed now; a tensor's dunder methods are operators of the table, so `x + y`
-becomes a node; a branch on a tensor's data is a break.
+Input: abstract operands. Constants are computed now; a tensor's dunder methods are operators of the table,
+so `x + y` becomes a node.
 """
 
 from __future__ import annotations
@@ -11,15 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.tiny.attributes import MISSING, class_lookup, special_method
-from stage1_capture.tiny.calls import attempt, call_function, iterate
+from stage1_capture.tiny.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
 from stage1_capture.tiny.variables import (
     ConstantVariable,
     ConstDictVariable,
-    DictViewVariable,
     ListVariable,
     NotConstant,
-    SliceVariable,
     TensorVariable,
     TupleVariable,
     UserDefinedObjectVariable,
@@ -29,7 +27,6 @@ from stage1_capture.tiny.variables import (
     as_constant,
     describe,
     from_constant,
-    realize,
 )
 
 Tx = InstructionTranslator
@@ -90,7 +87,9 @@ def _constants(*operands: Variable) -> tuple | None:
     return None
 
 
-def _on_sequences(tx: Tx, function: Callable, symbol: str, left: Variable, right: Variable) -> Variable | None:
+def _on_sequences(
+    tx: Tx, function: Callable, symbol: str, left: Variable, right: Variable
+) -> Variable | None:
     """list + list, tuple * int: Python's own operation on the items."""
     for kind in (ListVariable, TupleVariable):
         if symbol == "+" and isinstance(left, kind) and isinstance(right, kind):
@@ -145,7 +144,10 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
             if a is b or type(a) is not type(b) or a != b:
                 return a is b
             tx.unsupported("GB0001", f"the identity of the constant {a!r}", "compare with ==")
-        case (UserDefinedObjectVariable() | UserFunctionVariable(), UserDefinedObjectVariable() | UserFunctionVariable()):
+        case (
+            UserDefinedObjectVariable() | UserFunctionVariable(),
+            UserDefinedObjectVariable() | UserFunctionVariable(),
+        ):
             if left.real is not None and left.real is right.real:
                 return True
         case (UserMethodVariable(), UserMethodVariable()):
@@ -153,93 +155,3 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
     if left.source is not None and right.source is not None and type(left) is type(right):
         tx.output.guard("NOT_ALIASED", left.source, right.source)
     return False
-
-
-def truth(tx: Tx, value: Variable) -> bool:
-    """`bool(value)`, which must be known now."""
-    match value:
-        case ConstantVariable(value=constant):
-            return bool(constant)
-        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
-            return bool(items)
-        case ConstDictVariable(items=entries):
-            return bool(entries)
-        case TensorVariable():
-            tx.unsupported("GB0003", f"a branch on {describe(value)}")
-        case UserDefinedObjectVariable():
-            for name in ("__bool__", "__len__"):
-                method = special_method(tx, value, name)
-                if method is not None:
-                    return truth(tx, call_function(tx, method, [], {}))
-    return True
-
-
-def contains(tx: Tx, item: Variable, container: Variable) -> bool:
-    """`item in container`."""
-    match container:
-        case ConstDictVariable(items=entries):
-            return attempt(tx, "in", lambda: tx.constant(item, "a dict's key") in entries)
-        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
-            return any(is_same_or_equal(tx, realize(i), item) for i in items)
-        case ConstantVariable(value=constant):
-            return attempt(tx, "in", lambda: tx.constant(item, "in") in constant)
-        case UserDefinedObjectVariable():
-            method = special_method(tx, container, "__contains__")
-            if method is not None:
-                return truth(tx, call_function(tx, method, [item], {}))
-    tx.unsupported("GB0001", f"in {describe(container)}")
-
-
-def is_same_or_equal(tx: Tx, left: Variable, right: Variable) -> bool:
-    return left is right or truth(tx, compare(tx, "==", left, right))
-
-
-def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
-    """`container[key]`."""
-    match container:
-        case ListVariable(items=items) | TupleVariable(items=items):
-            index = tx.constant(key, "an index")
-            found = attempt(tx, "an index", lambda: items[index])
-            return type(container)(found) if isinstance(index, slice) else found
-        case ConstDictVariable(items=entries):
-            name = tx.constant(key, "a dict's key")
-            return attempt(tx, "a dict's lookup", lambda: entries[name])
-        case ConstantVariable(value=constant):
-            return attempt(tx, "an index", lambda: from_constant(constant[tx.constant(key, "an index")]))
-    method = special_method(tx, container, "__getitem__")
-    if method is None:
-        tx.unsupported("GB0001", f"an item of {describe(container)}")
-    return call_function(tx, method, [key], {})
-
-
-def store_subscript(tx: Tx, container: Variable, key: Variable, value: Variable) -> None:
-    """`container[key] = value`, on a container made inside or through an operator of the tensor."""
-    match container:
-        case ListVariable(items=items) if not isinstance(key, SliceVariable):
-            must_be_local(tx, container, "an assignment to an item")
-            attempt(tx, "an assignment", lambda: items.__setitem__(tx.constant(key, "an index"), value))
-        case ConstDictVariable(items=entries):
-            must_be_local(tx, container, "an assignment to an item")
-            entries[tx.constant(key, "a dict's key")] = value
-        case TensorVariable():
-            method = special_method(tx, container, "__setitem__")
-            assert method is not None
-            call_function(tx, method, [key, value], {})
-        case _:
-            tx.unsupported("GB0006", f"an assignment to an item of {describe(container)}")
-
-
-def must_be_local(tx: Tx, container: Variable, what: str) -> None:
-    """Containers made inside may be changed; the caller would see a change to one from outside."""
-    if container.source is not None:
-        tx.unsupported("GB0006", f"{what} of {container.source}")
-
-
-CONVERSIONS: tuple[Callable[[Any], Any] | None, ...] = (None, str, repr, ascii)
-
-
-def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | None, spec: str) -> Variable:
-    """One {...} of an f-string."""
-    constant = tx.constant(value, "an f-string")
-    convert = conversion or (lambda v: v)
-    return attempt(tx, "an f-string", lambda: ConstantVariable(format(convert(constant), spec)))
