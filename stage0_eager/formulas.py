@@ -231,7 +231,10 @@ def _scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
-    return arrays.namespace(device).full(shape, value, dtype.numpy)
+    try:
+        return arrays.namespace(device).full(shape, value, dtype.numpy)
+    except OverflowError:
+        raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow") from None
 
 
 def _iota(xp: Any, length: int, start: Any, step: Any, dtype: DType, device: Any) -> Any:
@@ -249,6 +252,13 @@ def _clone_array(xp: Any, x: Any) -> Any:
 
 
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
+    if src.ndim > dst.ndim:
+        raise ValueError("the meta rule says why")  # NumPy would drop leading sizes of 1
+    if any(stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
     dst[...] = src
     return dst
 

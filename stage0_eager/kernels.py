@@ -6,7 +6,7 @@ stages 3 and 4 call where they have no kernel of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import cache, lru_cache
 from typing import Any
@@ -27,13 +27,14 @@ def run_kernel(op: Any, data: list) -> Any:
     return eager_kernel(op.name)(namespace_of_all(data), *data)
 
 
-def namespace_of_all(data: list) -> Any:
+def namespace_of_all(data: Sequence[Any]) -> Any:
+    """The array namespace of the first array in `data`; NumPy when there is none."""
     for value in data:
         if type(value) is np.ndarray:
             return np
         if hasattr(value, "__cuda_array_interface__"):
             return arrays.cupy()
-        if type(value) is list and value:  # cat's tensors
+        if type(value) in (list, tuple) and value and hasattr(value[0], "dtype"):  # cat's tensors
             return namespace_of_all(value)
     return np
 
@@ -116,8 +117,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
 
 
 def _meta_of(value: Any) -> Any:
-    if type(value) is list:  # cat's tensors
-        return [_meta_of(v) for v in value]
+    if type(value) in (list, tuple):  # cat's tensors
+        return type(value)(map(_meta_of, value))
     if not hasattr(value, "strides"):
         return value
     strides = tuple(s // value.itemsize for s in value.strides)
@@ -197,15 +198,3 @@ def _as(value: Any, dtype: np.dtype) -> Any:
         if dtype.kind == "i" and value >> (bits - 1):
             value -= 1 << bits
     return dtype.type(value)
-
-
-_EXEMPLARS = {bool: False, int: 0, float: 0.0}
-
-
-@lru_cache(maxsize=8192)
-def _compute_dtype(in_floats: bool, key: tuple) -> np.dtype:
-    operands: list[Any] = [
-        TensorMeta((2,) if k[1] else (), dt.dtype_of(k[0])) if isinstance(k, tuple) else _EXEMPLARS[k] for k in key
-    ]
-    dtype = core_metas.promoted_dtype(operands)
-    return dt.float32.numpy if in_floats and not dtype.is_floating_point else dtype.numpy

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.arrays import owner
 from stage0_eager.kernels import eager_kernel, namespace_of_all
 from stage0_eager.state import STATE
@@ -184,6 +186,9 @@ def evaluate(op: Operator, args: tuple) -> Any:
     out = Tensor(array)
     if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
         args[0]._share_version(out)
+        if op.core.kind == "view":  # type: ignore[union-attr]
+            out._view = (op, args[0], args[1:])
+            out._written = out._base._written  # type: ignore[union-attr]
     return out
 
 

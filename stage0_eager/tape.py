@@ -83,7 +83,7 @@ class SavedTensor:
         self.version = tensor.version
         if is_output:
             alias = Tensor(tensor._data)
-            alias._version = version_of(tensor)  # not _share_version: its _base would close a cycle through grad_fn
+            alias._version = version_of(tensor)  # not _share_version: _base would close a cycle by grad_fn
             alias._output_index = tensor._output_index
             tensor = alias
         self.tensor = tensor
@@ -118,11 +118,22 @@ def needs_tape(op: Any, args: tuple) -> bool:
         return False
     for arg in args:
         if isinstance(arg, Tensor):
+            if arg._view is not None:
+                up_to_date(arg)
             if arg.requires_grad:
                 return True
-        elif type(arg) in (list, tuple) and any(isinstance(a, Tensor) and a.requires_grad for a in arg):
+        elif type(arg) in (list, tuple) and any(isinstance(a, Tensor) and up_to_date(a).requires_grad for a in arg):
             return True
     return False
+
+
+def up_to_date(tensor: Tensor) -> Tensor:
+    """The tensor; a view whose base was written through another view on the tape first takes its new history."""
+    if tensor._view is not None and tensor._written != tensor._base._written:  # type: ignore[union-attr]
+        from stage0_eager.views import refresh
+
+        refresh(tensor)
+    return tensor
 
 
 def record(op: Any, args: tuple, out: Any) -> None:
@@ -135,11 +146,13 @@ def record(op: Any, args: tuple, out: Any) -> None:
             continue
         before = len(edges)
         if isinstance(arg, Tensor):
-            if arg.requires_grad:
+            if up_to_date(arg).requires_grad:
                 edges.append(Edge(arg, param))
         elif type(arg) in (list, tuple):
             edges += [
-                Edge(a, param, i) for i, a in enumerate(arg) if isinstance(a, Tensor) and a.requires_grad
+                Edge(a, param, i)
+                for i, a in enumerate(arg)
+                if isinstance(a, Tensor) and up_to_date(a).requires_grad
             ]
         if len(edges) > before:
             needed.update(rule.needs)
@@ -186,10 +199,15 @@ def backward(
             continue
         # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
         # (zero_, clipping), so each leaf gets memory of its own.
-        if id(owner(g._data)) in taken or not is_dense(g.shape, g.stride()):
+        if id(owner(g._data)) in taken or not _is_dense(g):
             g = _clone(g, create_graph)
         taken.add(id(owner(g._data)))
         leaf.grad = g
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    flags = getattr(tensor._data, "flags", None)  # the quick answer, which a traced array has not
+    return (flags is not None and flags.c_contiguous) or is_dense(tensor.shape, tensor.stride())
 
 
 def _clone(tensor: Tensor, create_graph: bool) -> Tensor:
@@ -260,7 +278,7 @@ def _walk(
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
         for tensor, g in zip(tensors, gradients or [None] * len(tensors), strict=True):
-            if not tensor.requires_grad:
+            if not up_to_date(tensor).requires_grad:
                 raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
             send(Edge(tensor), _seed(core, tensor, g))
         while heap:

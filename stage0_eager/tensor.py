@@ -25,7 +25,11 @@ class Tensor:
     _grad_fn: Any = None  # the TapeNode that produced it; None for a leaf
     _output_index: int = 0
     _version: list[int] | None = None  # shared by all views of one storage once anyone asks
-    _base: Tensor | None = None
+    _base: Tensor | None = None  # the tensor whose storage this is a view of
+    _view: tuple | None = None  # (operator, its first argument, the others): how the view was made
+    _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
+
+    __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
@@ -95,9 +99,11 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
         if requires_grad and not self.dtype.is_floating_point:
-            raise RuntimeError(f"only floating point tensors can require gradients, got {self.dtype.name}")
+            raise RuntimeError(
+                f"only Tensors of floating point dtype can require gradients, got {self.dtype.name}"
+            )
         if not requires_grad and not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables; use detach()")
+            raise RuntimeError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
         self.requires_grad = requires_grad
         return self
 
@@ -155,7 +161,8 @@ class Tensor:
 
     def __bool__(self) -> bool:
         if self.numel() != 1:
-            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+            values = "no values" if self.numel() == 0 else "more than one value"
+            raise RuntimeError(f"Boolean value of Tensor with {values} is ambiguous")
         return bool(self.item())
 
     def __float__(self) -> float:
@@ -164,7 +171,10 @@ class Tensor:
     def __int__(self) -> int:
         return int(self.item())
 
-    __index__ = __int__
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
 
     def __len__(self) -> int:
         if self.ndim == 0:

@@ -172,8 +172,10 @@ class _NumpyOps:
         from stage0_eager.philox import philox_words
 
         flat = np.broadcast_to(self.at(index), self.full_shape)
+        if not flat.size:
+            return np.zeros(flat.shape, np.int64)
         state = np.array([seed.flat[0], counter.flat[0]], np.int64)
-        return philox_words(np, state, 0, (int(flat.max(initial=-1)) + 1,))[flat]
+        return philox_words(np, state, 0, (int(flat.max()) + 1,))[flat]
 
     @property
     def dtype(self) -> DType:

@@ -127,7 +127,7 @@ def pointwise_no_bool(*args: Any) -> TensorMeta:
 
 
 def pointwise_number(*args: Any) -> TensorMeta:
-    """As pointwise; integers and floats only (division, powers, rounding)."""
+    """As pointwise; integers and floats only (floor division, remainders, powers)."""
     if promoted_dtype(args) is dt.bool_:
         raise NotImplementedError("this operator is not implemented for bool; cast to an integer dtype first")
     return pointwise(*args)
@@ -166,6 +166,12 @@ def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
 
 def same(input: TensorMeta, *_: Any) -> TensorMeta:
     return input.with_(requires_grad=False, strides=input.strides)
+
+
+def copy_(input: TensorMeta, src: TensorMeta) -> TensorMeta:
+    """Writing yields the written tensor; src must broadcast to it."""
+    expand(src, input.shape)
+    return same(input)
 
 
 def clone(input: TensorMeta) -> TensorMeta:

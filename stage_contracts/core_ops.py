@@ -73,14 +73,14 @@ _TABLE: list[CoreOp] = [
         erfc: 1 - erf(x), accurate for large x
         sigmoid: 1 / (1 + e ** -x), without overflow
     """),
-    *_rows("pointwise", "input", m.pointwise_number, """
+    *_rows("pointwise", "input", m.pointwise, """
+        sign: -1, 0 or 1; NaN stays NaN
         abs: absolute value
         floor: largest integer not above x
         ceil: smallest integer not below x
         round: nearest integer, ties to even
         trunc: integer part
     """),
-    *_rows("pointwise", "input", m.pointwise, "sign: -1, 0 or 1; NaN stays NaN; bool stays as it is"),
     *_rows("pointwise", "input", m.pointwise_no_bool, "neg: -x"),
     *_rows("pointwise", "input", m.predicate, """
         isnan: x is NaN
@@ -175,5 +175,5 @@ CORE_OPS: dict[str, CoreOp] = {row.name: row for row in _TABLE}
 assert len(CORE_OPS) == len(_TABLE), "two core operators share a name"
 
 # The one operator that writes: eager and captured graphs may hold it, functionalize removes it.
-COPY_ = CoreOp("copy_", "input, src", "mutation", lambda input, src: m.same(input),
+COPY_ = CoreOp("copy_", "input, src", "mutation", m.copy_,
                "write src, broadcast and cast, into input's storage; yields input")  # fmt: skip

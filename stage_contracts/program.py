@@ -12,6 +12,7 @@ from typing import Any
 
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
+from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import BufferRef, LoopNest, buffer_refs
 from stage_contracts.origin import Origin
 from stage_contracts.scheduler_ir import FusionDecision
@@ -72,6 +73,25 @@ class Kernel:
     @property
     def origins(self) -> tuple[Origin, ...]:
         return tuple(dict.fromkeys(o for nest in self.nests for o in nest.origins))
+
+    def verify(self) -> Kernel:
+        """Check that points of the loops do not depend on one another. Raises GraphError.
+
+        Points run in any order, so what a kernel writes it may read only at the very index it is written at.
+        """
+        places = {i.args[0]: i.args[1] for nest in self.nests for i in nest.body if i.op == "store"}
+        for nest in self.nests:
+            nest.verify()
+            if nest.ranges != self.nests[0].ranges:
+                raise GraphError(f"kernel {self.name}: {nest.name} loops over {nest.ranges}, others over others")
+            for instr in nest.body:
+                if instr.op == "load" and instr.args[1] != places.get(instr.args[0], instr.args[1]):
+                    at, there = print_index(instr.args[1]), print_index(places[instr.args[0]])
+                    buffer = instr.args[0]
+                    raise GraphError(
+                        f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is written at [{there}]"
+                    )
+        return self
 
 
 @dataclass(frozen=True)
@@ -188,6 +208,8 @@ class Program:
         """Check order, names and (once planned) that live buffers never overlap in a pool. Raises GraphError."""
         ready = {b.name for b in self.buffers.values() if b.role in ("input", "constant")}
         live: set[str] = set()
+        for kernel in self.kernels.values():
+            kernel.verify()
         if not self.steps or not isinstance(self.steps[-1], Return):
             raise GraphError(f"program {self.name}: the last step must be a Return")
         for step in self.steps:

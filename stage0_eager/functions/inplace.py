@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stage0_eager import views
 from stage0_eager.core import core as c
 from stage0_eager.functions import activations, pointwise
 from stage0_eager.operator import Operator, operator, register
@@ -22,14 +23,25 @@ IN_PLACE = (
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
-    if not is_traced(input):
-        if input.requires_grad and input.is_leaf and STATE.grad_enabled:
+    if STATE.grad_enabled and not is_traced(input):
+        if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        if value.shape != input.shape and value.numel() != 1 and len(value.shape) > len(input.shape):
-            raise RuntimeError(
-                f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(value.shape)}"
-            )
+        if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
+            return views.write_through(input, value)
     return c.copy_(input, value)
+
+
+def write_computed(input: Any, value: Any) -> Any:
+    """As write, for a value computed from input: it must have input's shape and a dtype no higher in category."""
+    if value.shape != input.shape:
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(value.shape)}"
+        )
+    if value.dtype.category > input.dtype.category:
+        raise RuntimeError(
+            f"result type {value.dtype.name} can't be cast to the desired output type {input.dtype.name}"
+        )
+    return write(input, value)
 
 
 @operator
@@ -63,7 +75,7 @@ def _in_place(name: str) -> Operator:
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
         call.append(f"{key}={key}")
-    namespace: dict[str, Any] = {"function": function, "write": write}
+    namespace: dict[str, Any] = {"function": function, "write": write_computed}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
         namespace,

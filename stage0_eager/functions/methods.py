@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.core import core as c
 from stage0_eager.functions import activations, inplace, linalg, pointwise, reductions, shape
 from stage0_eager.operator import Operator, operator
 from stage0_eager.tensor import Tensor
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import DEVICE_TYPES, Device, device_of
 from stage_contracts.dtype import DTYPES, DType, dtype_of
+from stage_contracts.symbolic import SymFloat, SymInt
 
 _ARITHMETIC = {
     "__add__": pointwise.add, "__radd__": pointwise.add, "__sub__": pointwise.sub, "__rsub__": pointwise.rsub,
@@ -106,9 +110,16 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 @operator
 def setitem(input, index, value):
     """input[index] = value, for basic indices: writes through the view that the index names."""
-    inplace.write(shape.getitem(input, index), value if isinstance(value, Tensor) else c.full(
-        (), value, input.dtype, input.device
-    ))
+    for item in index if isinstance(index, tuple) else (index,):
+        if isinstance(item, Tensor):
+            raise Unsupported("assigning to elements named by a tensor", code="GB0002")
+    part = shape.getitem(input, index)
+    if not isinstance(value, Tensor):
+        value = c.full((), value, input.dtype, input.device)
+    extra = value.ndim - part.ndim
+    if extra > 0 and all(size == 1 for size in value.shape[:extra]):
+        value = c.reshape(value, value.shape[extra:])
+    inplace.write(part, value)
 
 
 setitem.mutates = ("input",)
@@ -119,16 +130,24 @@ _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand
           "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": setitem}  # fmt: skip
 
 
+_OPERANDS = (Tensor, bool, int, float, np.generic, SymInt, SymFloat)
+
+
 def _special_method(name: str, op: Operator) -> Any:
-    """A plain function: Python's arithmetic looks it up and calls it faster than any other kind of attribute."""
+    """A plain function: Python's arithmetic looks it up and calls it faster than any other kind of attribute.
+
+    It leaves what is no operand to the other side, so that `x == None` is False and `x + None` a TypeError.
+    """
     if op.arity == 1:
 
         def method(self):
             return op(self)
+    elif name in ("__getitem__", "__setitem__"):
+        return op
     else:
 
         def method(self, other):
-            return op(self, other)
+            return op(self, other) if isinstance(other, _OPERANDS) else NotImplemented
 
     method.__name__, method.__doc__ = name, op.__doc__
     return method

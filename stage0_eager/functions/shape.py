@@ -5,6 +5,8 @@ Input: tensors. Views share storage as in torch; the variadic method forms (x.vi
 
 from __future__ import annotations
 
+import numpy as np
+
 from stage0_eager.core import core as c
 from stage0_eager.operator import operator
 from stage0_eager.tensor import Tensor
@@ -12,6 +14,7 @@ from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.symbolic import SymInt
 
 
 @operator
@@ -251,7 +254,7 @@ def getitem(input, index):
     used = builtin_sum(1 for i in items if i is not None and i is not Ellipsis)
     if used > input.ndim:
         raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
-    if Ellipsis not in [i if i is Ellipsis else None for i in items]:
+    if not any(i is Ellipsis for i in items):
         items = (*items, Ellipsis)
     at = next(k for k, i in enumerate(items) if i is Ellipsis)
     items = (*items[:at], *([slice(None)] * (input.ndim - used)), *items[at + 1 :])
@@ -260,15 +263,22 @@ def getitem(input, index):
         if item is None:
             out, dim = unsqueeze(out, dim), dim + 1
         elif isinstance(item, slice):
+            if item.step == 0:
+                raise ValueError("slice step cannot be zero")
             if item != slice(None):
                 out = c.slice(out, dim, item.start, item.stop, 1 if item.step is None else item.step)
             dim += 1
         elif isinstance(item, Tensor) and item.dtype is dt.int64:
             out, dim = _take(out, dim, item), dim + item.ndim
-        elif isinstance(item, int) and not isinstance(item, bool):
+        elif isinstance(item, (int, SymInt, np.integer)) and not isinstance(item, bool):
             out = select(out, dim, item)
-        else:
+        elif isinstance(item, (Tensor, list, bool)):
             raise Unsupported(f"indexing with a {type(item).__name__}", code="GB0002")
+        else:
+            raise IndexError(
+                "only integers, slices (`:`), ellipsis (`...`), None and int64 tensors are valid indices "
+                f"(got {type(item).__name__})"
+            )
     return out if out is not input else c.reshape(input, input.shape)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.tiny.merge import build_kernel
+from stage3_lowering.tiny.merge import ROW_LIMIT, build_kernel
 from stage3_lowering.tiny.spaces import Sizes, common, normalise, rewrite, split
 from stage_contracts import config
 from stage_contracts.device import CPU
@@ -26,12 +26,23 @@ from stage_contracts.tensor_meta import TensorMeta
 
 def fuse(lowered: LoweredGraph) -> Program:
     """Group loop nests into kernels and order the steps: a Program without memory or source."""
-    nodes = [scheduler_node(n if isinstance(n, ExternCall) else normalise(n)) for n in lowered.nodes]
+    nodes = [scheduler_node(n if isinstance(n, ExternCall) else normalise(n)) for n in _used(lowered)]
     schedule = Schedule(lowered.buffers, nodes)
     if config.current().lowering.fusion:
         for node in nodes:
             schedule.consider(node)
     return _program(lowered, schedule)
+
+
+def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
+    """The nodes without the nests nobody reads. A call is kept: it may raise."""
+    wanted = {ref.name for ref in buffer_refs(lowered.outputs)}
+    kept: list[LoopNest | ExternCall] = []
+    for node in reversed(lowered.nodes):
+        if isinstance(node, ExternCall) or node.name in wanted:
+            wanted.update(node.reads)
+            kept.append(node)
+    return kept[::-1]
 
 
 def scheduler_node(node: LoopNest | ExternCall) -> SchedulerNode:
@@ -112,6 +123,8 @@ class Schedule:
         third = self._between(a, b) or self._between(b, a)
         if third is not None:
             return None, f"{third.name} has to run between them: it reads one and feeds the other"
+        if _waits_for_a_long_fold(a, b):
+            return None, f"{b.name} needs the fold over all points first, and so many are not kept in a kernel"
         reason = f"their loops differ: {_loops(a)} against {_loops(b)}"
         for nests in _over_common_loops(a, b):
             order = sorted(nests, key=lambda n: self.position[n.name])
@@ -210,6 +223,13 @@ def _over(group: FusedSchedulerNode, outer: Sizes, inner: Sizes, everywhere: boo
         moved = rewrite(nest, outer, inner if everywhere or nest.reduction_ranges else ())
         found.append(node if moved is nest else scheduler_node(moved))
     return found
+
+
+def _waits_for_a_long_fold(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
+    """Whether `b` reads what `a` folds from a whole large tensor: a second pass over memory, better in threads."""
+    outer, inner = _space(a)
+    folded = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]
+    return not outer and math.prod(inner) > ROW_LIMIT and bool(folded & _read(b)) and math.prod(_space(b)[0]) > 1
 
 
 def _clash(nodes: list[SchedulerNode]) -> str | None:

@@ -25,14 +25,14 @@ _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 _FLOAT: dict[str, str] = {name: f"libdevice.{name}({{0}})" for name in _LIBDEVICE} | {
     "round": "libdevice.rint({0})",
-    "sqrt": "_sqrt({0})",
-    "rsqrt": "_divide(1.0, _sqrt({0}))",
-    "reciprocal": "_divide(1.0, {0})",
+    "sqrt": "tl.sqrt({0})",
+    "rsqrt": "1 / tl.sqrt({0})",
+    "reciprocal": "1 / {0}",
     "sigmoid": "_sigmoid({0})",
     "abs": "tl.abs({0})",
     "isnan": "{0} != {0}",
     "isinf": "tl.abs({0}) == float('inf')",
-    "div": "_divide({0}, {1})",
+    "div": "{0} / {1}",
     "floor_divide": "_floor_divide({0}, {1})",
     "remainder": "_remainder({0}, {1})",
     "fmod": "libdevice.fmod({0}, {1})",
@@ -40,6 +40,13 @@ _FLOAT: dict[str, str] = {name: f"libdevice.{name}({{0}})" for name in _LIBDEVIC
     "atan2": "libdevice.atan2({0}, {1})",
     "copysign": "libdevice.copysign({0}, {1})",
     "neg": "-{0}",
+}
+# `/` and tl.sqrt are exact on float64 but approximate on float32
+FLOAT32 = {
+    "sqrt": "tl.sqrt_rn({0})",
+    "rsqrt": "tl.div_rn(1.0, tl.sqrt_rn({0}))",
+    "reciprocal": "tl.div_rn(1.0, {0})",
+    "div": "tl.div_rn({0}, {1})",
 }
 _INTEGER: dict[str, str] = {
     "abs": "tl.abs({0})",
@@ -55,7 +62,7 @@ _INTEGER: dict[str, str] = {
     "bitwise_left_shift": "_shift_left({0}, {1}, {bits})",
     "bitwise_right_shift": "_shift_right({0}, {1}, {bits})",
 }
-UNSIGNED: dict[str, str] = {
+UNSIGNED = {
     "abs": "{0}", "floor_divide": "{0} // {1}", "remainder": "{0} % {1}", "fmod": "{0} % {1}",
     "sign": "({0} > 0).to({T})",
 }  # fmt: skip
@@ -81,6 +88,7 @@ _BOOL: dict[str, str] = {
 }
 _ANY: dict[str, str] = {"where": "tl.where({0}, {1}, {2})"}
 
+EXCEPTIONS: dict[str, dict[str, str]] = {"float32": FLOAT32, "uint8": UNSIGNED}  # by dtype, before TRITON_OPS
 TRITON_OPS: dict[int, dict[str, str]] = {
     FLOATING: {**_ANY, **_NUMBER, **_FLOAT},
     INTEGER: {**_ANY, **_NUMBER, **_INTEGER},
@@ -100,17 +108,10 @@ FOLDS: dict[str, tuple[str, str, str]] = {
 HELPERS: dict[str, str] = {
     "_divide": """
 def _divide(a, b):  # correctly rounded; `/` on float32 is approximate
-    if b.dtype == tl.float32:
+    if a.dtype == tl.float32:
         return tl.div_rn(a, b)
     else:
         return a / b
-""",
-    "_sqrt": """
-def _sqrt(x):  # correctly rounded; `tl.sqrt` on float32 is approximate
-    if x.dtype == tl.float32:
-        return tl.sqrt_rn(x)
-    else:
-        return tl.sqrt(x)
 """,
     "_sigmoid": """
 def _sigmoid(x):  # e^-|x| never overflows

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage3_lowering.tiny.triton_ops import FOLDS, TRITON_OPS, TRITON_TYPES, UNSIGNED
+from stage3_lowering.tiny.triton_ops import EXCEPTIONS, FOLDS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.tiny.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -28,6 +28,7 @@ class Statements:
     def __init__(self, kernel: Kernel, whole_row: bool) -> None:
         self.kernel, self.whole_row = kernel, whole_row
         self.columns = any(n.reduction_ranges for n in kernel.nests)
+        self.no_points = 0 in kernel.nests[0].ranges
         self.text: dict[str, str] = {}  # value -> its name, or a number
         self.types: dict[str, DType] = {}
         self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
@@ -65,8 +66,7 @@ class Statements:
         if special is not None:
             return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
         of = self.types[operands[-1]]
-        table = TRITON_OPS[of.category]
-        template = UNSIGNED.get(instr.op, table[instr.op]) if of is dt.uint8 else table[instr.op]
+        template = EXCEPTIONS.get(of.name, {}).get(instr.op) or TRITON_OPS[of.category][instr.op]
         only_numbers = all(v in self.numbers for v in operands)
         words = [self.numbers[v] if only_numbers else self.text[v] for v in operands]
         bits = _BITS.get(of.name, 8 * of.itemsize)
@@ -75,6 +75,8 @@ class Statements:
     # ---- memory ----------------------------------------------------------------------------------------------------
 
     def _mask(self, varies: str) -> str:
+        if self.no_points or (self.inner and 0 in self.nest.reduction_ranges):
+            return "False"  # what there is to load may be empty
         return {"": "", "x": "xmask", "r": "rmask", "xr": "mask"}[varies] if self.columns else "mask" if varies else ""
 
     def _axes(self, index: Any) -> str:

@@ -1,0 +1,297 @@
+"""The drawings: the cut between forward and backward, kernels and what fused into them, the pool, the time spent.
+
+Input: a Partition, a Program with its LoweredGraph, the events of one compile. Boxes are HTML placed in per cent, so
+that their labels stay readable on a phone; only the arcs are SVG.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from cutaway.artifacts import HalfArtifacts
+from cutaway.tour.page.lines import buffer_names, program_names, reader_ids, step_ids
+from cutaway.tour.page.markup import Html, bytes_text, el, milliseconds, number
+from cutaway.tour.page.origins import Ids, Origins
+from cutaway.tour.page.panes import hue_class, marked
+from stage_contracts.events import Event
+from stage_contracts.graph import Node
+from stage_contracts.joint import Partition
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.program import Allocate, Free, Kernel, Program
+
+# ---- the cut ---------------------------------------------------------------------------------------------------
+
+_WIDTH, _BASE = 1000, 190  # of the arc drawing; the base line is the program, left to right
+
+
+def cut_drawing(partition: Partition, origins: Origins) -> Html:
+    """Every node on one line, forward then backward; an arc from each value to its readers, bold where it is saved."""
+    forward = [n for n in partition.forward.nodes if n.op != "output"]
+    backward = [n for n in partition.backward.nodes if n.op == "call_function"]
+    step = _WIDTH / (len(forward) + len(backward) + 3)
+    place = {("f", n.name): (k + 1) * step for k, n in enumerate(forward)}
+    place |= {("b", n.name): (k + 3 + len(forward)) * step for k, n in enumerate(backward)}
+    middle = (len(forward) + 1.5) * step
+    saved = {s.name for s in partition.saved}
+    arcs: list[tuple[bool, Html]] = []
+
+    def arc(start: float, end: float, node: Node, crosses: bool) -> None:
+        radius = (end - start) / 2
+        height = min(radius * 0.75, _BASE - 14)
+        path = f"M{start:.1f} {_BASE}A{radius:.1f} {height:.1f} 0 0 1 {end:.1f} {_BASE}"
+        hue = _hue(node, origins)
+        arcs.append(
+            (crosses, el("path", d=path, class_=f"arc {'saved' if crosses else ''} {hue}",
+                         data_origins=" ".join(_ids(node, origins))))
+        )  # fmt: skip
+
+    for node in forward:
+        for user in node.users:
+            if ("f", user.name) in place and user.op != "output":
+                arc(place["f", node.name], place["f", user.name], node, False)
+    for node in partition.backward.nodes:
+        for user in node.users:
+            if user.op != "call_function":
+                continue
+            if ("b", node.name) in place:
+                arc(place["b", node.name], place["b", user.name], node, False)
+            elif node.name in saved and ("f", node.name) in place:
+                source = next(n for n in forward if n.name == node.name)
+                arc(place["f", node.name], place["b", user.name], source, True)
+    dots = [
+        el("circle", el("title", n.name), cx=f"{place[side, n.name]:.1f}", cy=_BASE,
+           r=4 if side == "f" and n.name in saved else 2.6,
+           class_=f"node {_hue(n, origins)}", data_origins=" ".join(_ids(n, origins)))
+        for side, nodes in (("f", forward), ("b", backward)) for n in nodes
+    ]  # fmt: skip
+    knife = el("line", x1=f"{middle:.1f}", x2=f"{middle:.1f}", y1=4, y2=_BASE + 14, class_="knife")
+    ordered = [path for _, path in sorted(arcs, key=lambda pair: pair[0])]
+    svg = el(
+        "svg", *ordered, knife, *dots, viewBox=f"0 0 {_WIDTH} {_BASE + 18}", role="img",
+        aria_label="arcs from each value to its readers; those that cross the cut are saved", class_="arcs",
+    )  # fmt: skip
+    left, right = sum(n.op == "call_function" for n in forward), len(backward)
+    words = el(
+        "div",
+        el("span", "forward: ", el("b", left), " operators"),
+        el("span", el("b", len(partition.saved)), " values cross, ", el("b", bytes_text(partition.saved_bytes))),
+        el("span", "backward: ", el("b", right), " operators"),
+        class_="cut-words",
+    )
+    return el("div", svg, words, class_="drawing")
+
+
+def _ids(node: Node, origins: Origins) -> Ids:
+    return origins.ids(node.origins) or reader_ids(node, origins)
+
+
+def _hue(node: Node, origins: Origins) -> str:
+    ids = _ids(node, origins)
+    return hue_class(ids, origins)
+
+
+def saved_table(partition: Partition, origins: Origins) -> Html:
+    """One row per value kept for the backward: what it is, its size, whose it is, why it was kept."""
+    sources = {n.name: n for n in partition.forward.nodes}
+    rows = []
+    for saved in partition.saved:
+        node = sources.get(saved.name)
+        ids = origins.ids(saved.origins) or (reader_ids(node, origins) if node else ())
+        line = next((str(o) for o in saved.origins), "an input")
+        cells = [
+            el("td", el("code", saved.name)),
+            el("td", el("code", saved.meta)),
+            el("td", bytes_text(int(saved.meta.nbytes)), class_="num"),
+            el("td", line),
+            el("td", saved.reason),
+        ]
+        rows.append(marked("tr", *cells, ids=ids, origins=origins, class_="row"))
+    head = el("tr", *(el("th", word) for word in ("saved", "type", "bytes", "from", "why it was kept")))
+    return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
+
+
+# ---- fusion ----------------------------------------------------------------------------------------------------
+
+
+def fusion_groups(half: HalfArtifacts) -> list[tuple[Kernel, list[LoopNest]]]:
+    """Each kernel with the loop nests that became it, from the decisions that were taken."""
+    nests = {n.name: n for n in half.lowered.nodes if isinstance(n, LoopNest)}
+    group = {name: {name} for name in nests}
+    for decision in half.fused.decisions:
+        members = {*_members(decision.first, nests), *_members(decision.second, nests)}
+        if decision.fused and members:
+            joined = set().union(*(group[m] for m in members))
+            group.update(dict.fromkeys(joined, joined))
+    found = []
+    for kernel in half.fused.kernels.values():
+        written = [w for nest in kernel.nests for w in nest.writes if w in group]
+        names = set().union(*(group[w] for w in written)) if written else set()
+        found.append((kernel, [nest for name, nest in nests.items() if name in names]))
+    return found
+
+
+def _members(name: str, nests: Mapping[str, object]) -> list[str]:
+    """The nests that a group's name, theirs joined by underscores, is made of."""
+    if not nests:
+        return []
+    pattern = "|".join(re.escape(n) for n in sorted(nests, key=len, reverse=True))
+    return re.findall(rf"(?:{pattern})(?=_|$)", name)
+
+
+def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
+    """One card per kernel: inside its casing the nests it is made of, below what it reads, writes and keeps."""
+    cards = []
+    for kernel, nests in fusion_groups(half):
+        chips = [
+            marked("li", el("code", n.name), el("span", _loops(n)), ids=origins.ids(n.origins), origins=origins)
+            for n in nests
+        ]
+        written = {w for nest in kernel.nests for w in nest.writes}
+        rows = [
+            ("reads", [p for p in kernel.params if p not in written]),
+            ("writes", [p for p in kernel.params if p in written]),
+            ("keeps inside", list(kernel.internal)),
+            ("never stored", [n.name for n in nests if n.name not in {*kernel.params, *kernel.internal}]),
+        ]
+        facts = [
+            el("div", el("dt", word), el("dd", el("code", ", ".join(names)))) for word, names in rows if names
+        ]
+        head = el("header", el("code", kernel.name), el("span", f"{len(nests)} nests" * (len(nests) != 1)))
+        ids = origins.ids(kernel.origins)
+        cards.append(
+            marked("article", head, el("ul", *chips), el("dl", *facts), ids=ids, origins=origins, class_="kernel")
+        )
+    return el("div", *cards, class_="cards")
+
+
+def _loops(nest: LoopNest) -> str:
+    outer = " × ".join(map(str, nest.ranges)) or "1"
+    inner = " × ".join(map(str, nest.reduction_ranges))
+    return f"{outer}, folds {inner}" if inner else outer
+
+
+def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
+    """Every pair that was considered, and the answer with its reason."""
+    written = {name: origins.ids(n.origins) for n in half.lowered.nodes for name in n.writes}
+    rows = []
+    for d in half.fused.decisions:
+        words = [w for w in _members(d.second, written) if w in written]
+        ids = written[words[-1]] if words else ()
+        rows.append(
+            marked(
+                "li", el("b", "fused" if d.fused else "apart"), " ", el("code", f"{d.first} + {d.second}"), " ",
+                el("span", d.reason), ids=ids, origins=origins, class_="yes" if d.fused else "no",
+            )
+        )  # fmt: skip
+    return el("ol", *rows, class_="decisions")
+
+
+def _short(group: str) -> str:
+    """A group's name is the names of its members; of many, the first and the last."""
+    members = group.split("_")
+    return group if len(members) < 4 else f"{members[0]} \u2026 {members[-1]}"
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------
+
+
+def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
+    """The pool over time: steps from left to right, bytes from the bottom up, one box per buffer while it lives."""
+    program = half.planned
+    names = buffer_names(half.lowered, origins)
+    temporaries = [b for b in program.buffers.values() if b.slot is not None]
+    if not temporaries:
+        words = "Nothing to plan: what is not an input or an output never leaves its kernel."
+        return el("p", words, class_="empty")
+    lifetimes = _lifetimes(program)
+    total = max(sum(program.pools), 1)
+    base = [sum(program.pools[:k]) for k in range(len(program.pools))]
+    work = [s for s in program.steps if not isinstance(s, Allocate | Free)]
+    boxes = []
+    for buffer in temporaries:
+        assert buffer.slot is not None
+        first, last = lifetimes[buffer.name]
+        bottom = (base[buffer.slot.pool] + buffer.slot.offset) / total
+        style = (
+            f"left:{100 * first / len(work):.2f}%;width:{100 * (last - first) / len(work):.2f}%;"
+            f"bottom:{100 * bottom:.2f}%;height:{100 * buffer.slot.nbytes / total:.2f}%"
+        )
+        what = f"{buffer.name}: {buffer.meta}, {bytes_text(buffer.slot.nbytes)} at {buffer.slot.offset}"
+        label = [el("code", buffer.name), el("small", bytes_text(buffer.slot.nbytes))]
+        ids = names.get(buffer.name, ())
+        hue = hue_class(ids, origins)
+        boxes.append(
+            el("div", *label, class_=f"box {hue}", style=style, title=what, data_origins=" ".join(ids))
+        )
+    ticks = _ticks(work, half, origins)
+    unshared = sum(b.slot.nbytes for b in temporaries if b.slot)
+    words = [
+        el("b", bytes_text(total)), f" of pool for {number(len(temporaries))} temporaries that would take ",
+        el("b", bytes_text(unshared)), " side by side. Steps run from left to right, bytes upwards.",
+    ]  # fmt: skip
+    return el(
+        "div", el("p", *words), el("div", el("div", *boxes, class_="pool"), el("div", *ticks, class_="ticks")),
+        class_="drawing",
+    )  # fmt: skip
+
+
+def _lifetimes(program: Program) -> dict[str, tuple[int, int]]:
+    """(first, last) of each allocated buffer, in steps that do work; last is exclusive."""
+    at, found = 0, {}
+    for step in program.steps:
+        if isinstance(step, Allocate):
+            found[step.buffer] = (at, len(program.steps))
+        elif isinstance(step, Free):
+            found[step.buffer] = (found.get(step.buffer, (0, 0))[0], at)
+        else:
+            at += 1
+    return {name: (first, max(min(last, at), first + 1)) for name, (first, last) in found.items()}
+
+
+def _ticks(work: Sequence[object], half: HalfArtifacts, origins: Origins) -> list[Html]:
+    names = program_names(half.planned, half.lowered, origins)
+    found = []
+    for step in work:
+        ids = step_ids(step, names, origins)
+        word = getattr(step, "kernel", None) or getattr(step, "target", None) or type(step).__name__.lower()
+        found.append(marked("span", el("code", word), ids=ids, origins=origins, title=word))
+    return found
+
+
+# ---- time ------------------------------------------------------------------------------------------------------
+
+_TWICE = ("lower", "fuse", "plan_memory", "emit", "build", "launch")  # run once per half
+_SHOWN = ("compile", "pass", "build", "cache", "fallback", "graph_break", "recompile", "guard_failure")
+
+
+def waterfall(events: Sequence[Event]) -> Html:
+    """What the ledger recorded while this function was compiled: a bar per event, on one axis of time."""
+    shown = sorted((e for e in events if e.kind in _SHOWN), key=lambda e: (e.start_ns, -e.duration_ns))
+    if not shown:
+        return el("p", "The ledger holds no event of this compile.", class_="empty")
+    start = min(e.start_ns for e in shown)
+    span = max(max(e.start_ns + e.duration_ns for e in shown) - start, 1)
+    seen: dict[str, int] = {}
+    rows = []
+    for event in shown:
+        name = event.name
+        if event.kind == "pass" and name in _TWICE:
+            seen[name] = seen.get(name, 0) + 1
+            name = f"{name}, {'forward' if seen[name] == 1 else 'backward'}"
+        left, width = (event.start_ns - start) / span, event.duration_ns / span
+        bar = el("i", style=f"left:{100 * left:.3f}%;width:{100 * width:.3f}%")
+        took = milliseconds(event.duration_ns) if event.duration_ns else ""
+        kind = event.kind if event.kind not in ("pass",) else ""
+        details = ", ".join(
+            f"{k}: {v}" for k, v in event.details.items() if isinstance(v, (str, int, float)) and str(v)
+        )
+        rows.append(
+            el(
+                "li", el("span", el("small", kind) if kind else None, name, title=details),
+                el("span", bar, class_="track"), el("b", took),
+                el("em", details) if event.kind not in ("pass", "compile") and details else None,
+                class_=f"event {event.kind}",
+            )
+        )  # fmt: skip
+    return el("ol", *rows, class_="waterfall")

@@ -1,0 +1,43 @@
+"""What a training run found out: the numbers that the table and the page show. Data only.
+
+Input: train.py fills it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A held-out digit that was read wrongly: its 64 pixels (0 to 16), what it is, what it was taken for."""
+
+    pixels: np.ndarray
+    label: int
+    predicted: int
+
+
+@dataclass(frozen=True)
+class TourResult:
+    """One training run. Times are medians over steps measured in turn, compiled and eager, in the same run."""
+
+    accuracy: float  # on the held-out digits, 0 to 1
+    held_out: int
+    steps: int
+    losses: tuple[float, ...]  # one per step
+    eager_ms: float
+    compiled_ms: float
+    compile_s: float
+    kernels: int
+    graph_breaks: int
+    seconds: float  # of the whole run
+    device: str = "cpu"
+    note: str = ""  # one line where something ran another way than asked
+    mistakes: tuple[Mistake, ...] = field(default=())
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster the compiled step was."""
+        return self.eager_ms / self.compiled_ms

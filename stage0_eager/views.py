@@ -1,0 +1,83 @@
+"""Writing through views on the tape: a write to `x[0]` gives x, and every other view of it, a new history.
+
+Input: a view that write() is about to change while gradients are recorded. The new history is that of a functional
+program: the base with one part replaced, seen through the views again. (torch's CopySlices does the same by hand.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.state import no_grad
+
+
+def root(view: Any) -> Any:
+    """The tensor at the end of the chain of views; the tensor itself when it is none."""
+    while view._view is not None:
+        view = view._view[1]
+    return view
+
+
+def write_through(view: Any, value: Any) -> Any:
+    """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
+    base = root(view)
+    if base.requires_grad and base.is_leaf:
+        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+    new = _replaced(base, _chain(view), value)
+    with no_grad():
+        c.copy_(view, value)
+    _take_history(base, new)
+    base._written += 1
+    refresh(view)
+    return view
+
+
+def refresh(view: Any) -> None:
+    """Bring a view's place on the tape up to date with the writes its base has seen since."""
+    base = root(view)
+    if view._written == base._written:
+        return
+    again = base
+    for op, rest in _chain(view):
+        again = op(again, *rest)
+    _take_history(view, again)
+    view._written = base._written
+
+
+def _chain(view: Any) -> list[tuple]:
+    """The operators from the base to the view, with their arguments besides the tensor."""
+    steps = []
+    while view._view is not None:
+        op, source, rest = view._view
+        steps.append((op, rest))
+        view = source
+    return steps[::-1]
+
+
+def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
+    """A copy of `whole` in which what the chain of views shows is `value`."""
+    if not chain:
+        value = value if value.dtype is whole.dtype else c.cast(value, whole.dtype)
+        return value if value.shape == whole.shape else c.expand(value, whole.shape)
+    (op, rest), inner = chain[0], chain[1:]
+    return _UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
+
+
+def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
+    order = [d % len(dims) for d in dims]
+    return c.permute(part, tuple(order.index(i) for i in range(len(order))))
+
+
+# From the whole and a new value for what the view shows to the new whole. (A write to an expanded view is refused.)
+_UNDO = {
+    "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "permute": _undo_permute,
+    "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(whole, part, dim, start, stop, step),
+}
+
+
+def _take_history(tensor: Any, source: Any) -> None:
+    tensor.requires_grad = source.requires_grad
+    tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index
