@@ -580,6 +580,23 @@ def item_assignment(x):
     return y
 
 
+@program((3, 4), nodes=1)
+def nothing_returned(x):
+    x.mul_(2)
+
+
+@program((3, 4), lambda: tensor(6, 4)[1:4], nodes=1)
+def write_beside_a_view(x, view):
+    x.add_(view)
+    return x
+
+
+@program((3, 4), slice(1, 2), nodes=1)
+def slices_returned(x, part):
+    é = x[part]
+    return é, slice(0, 2), ..., part.start, (5).real
+
+
 @program((3, 4), nodes=2)
 def views_returned(x):
     return x.T, x[0], x
