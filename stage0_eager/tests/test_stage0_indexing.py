@@ -150,8 +150,19 @@ def test_operands_that_are_none():
     for action in (lambda: x + None, lambda: x < None, lambda: x @ "a"):
         with pytest.raises(TypeError, match="unsupported operand|not supported between"):
             action()
-    assert isinstance(np.float32(2) * x, Tensor) and (np.float64(2) * x).dtype.name == "float32"
-    assert isinstance(np.ones(2) == x, Tensor) or isinstance(np.ones(2) == x, np.ndarray)
+
+
+def test_numpys_numbers_and_arrays_as_operands():
+    x = tensor([1.0, 2.0])
+    for number in (np.float32(2), np.float64(2), np.int64(2)):
+        for out in (number * x, x * number):
+            assert isinstance(out, Tensor) and out.dtype.name == "float32" and out.tolist() == [2, 4]
+    assert (tensor([1, 2]) * np.float64(0.5)).dtype.name == "float32"  # as a Python float
+    for out in (x + np.ones(2), np.ones(2) + x):
+        assert isinstance(out, Tensor) and out.dtype.name == "float64" and out.tolist() == [2, 3]
+    assert (x == np.ones(2)).tolist() == (np.ones(2) == x).tolist() == [True, False]
+    with pytest.raises(TypeError, match="complex128.* is not supported"):
+        x + np.ones(2, complex)
 
 
 def test_numbers_out_of_tensors():
