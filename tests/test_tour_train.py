@@ -38,9 +38,9 @@ def test_the_result_says_what_happened(short):
 
 def test_timing_leaves_the_parameters_as_they_are(short):
     run = short[0]
-    before = [p.numpy().copy() for p in run.training.parameters]
+    before = [p.detach().numpy().copy() for p in run.training.parameters]
     run._time_steps()
-    assert all(np.array_equal(b, p.numpy()) for b, p in zip(before, run.training.parameters, strict=True))
+    assert all(np.array_equal(b, p.detach().numpy()) for b, p in zip(before, run.training.parameters, strict=True))
 
 
 def test_compiled_and_eager_steps_agree():
@@ -51,7 +51,7 @@ def test_compiled_and_eager_steps_agree():
         cutaway.manual_seed(3)
         training = Training(DigitClassifier(width=16))
         losses = [train_step(training, functions, x, y, 3e-3).item() for _ in range(5)]
-        ended.append((losses, [p.numpy() for p in training.parameters]))
+        ended.append((losses, [p.detach().numpy() for p in training.parameters]))
     np.testing.assert_allclose(ended[0][0], ended[1][0], rtol=1e-5)
     for a, b in zip(ended[0][1], ended[1][1], strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5)
