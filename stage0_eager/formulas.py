@@ -87,7 +87,11 @@ def _right_shift(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _axes(x: Any, dims: tuple) -> tuple:
-    return dims if x.ndim else ()  # dimension 0 of a 0-d tensor is a way to say: the one element
+    if x.ndim:
+        return dims
+    if dims not in ((), (0,), (-1,)):
+        raise ValueError("the meta rule says why")
+    return ()  # dimension 0 of a 0-d tensor is a way to say: the one element
 
 
 def _wide_fold(name: str) -> Callable:
@@ -111,33 +115,23 @@ def _fold(name: str) -> Callable:
     return kernel
 
 
-def _extremum(name: str) -> Callable:
-    def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        axes = _axes(x, dims)
-        if any(x.shape[d] == 0 for d in axes):
-            raise IndexError(f"{name}(): Expected reduction dim to have non-zero size, got shape {x.shape}")
-        return getattr(xp, name)(x, axis=axes, keepdims=keepdim)
-
-    return kernel
-
-
 def _arg_extremum(name: str) -> Callable:
     def kernel(xp: Any, x: Any, dim: int, keepdim: bool = False) -> Any:
-        if x.ndim == 0:
+        if not _axes(x, (dim,)):
             return xp.zeros((), np.int64)
-        if x.shape[dim] == 0:
-            raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size, got shape {x.shape}")
         return getattr(xp, name)(x, axis=dim, keepdims=keepdim).astype(np.int64)
 
     return kernel
 
 
 def _cumsum(xp: Any, x: Any, dim: int) -> Any:
-    if x.ndim == 0:
-        return x.astype(np.int64) if x.dtype.kind in "biu" else x.copy()
-    if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":
-        return xp.cumsum(x.astype(np.float32), axis=dim).astype(x.dtype)
-    return xp.cumsum(x, axis=dim, dtype=np.int64 if x.dtype.kind in "biu" else None)
+    if x.dtype.kind in "biu":
+        x = x.astype(np.int64)
+    if not _axes(x, (dim,)):
+        return x.copy()
+    if x.dtype.itemsize == 2:
+        return xp.cumsum(x, axis=dim, dtype=np.float32).astype(x.dtype)
+    return xp.cumsum(x, axis=dim)
 
 
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
@@ -193,6 +187,8 @@ def _cat(xp: Any, tensors: list, dim: int) -> Any:
 
 
 def _constant_pad(xp: Any, x: Any, pads: tuple, value: Any) -> Any:
+    if not x.ndim:
+        return x.copy()
     crop = tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))
     widths = [(max(a, 0), max(b, 0)) for a, b in pads]
     return xp.pad(x[crop], widths, constant_values=x.dtype.type(value))
@@ -207,6 +203,9 @@ def _checked_index(xp: Any, index: Any, size: int) -> Any:
 
 def _grid(xp: Any, x: Any, dim: int, index: Any) -> tuple:
     """Open index arrays that address `x[..., index, ...]` element by element along `dim`."""
+    if not x.ndim:
+        _checked_index(xp, index, 1)
+        return (...,)
     dim = core_metas.wrap_dim(dim, x.ndim)
     _checked_index(xp, index, x.shape[dim])
     grid = list(xp.ogrid[tuple(slice(0, s) for s in index.shape)])
@@ -215,7 +214,8 @@ def _grid(xp: Any, x: Any, dim: int, index: Any) -> tuple:
 
 
 def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
-    return x[_grid(xp, x, dim, index)] if x.ndim else x.copy()
+    picked = x[_grid(xp, x, dim, index)]
+    return picked if x.ndim else picked.copy()
 
 
 def _scatter(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
@@ -285,13 +285,14 @@ def _library(name: str) -> Callable:
     return lambda xp, *args: on_cpu(*args) if xp is np else getattr(xp, name)(*args)
 
 
-def _keep_integers(numpy_name: str) -> Callable:
-    """floor, ceil, rint, trunc: the identity on integers and bools, where NumPy would give floats."""
-    return lambda xp, x: getattr(xp, numpy_name)(x) if x.dtype.kind not in "biu" else x.copy()
+def _unless(kinds: str, numpy_name: str) -> Callable:
+    """The identity on dtypes of these kinds, where NumPy has no such function or gives floats."""
+    return lambda xp, x: _clone_array(xp, x) if x.dtype.kind in kinds else getattr(xp, numpy_name)(x)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {name: _library(np_name) for name, np_name in _NUMPY_NAMES.items()}
-KERNELS |= {name: _keep_integers(_NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
+KERNELS |= {name: _unless("biu", _NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
+KERNELS["sign"] = _unless("b", "sign")
 KERNELS |= {
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,
@@ -307,8 +308,8 @@ KERNELS |= {
     "cast": _cast,
     "sum": _wide_fold("sum"),
     "prod": _wide_fold("prod"),
-    "amax": _extremum("amax"),
-    "amin": _extremum("amin"),
+    "amax": _fold("amax"),
+    "amin": _fold("amin"),
     "any": _fold("any"),
     "all": _fold("all"),
     "argmax": _arg_extremum("argmax"),

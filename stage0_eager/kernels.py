@@ -105,8 +105,10 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
     """
     if isinstance(out, np.generic):  # NumPy gives scalars for 0-d results
         return np.asarray(out)
-    if out.flags.c_contiguous or core.kind in ("identity", "mutation"):  # these keep the layout of their operand
+    if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
+    if out.flags.c_contiguous:
+        return out.ravel().reshape(out.shape) if 1 in out.shape else out  # sizes of 1 with strides of their own
     wanted = core.meta(*map(_meta_of, args)).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out

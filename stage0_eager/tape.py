@@ -83,7 +83,7 @@ class SavedTensor:
         self.version = tensor.version
         if is_output:
             alias = Tensor(tensor._data)
-            alias._version = version_of(tensor)  # not _share_version: its _base would close a cycle through grad_fn
+            alias._version = version_of(tensor)  # not _share_version: _base would close a cycle by grad_fn
             alias._output_index = tensor._output_index
             tensor = alias
         self.tensor = tensor
@@ -199,10 +199,15 @@ def backward(
             continue
         # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
         # (zero_, clipping), so each leaf gets memory of its own.
-        if id(owner(g._data)) in taken or not is_dense(g.shape, g.stride()):
+        if id(owner(g._data)) in taken or not _is_dense(g):
             g = _clone(g, create_graph)
         taken.add(id(owner(g._data)))
         leaf.grad = g
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    flags = getattr(tensor._data, "flags", None)  # the quick answer, which a traced array has not
+    return (flags is not None and flags.c_contiguous) or is_dense(tensor.shape, tensor.stride())
 
 
 def _clone(tensor: Tensor, create_graph: bool) -> Tensor:

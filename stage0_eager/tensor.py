@@ -13,7 +13,7 @@ import numpy as np
 from stage0_eager import arrays
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 class Tensor:
@@ -73,6 +73,8 @@ class Tensor:
     def stride(self, dim: int | None = None) -> Any:
         itemsize = self._data.itemsize
         strides = tuple(s // itemsize for s in self._data.strides)
+        if 0 in strides and 0 in self.shape:
+            strides = contiguous_strides(self.shape)  # as TensorMeta has it; NumPy's are all 0
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:

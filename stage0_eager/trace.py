@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -140,7 +140,7 @@ def _without_grad(result: Any) -> Any:
     return tuple(map(_without_grad, result))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _parameters(op: Operator) -> tuple[tuple[str, Any, bool], ...]:
     """(name, default, keyword only) of each parameter."""
     signature = inspect.signature(op.bind)
@@ -148,7 +148,7 @@ def _parameters(op: Operator) -> tuple[tuple[str, Any, bool], ...]:
 
 
 def spell(op: Operator, args: tuple) -> tuple[tuple, dict[str, Any]]:
-    """Bound arguments as a person would write the call: defaults left out at the end, keyword-only ones by name."""
+    """Bound arguments as a person would write the call: no defaults at the end, keyword-only ones by name."""
     words: list[Any] = []
     named: dict[str, Any] = {}
     end = 0

@@ -20,8 +20,8 @@ from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.tensor_meta import TensorMeta
 
 DOUBLE_BACKWARD = (
-    "cutaway.compile with aot_autograd does not currently support double backward: a gradient that a compiled "
-    "backward computed cannot be differentiated again. Run this function without cutaway.compile."
+    "cutaway.compile with aot_autograd does not currently support double backward: a gradient that a "
+    "compiled backward made cannot be differentiated. Run this function without cutaway.compile."
 )
 
 

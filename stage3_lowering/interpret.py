@@ -186,13 +186,8 @@ class _NumpyOps:
         """A pointwise core operator: its eager kernel, on arrays. `cast` gets a DType."""
         if name not in CORE_OPS:
             raise AttributeError(name)
-        from stage0_eager.kernels import KERNELS
-
-        def apply(*args: Any) -> np.ndarray:
-            with np.errstate(all="ignore"):
-                return np.asarray(KERNELS[name](np, *args))
-
-        return apply
+        kernel = EAGER[name]
+        return lambda *args: np.asarray(kernel(np, *args))
 
 
 # ---- whole artifacts -----------------------------------------------------------------------------------------------

@@ -144,8 +144,9 @@ def pointwise_integral(*args: Any) -> TensorMeta:
 
 def pointwise_shift(*args: Any) -> TensorMeta:
     """As pointwise; integers only."""
-    pointwise_integral(*args)
-    return pointwise_number(*args)
+    if promoted_dtype(args) is dt.bool_:
+        return pointwise_number(*args)  # refuses it
+    return pointwise_integral(*args)
 
 
 def predicate(*args: Any) -> TensorMeta:
@@ -191,8 +192,20 @@ def reduced_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> t
     return tuple(1 if i in wrapped else s for i, s in enumerate(shape) if keepdim or i not in wrapped)
 
 
+def _need_elements(input: TensorMeta, dims: Sequence[int]) -> None:
+    for dim in dims:
+        if input.ndim and isinstance(size := input.shape[wrap_dim(dim, input.ndim)], int) and size == 0:
+            raise IndexError(f"Expected reduction dim {dim} to have non-zero size, got shape {input.shape}")
+
+
+def reduction_extremum(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
+    """As reduction; nothing has no largest element (amax, amin)."""
+    _need_elements(input, dims)
+    return reduction(input, dims, keepdim)
+
+
 def reduction(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = False) -> TensorMeta:
-    """Same dtype as the input (amax, amin)."""
+    """Same dtype as the input."""
     return TensorMeta(reduced_shape(input.shape, dims, keepdim), input.dtype, device=input.device)
 
 
@@ -208,6 +221,7 @@ def reduction_bool(input: TensorMeta, dims: tuple[int, ...], keepdim: bool = Fal
 
 def reduction_index(input: TensorMeta, dim: int, keepdim: bool = False) -> TensorMeta:
     """The position along one dimension, int64 (argmax, argmin)."""
+    _need_elements(input, (dim,))
     return reduction(input, (dim,), keepdim).with_(dtype=dt.int64)
 
 
@@ -235,10 +249,10 @@ def view_strides(meta: TensorMeta, shape: Sequence[Any]) -> tuple[Any, ...] | No
 
     As NumPy's reshape, also for sizes of 1, whose strides no index ever uses.
     """
-    if meta.is_contiguous:
-        return contiguous_strides(shape)
     if meta.shape == tuple(shape):
         return meta.strides
+    if meta.is_contiguous:
+        return contiguous_strides(shape)
     old = [(size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if size != 1]
     blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
     for size, stride in old:

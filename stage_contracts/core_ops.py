@@ -132,7 +132,7 @@ _TABLE: list[CoreOp] = [
         sum: sum over dims; half precision accumulates in float32, integers in int64
         prod: product over dims, accumulated as sum is
     """),
-    *_rows("reduction", "input, dims, keepdim=False", m.reduction, """
+    *_rows("reduction", "input, dims, keepdim=False", m.reduction_extremum, """
         amax: largest over dims; NaN if any is NaN
         amin: smallest over dims; NaN if any is NaN
     """),

@@ -17,13 +17,13 @@ from stage_contracts.tensor_meta import TensorMeta
 class FunctionalGraph:
     """A graph without mutation.
 
-    graph: outputs are the tensors it makes for the user (`num_outputs` of them, no two sharing memory with each
-        other or with an input), then the new value of each input in `writes`.
+    graph: outputs are the tensors it makes for the user (`num_outputs` of them, none sharing memory with
+        another or with an input), then the new value of each input in `writes`.
     writes: indices of the user's inputs that eager would have written to, in order.
-    rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role "rng":
-        int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
-    results: for each result of the user's function, ("output", i) for the graph's i-th output, or ("input", i)
-        where eager hands the i-th input itself back. None: the outputs as they are.
+    rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role
+        "rng": int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
+    results: for each result of the user's function, ("output", i) for the graph's i-th output, or
+        ("input", i) where eager hands the i-th input itself back. None: the outputs as they are.
     """
 
     graph: Graph
@@ -37,8 +37,8 @@ class FunctionalGraph:
         self.graph.verify()
         if len(self.graph.outputs) != self.num_outputs + len(self.writes):
             raise GraphError(
-                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} of the user and "
-                f"{len(self.writes)} written inputs"
+                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} of the "
+                f"user and {len(self.writes)} written inputs"
             )
         for node in self.graph.calls:
             if getattr(node.target, "mutates", ()):

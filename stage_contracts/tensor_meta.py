@@ -37,7 +37,9 @@ class TensorMeta:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", tuple(self.shape))
-        strides = contiguous_strides(self.shape) if self.strides is None else tuple(self.strides)
+        # nothing of an empty tensor is ever read, so that its strides are row-major by decree
+        row_major = self.strides is None or any(isinstance(n, int) and n == 0 for n in self.shape)
+        strides = contiguous_strides(self.shape) if row_major else tuple(self.strides)
         object.__setattr__(self, "strides", strides)
 
     @property

@@ -69,7 +69,7 @@ def test_a_corrupt_entry_is_rebuilt(tmp_path, damage):
         library.chmod(0o600)
         library.write_bytes({
             "truncate": content[: len(content) // 2],
-            "scribble": content[:2000] + bytes(200) + content[2200:],
+            "scribble": content[:2000] + bytes(255 - b for b in content[2000:2200]) + content[2200:],
             "empty": b"",
         }[damage])  # fmt: skip
     again = run(CUTAWAY_RUNTIME_CACHE_DIR=str(tmp_path / "cache"))
@@ -86,7 +86,7 @@ def test_corrupt_metadata_is_a_miss(tmp_path):
 
 
 def test_spaces_and_quotes_in_the_path(tmp_path):
-    folder = tmp_path / "it's \"a\" cache $HOME `x` ; rm"
+    folder = tmp_path / 'it\'s "a" cache $HOME `x` ; rm'
     run(CUTAWAY_RUNTIME_CACHE_DIR=str(folder))
     assert "misses 0 builds 0" in run(CUTAWAY_RUNTIME_CACHE_DIR=str(folder)).stdout
 

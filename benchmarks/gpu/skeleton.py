@@ -22,6 +22,7 @@ import triton  # noqa: E402
 import cutaway  # noqa: E402
 from cutaway import nn  # noqa: E402
 from cutaway.nn import functional as F  # noqa: E402
+from stage_contracts import events  # noqa: E402
 
 SEED = 0
 FAILED: list[str] = []
@@ -79,6 +80,8 @@ def run_pointwise() -> None:
               again._data.data.ptr != got._data.data.ptr)  # fmt: skip
         program = compiled.artifacts[-1].forward.emitted["triton"]
         check(f"sin(cos(x)), {name}: one kernel", len(program.kernels) == 1)
+        fallbacks = [str(e) for e in events.LEDGER.since(0, "fallback")]
+        check(f"sin(cos(x)), {name}: nothing fell back", not fallbacks, "; ".join(fallbacks))
         y = cutaway.randn(1 << 20, device="cuda")
         fresh = compiled(y).cpu().numpy()
         check(f"sin(cos(x)), {name}: other data, no recompile",

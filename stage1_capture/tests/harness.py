@@ -1,7 +1,7 @@
-"""What the tests of capture share: run a captured frame on plain operators, and compare it with the call itself.
+"""What the tests of capture share: run a captured frame on plain operators, compare it with the call.
 
-Input: any implementation of the seam `capture`. The residual code runs as cutaway.compile runs it, with the graph
-interpreted node by node.
+Input: any implementation of the seam `capture`. The residual code runs as cutaway.compile runs it, with the
+graph interpreted node by node.
 """
 
 import types
@@ -78,7 +78,9 @@ def described(tree):
     found = []
     for path, value in leaves(tree):
         if isinstance(value, Tensor):
-            found.append((path, value.requires_grad, value.dtype.name, value._data.shape, value._data.tolist()))
+            found.append(
+                (path, value.requires_grad, value.dtype.name, value._data.shape, repr(value._data.tolist()))
+            )
         elif isinstance(value, (list, tuple, dict)):
             found.append((path, type(value), len(value), tuple(value) if isinstance(value, dict) else None))
         else:

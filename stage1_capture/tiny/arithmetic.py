@@ -72,9 +72,18 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     attempts += [(left, right, f"__{name}__"), (right, left, f"__r{name}__")]
     for receiver, other, dunder in attempts:
         method = special_method(tx, receiver, dunder)
-        if method is not None:
-            return call_function(tx, method, [other], {})
+        result = _declined if method is None else call_function(tx, method, [other], {})
+        if not _declines(result):
+            return result
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+_declined = ConstantVariable(NotImplemented)
+
+
+def _declines(result: Variable) -> bool:
+    """Whether an operand's method leaves the operation to the other operand."""
+    return isinstance(result, ConstantVariable) and result.value is NotImplemented
 
 
 def _constants(*operands: Variable) -> tuple | None:
@@ -122,8 +131,10 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         if isinstance(receiver, TensorVariable) or _defines(receiver, name):
             method = special_method(tx, receiver, name)
             assert method is not None
-            return call_function(tx, method, [other], {})
-    by_identity = (UserDefinedObjectVariable, UserFunctionVariable, ConstantVariable)
+            result = call_function(tx, method, [other], {})
+            if not _declines(result):
+                return result
+    by_identity = (UserDefinedObjectVariable, UserFunctionVariable, ConstantVariable, TensorVariable)
     if symbol in ("==", "!=") and isinstance(left, by_identity) and isinstance(right, by_identity):
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")

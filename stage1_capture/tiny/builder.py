@@ -198,7 +198,7 @@ def _wrap_foreign(output: OutputGraph, real: Any, source: Source | None) -> Vari
 
 
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
-    **dict.fromkeys((bool, type(None), type(...), DType), _wrap_constant("IDENTITY")),
+    **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float, str, bytes, range, Device), _wrap_constant("EQUALS")),
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),

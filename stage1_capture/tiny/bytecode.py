@@ -81,6 +81,8 @@ def _origin(code: types.CodeType, positions: Any) -> Origin:
         return Origin(code.co_filename, line, lines[0][start:end], start, end)
     words = [lines[0][start:], *lines[1:-1], lines[-1][:end]]
     text = " ".join(word.strip() for word in words)
+    if lines[0].rstrip().endswith(":"):  # a with block, a class: its first line says it
+        text = lines[0][start:].rstrip()
     return Origin(code.co_filename, line, text, start, len(lines[0]))
 
 

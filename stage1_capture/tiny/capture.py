@@ -34,8 +34,8 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame
         raise TypeError(
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
-    output = OutputGraph()
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
+    output = OutputGraph(start)
     try:
         if bytecode.VERSION not in bytecode.SUPPORTED:
             version = ".".join(map(str, bytecode.VERSION))
@@ -70,10 +70,8 @@ def root_locals(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
-        start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-        raise Unsupported(
-            f"the call does not fit {function.__name__}: {error}", start, code="GB0002"
-        ) from None
+        why = f"the call does not fit {function.__name__}: {error}"
+        raise Unsupported(why, output.start, code="GB0002") from None
     given = set(bound.arguments)
     bound.apply_defaults()
     for parameter in parameters_of(function):

@@ -146,6 +146,7 @@ def check_against_eager(
     for i, (a, b) in enumerate(zip(results, expected, strict=True)):
         assert a.requires_grad == b.requires_grad, f"output {i}: requires_grad is {a.requires_grad}"
         assert_same(a._data, b._data, f"output {i}", tolerance)
+        assert a.stride() == b.stride(), f"output {i}: strides {a.stride()} against eager's {b.stride()}"
     for i, (g, w) in enumerate(zip(gradients, wanted, strict=True)):
         assert (g is None) == (w is None), f"gradient of input {i}: {g} against eager's {w}"
         if g is not None:
