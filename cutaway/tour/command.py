@@ -1,7 +1,7 @@
 """`cutaway tour`, from the options to the closing line: train, report, write the page.
 
-Input: the command line's options. What cannot be done is a TourError whose message is one line; success is silent
-but for what was asked for: the progress, the table, and where the page is.
+Input: the command line's options. What cannot be done is a TourError whose message is one line; success
+is silent but for what was asked for: the progress, the table, and where the page is.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def run_tour(
         raise TourError(str(error)) from error
     except (GraphError, BuildError, BackendFailed, Unsupported, ImportError) as error:
         with_swaps = f" with {', '.join(swaps)} swapped in" if swaps else ""
-        raise TourError(f"the tour stopped{with_swaps}: {type(error).__name__}: {_first_line(error)}") from error
+        raise TourError(
+            f"the tour stopped{with_swaps}: {type(error).__name__}: {_first_line(error)}"
+        ) from error
     console.print(f"The page is {output}", soft_wrap=True, highlight=False)
     if result.accuracy < REQUIRED:
         raise TourError(
@@ -79,7 +81,7 @@ def swapped_pipeline(swaps: Sequence[str]) -> Any:
     return replace(cutaway.DEFAULT_PIPELINE, **found)
 
 
-# ---- training, seen ----------------------------------------------------------------------------------------------
+# ---- training, seen ----------------------------------------------------------------------------
 
 
 def train(run: Run, console: Console) -> None:
@@ -124,11 +126,11 @@ def result_table(result: TourResult) -> Table:
     return table
 
 
-# ---- what the page shows -----------------------------------------------------------------------------------------
+# ---- what the page shows -----------------------------------------------------------------------
 
 
 def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
-    """The block, compiled on a batch of digits with the trained parameters, and the loss as it was trained."""
+    """The block, compiled on a batch of digits with the trained parameters; the loss as it was trained."""
     images, _ = next(run._batches())
     first = run.training.model.first
     compiled = cutaway.compile(block, pipeline=pipeline)
@@ -143,7 +145,7 @@ def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
 
 
 def emit_for_both_targets(artifacts: Artifacts) -> None:
-    """C++ and Triton source for each half, whichever of them ran. A target may refuse a graph: then it is not shown."""
+    """C++ and Triton source for each half, whichever ran. What a target refuses is not shown."""
     for half in ("forward", "backward"):
         for target in ("cpp", "triton"):
             if getattr(artifacts, half) is not None:
