@@ -1,4 +1,4 @@
-"""The tour's page: it needs nothing else, shows every stage, ties every line to the source, escapes what it shows.
+"""The tour's page: it loads nothing, shows every stage, ties every line to the source, escapes what it shows.
 
 Input: two small functions, compiled here and drawn as `cutaway tour` draws its own.
 """
@@ -66,11 +66,8 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def artifacts():
     block_compiled, clipped_compiled = cutaway.compile(block), cutaway.compile(clipped)
-    make = [
-        cutaway.randn(16, 64),
-        *(cutaway.randn(*s, requires_grad=True) for s in [(128, 64), (128,), (128,), (128,)]),
-    ]
-    block_compiled(*make)
+    parameters = [cutaway.randn(*s, requires_grad=True) for s in [(128, 64), (128,), (128,), (128,)]]
+    block_compiled(cutaway.randn(16, 64), *parameters)
     clipped_compiled(cutaway.randn(4, 5, requires_grad=True), cutaway.tensor(0.5))
     found = [block_compiled.artifacts[-1], clipped_compiled.artifacts[-1]]
     for each in found:

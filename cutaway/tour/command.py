@@ -44,6 +44,10 @@ def run_tour(
     output = output.resolve()
     if not output.parent.is_dir():
         raise TourError(f"--output {output}: there is no folder {output.parent}; make it, or name another")
+    try:
+        cutaway.zeros(1, device=device)
+    except RuntimeError as error:
+        raise TourError(f"--device {device}: {_first_line(error)}") from error
     pipeline = swapped_pipeline(swaps)
     use_one_thread()
     console = Console()
