@@ -6,7 +6,6 @@ quick. An error the user can act on is one line on standard error.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,6 @@ def tour(
     device: str,
 ) -> None:
     """Train a digit classifier with a compiled step; write a page that shows how it was compiled."""
-    # A batch of 64 digits is too little work to share: on a busy machine, waiting for another thread costs a
-    # thousand times what it saves. Read when NumPy and the first kernel load, so it must be said before both.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     from cutaway.swap import SwapError
     from cutaway.tour.command import TourError, run_tour
 

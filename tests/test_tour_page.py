@@ -1,4 +1,4 @@
-"""The tour's page: it needs nothing else, shows every stage, ties every line to the source, escapes what it shows.
+"""The tour's page: it loads nothing, shows every stage, ties every line to the source, escapes what it shows.
 
 Input: two small functions, compiled here and drawn as `cutaway tour` draws its own.
 """
@@ -40,9 +40,7 @@ class Page(HTMLParser):
         words = dict(attributes)
         if tag not in VOID:
             self.open.append(tag)
-            if words.get("data-station") and tag == "article":
-                self.places.append((len(self.open), words["id"]))
-            elif (words.get("class") or "") == "python":
+            if words.get("data-station") and tag == "article" or (words.get("class") or "") == "python":
                 self.places.append((len(self.open), words["id"]))
         if "id" in words:
             self.ids.append(words["id"])
@@ -68,8 +66,8 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def artifacts():
     block_compiled, clipped_compiled = cutaway.compile(block), cutaway.compile(clipped)
-    make = [cutaway.randn(16, 64), *(cutaway.randn(*s, requires_grad=True) for s in [(128, 64), (128,), (128,), (128,)])]
-    block_compiled(*make)
+    parameters = [cutaway.randn(*s, requires_grad=True) for s in [(128, 64), (128,), (128,), (128,)]]
+    block_compiled(cutaway.randn(16, 64), *parameters)
     clipped_compiled(cutaway.randn(4, 5, requires_grad=True), cutaway.tensor(0.5))
     found = [block_compiled.artifacts[-1], clipped_compiled.artifacts[-1]]
     for each in found:
@@ -116,7 +114,9 @@ def test_every_origin_of_a_pane_is_in_the_source(page):
                 assert origins <= source, f"{name} has {sorted(origins - source)[:3]}"
 
 
-@pytest.mark.parametrize("station", ["graph", "joint", "core", "cut", "loops", "fusion", "cpp", "triton", "program"])
+@pytest.mark.parametrize(
+    "station", ["graph", "joint", "core", "cut", "loops", "fusion", "cpp", "triton", "program"]
+)
 def test_every_expression_can_be_followed_to_a_kernel(page, artifacts, station):
     computed = set(Origins(artifacts[0]).hue)
     assert len(computed) == 4, "linear, layer_norm, gelu, mean"
@@ -152,7 +152,9 @@ def test_a_function_without_a_backward_leaves_its_stations_out(artifacts):
 
 
 def test_markup_escapes_and_names_attributes():
-    assert el("a", "1 < 2", class_="x", data_x='"', hidden=False) == '<a class="x" data-x="&quot;">1 &lt; 2</a>'
+    assert (
+        el("a", "1 < 2", class_="x", data_x='"', hidden=False) == '<a class="x" data-x="&quot;">1 &lt; 2</a>'
+    )
     assert text([None, "<", el("br")]) == "&lt;<br>"
 
 

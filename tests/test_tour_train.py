@@ -40,7 +40,9 @@ def test_timing_leaves_the_parameters_as_they_are(short):
     run = short[0]
     before = [p.detach().numpy().copy() for p in run.training.parameters]
     run._time_steps()
-    assert all(np.array_equal(b, p.detach().numpy()) for b, p in zip(before, run.training.parameters, strict=True))
+    assert all(
+        np.array_equal(b, p.detach().numpy()) for b, p in zip(before, run.training.parameters, strict=True)
+    )
 
 
 def test_compiled_and_eager_steps_agree():

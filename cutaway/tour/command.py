@@ -20,6 +20,7 @@ from cutaway import swap
 from cutaway.tour.block import block
 from cutaway.tour.digits import DigitsError
 from cutaway.tour.page import Specimen, write_page
+from cutaway.tour.threads import use_one_thread
 from cutaway.tour.train import Run
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed, BuildError
@@ -43,7 +44,12 @@ def run_tour(
     output = output.resolve()
     if not output.parent.is_dir():
         raise TourError(f"--output {output}: there is no folder {output.parent}; make it, or name another")
+    try:
+        cutaway.zeros(1, device=device)
+    except RuntimeError as error:
+        raise TourError(f"--device {device}: {_first_line(error)}") from error
     pipeline = swapped_pipeline(swaps)
+    use_one_thread()
     console = Console()
     try:
         run = Run(epochs=epochs, seed=seed, device=device, pipeline=pipeline, max_steps=max_steps)

@@ -145,7 +145,7 @@ function specimen(root) {
 
   // ---- the keyboard ----
   function walk(by) {
-    const at = lines.findIndex((line) => line.classList.contains("here") || line === document.activeElement);
+    const at = lines.findIndex((line) => line === document.activeElement || line.matches(".here, :has(.here)"));
     const next = lines[at < 0 ? (by > 0 ? 0 : lines.length - 1) : (at + by + lines.length) % lines.length];
     next.focus({ preventScroll: false });
     if (pinned) pin(idsOf(next), next); else light(idsOf(next), next);
