@@ -106,13 +106,6 @@ def test_nothing_and_almost_nothing(seam):
     check(seam, function, [empty, point], want)
 
 
-@pytest.mark.conformance("lower", "fuse", "emit", tier="core")
-def test_a_maximum_of_nothing_raises_as_eager_does(seam):
-    graph = trace(lambda c, x: c.amax(x, (0,)), np.zeros((0, 3), np.float32))
-    with pytest.raises(IndexError, match="non-zero size"):
-        run_every_way(seam, graph, [np.zeros((0, 3), np.float32)])
-
-
 @pytest.mark.conformance("lower", "fuse", "emit")
 def test_integer_sums_are_exact_and_wrap(seam):
     x = np.array([2**62, 2**62, 2**62, 3], np.int64)

@@ -53,9 +53,9 @@ def _lower_call(state: State, node: Node) -> Any:
 
 # What integers and bools have no use for: the value itself is the result.
 _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
+_IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
-_NO_BOOLS = (*_DIVISIONS, "pow", "bitwise_left_shift", "bitwise_right_shift")  # nobody needs them fast
 
 
 def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -63,15 +63,12 @@ def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
     if not state.one_device_no_half(node):
         return None
     compute = args["dtype"] if name == "cast" else _compute_dtype(name, operands)
-    if compute is dt.bool_ and name in _NO_BOOLS:
-        return None
     if name in _DIVISIONS and not compute.is_floating_point and (isinstance(operands[1], Lazy) or not operands[1]):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
     body, ranges, index = _begin(state, meta)
     element = lambda operand, dtype: _operand(body, operand, dtype, meta.shape, index)  # noqa: E731
-    if name == "cast" or (not compute.is_floating_point and name in _IDENTITY_ON_INTEGERS):
-        result = element(args["input"], compute)
-    elif name == "abs" and compute is dt.bool_:
+    unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
+    if name == "cast" or (unchanged and not compute.is_floating_point):
         result = element(args["input"], compute)
     elif not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
         result = body.emit("constant", (False,), dt.bool_, node.name)
