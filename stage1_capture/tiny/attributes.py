@@ -35,7 +35,7 @@ from stage1_capture.tiny.variables import (
     describe,
     from_constant,
 )
-from stage_contracts.source import AttrSource, ItemSource
+from stage_contracts.source import AttrSource, ItemSource, Source
 
 Tx = InstructionTranslator
 _PYTHON_TYPES = {
