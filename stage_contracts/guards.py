@@ -71,7 +71,7 @@ class Guard:
             return f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
         if isinstance(expected, Source) or self.kind == "SHAPE":
             text = expected.expression() if isinstance(expected, Source) else str(expected)
-        elif _is_literal(expected):
+        elif _is_literal(expected) and (self.kind != "IDENTITY" or expected is None or type(expected) is bool):
             text = repr(expected)
         else:
             text = name_of(expected) if name_of else _readable(expected)
