@@ -4,6 +4,7 @@
 #   make tour            install, train the digit classifier, write the page that shows the machine
 #   make test            lint, format, types, import rules, every test
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
+#   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -13,11 +14,11 @@ PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-versions site clean
+.PHONY: tour test lint test-versions gpu site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
-	$(BIN)/cutaway tour
+	$(BIN)/cutaway tour $(TOUR_ARGS)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
@@ -30,6 +31,12 @@ lint: $(VENV)/installed-dev
 
 test-versions:
 	.ci/test-versions
+
+# Whichever python3 has CuPy: a GPU machine often brings its own.
+GPU_PYTHON ?= python3
+gpu:
+	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
+	@tail -n 1 benchmarks/gpu/skeleton.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -35,6 +35,8 @@ def literal(value: Any) -> str:
         return value.name
     if isinstance(value, float) and not math.isfinite(value):
         return f"float({str(value)!r})"
+    if value is ...:
+        return "..."
     if isinstance(value, slice):
         return f"slice({literal(value.start)}, {literal(value.stop)}, {literal(value.step)})"
     if isinstance(value, tuple):

@@ -9,6 +9,7 @@ import abc
 import types
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.tiny.attributes import lookup
 from stage1_capture.tiny.builtin_functions import builtin
@@ -47,7 +48,7 @@ _PYTHON_TYPES: dict[type, type] = {
 
 
 def python_type(tx: Tx, value: Variable) -> type:
-    """The class of the object that the value stands for."""
+    """The class of the object the value stands for. A tensor from outside may be a Parameter: guarded."""
     match value:
         case ConstantVariable(value=constant):
             return type(constant)
@@ -72,7 +73,10 @@ def type_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(isinstance)
 def isinstance_(tx: Tx, value: Variable, classes: Variable) -> Variable:
-    return ConstantVariable(issubclass(python_type(tx, value), _classes(tx, classes)))
+    wanted = _classes(tx, classes)
+    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
+        return ConstantVariable(issubclass(Tensor, wanted))  # the same for both classes a tensor may have
+    return ConstantVariable(issubclass(python_type(tx, value), wanted))
 
 
 @builtin(issubclass)

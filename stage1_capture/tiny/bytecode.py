@@ -34,9 +34,13 @@ class Instruction:
     protected: bool  # inside a try or with block
 
 
-@functools.lru_cache(maxsize=512)
 def instructions(code: types.CodeType) -> tuple[Instruction, ...]:
     """All instructions of a code object, inline caches and prefixes left out."""
+    return _decode(code, code.co_filename)  # equal code may come from two files
+
+
+@functools.lru_cache(maxsize=512)
+def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
     decoded = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     # A jump may land on the EXTENDED_ARG in front of an instruction: the next real one is meant.
     starts = [i.offset for i in decoded]
@@ -81,6 +85,8 @@ def _origin(code: types.CodeType, positions: Any) -> Origin:
         return Origin(code.co_filename, line, lines[0][start:end], start, end)
     words = [lines[0][start:], *lines[1:-1], lines[-1][:end]]
     text = " ".join(word.strip() for word in words)
+    if lines[0].rstrip().endswith(":"):  # a with block, a class: its first line says it
+        text = lines[0][start:].rstrip()
     return Origin(code.co_filename, line, text, start, len(lines[0]))
 
 

@@ -15,7 +15,7 @@ from stage1_capture.tiny.attributes import special_method
 from stage1_capture.tiny.inline import inline_call
 from stage1_capture.tiny.operators import call_operator
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
-from stage1_capture.tiny.tensor_attributes import TENSOR_FACT_METHODS
+from stage1_capture.tiny.tensor_attributes import TENSOR_FACT_METHODS, class_lookup
 from stage1_capture.tiny.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -46,6 +46,8 @@ FOLDED: set[Any] = set()  # pure functions, computed at capture when all argumen
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
     match function:
+        case UserFunctionVariable(real=real) if real in BUILTINS:
+            return BUILTINS[real](tx, args, kwargs)
         case UserFunctionVariable(real=real) if real in FOLDED:
             return fold(tx, real, args, kwargs)
         case UserFunctionVariable():
@@ -62,10 +64,13 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
                 return BUILTINS[real](tx, args, kwargs)
             if real in FOLDED:
                 return fold(tx, real, args, kwargs)
+            if isinstance(real, type) and issubclass(real, BaseException):
+                tx.unsupported("GB0001", f"raising {real.__name__}")
             what = "the construction of a" if isinstance(real, type) else "a call of"
             tx.unsupported("GB0002", f"{what} {describe(function)}")
         case UserDefinedObjectVariable():
-            method = special_method(tx, function, "__call__")
+            python = isinstance(class_lookup(type(function.real), "__call__"), types.FunctionType)
+            method = special_method(tx, function, "__call__") if python else None
             if method is not None:
                 return call_function(tx, method, args, kwargs)
     tx.unsupported("GB0002", f"a call of {describe(function)}")

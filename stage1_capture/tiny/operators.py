@@ -82,8 +82,7 @@ def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variab
 
 
 def _origins(tx: Tx) -> tuple:
-    origin = tx.output.origin()
-    return (origin,) if origin else ()
+    return (tx.output.origin(),)
 
 
 def _results(tx: Tx, node: Any, result: Any) -> Variable:

@@ -6,6 +6,7 @@ needed it.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
@@ -23,7 +24,8 @@ _LIBRARY = ("stage0_eager", "stage_contracts")
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Origin) -> None:
+        self.start = start  # the function's first line, for what has no better place
         self.graph = Graph()
         self.guards: dict[tuple, Guard] = {}
         self.frames: list[Any] = []
@@ -37,16 +39,17 @@ class OutputGraph:
 
     # ---- where we are ----------------------------------------------------------------------------
 
-    def origin(self) -> Origin | None:
+    def origin(self) -> Origin:
         """The expression under way in the user's innermost frame; in the library's if there is none."""
-        users = [frame for frame in self.frames if not is_library(frame.function.globals)]
-        frames = users or self.frames
-        return frames[-1].current.origin if frames and frames[-1].current else None
+        begun = [frame for frame in self.frames if frame.current is not None]
+        users = [frame for frame in begun if is_users(frame.function.globals)]
+        frames = users or begun
+        return frames[-1].current.origin if frames else self.start
 
     def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
         """Stop: the frame breaks here, for this reason."""
         innermost = self.frames[-1] if self.frames else None
-        if innermost and is_library(innermost.function.globals) and len(self.frames) > 1:
+        if innermost and not is_users(innermost.function.globals) and len(self.frames) > 1:
             reason = f"{reason} (in {innermost.function.name})"
         raise Unsupported(reason, self.origin(), code=code, hint=hint)
 
@@ -81,6 +84,12 @@ def is_library(module_globals: dict[str, Any]) -> bool:
     """Whether a function's globals are a module of stage 0 or the contracts, which nobody rebinds."""
     name = module_globals.get("__name__", "")
     return isinstance(name, str) and name.split(".")[0] in _LIBRARY and ".tests" not in name
+
+
+def is_users(module_globals: dict[str, Any]) -> bool:
+    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    top = str(module_globals.get("__name__", "")).split(".")[0]
+    return not is_library(module_globals) and top not in sys.stdlib_module_names
 
 
 def _placeholder_name(source: Source) -> str:

@@ -72,13 +72,12 @@ class InstructionTranslator:
 
     def run(self) -> Variable:
         """Interpret to the return. Raises Unsupported at the first thing that cannot be done."""
+        if self.function.code.co_flags & _GENERATORS:
+            self.unsupported("GB0001", f"{self.function.name} is a generator or a coroutine")
+        if len(self.output.frames) >= MAX_DEPTH:
+            self.unsupported("GB0001", f"more than {MAX_DEPTH} calls inside each other")
         program = bytecode.instructions(self.function.code)
         self.output.frames.append(self)
-        if len(self.output.frames) > MAX_DEPTH:
-            self.unsupported("GB0001", f"more than {MAX_DEPTH} calls inside each other")
-        if self.function.code.co_flags & _GENERATORS:
-            self.current = program[0]
-            self.unsupported("GB0001", f"{self.function.name} is a generator or a coroutine")
         while self.result is None:
             instruction = self.current = program[self.index]
             self.index += 1

@@ -20,7 +20,7 @@ from stage_contracts.loop_text import origin_comments, with_comments
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
-PARALLEL_WORK = 1 << 17  # additions; less is done before the threads have started
+PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 
 
 def emit_cpp(program: Program, target: Target) -> Program:

@@ -160,7 +160,10 @@ class State:
         return BufferRef(ref.name) if whole else ref
 
     def finish(self, graph: Graph) -> LoweredGraph:
-        """Give every output a buffer of its own, laid out as its meta says."""
+        """Give every output a buffer of its own, laid out as its meta says; an input that is returned stays itself.
+
+        (Only saved values are inputs: functionalize clones what the user would see.)
+        """
         outputs: list[Any] = []
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
@@ -168,8 +171,8 @@ class State:
                 outputs.append(value)
                 continue
             ref = self.shorten(value.ref) if value.ref else None
-            own = ref and ref.shape is None and ref.name not in (*self.inputs, *self.constants)
-            same_layout = own and ref and self.buffers[ref.name].strides == dense(value.meta).strides
+            whole = ref is not None and ref.shape is None
+            same_layout = whole and ref and self.buffers[ref.name].strides == dense(value.meta).strides
             taken = ref in outputs
             outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
         lowered = LoweredGraph(

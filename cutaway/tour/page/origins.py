@@ -1,7 +1,8 @@
-"""Every origin of one compiled function: its id on the page, its colour, and how text that quotes it is recognised.
+"""Every origin of one compiled function: its id on the page, its colour, and how text that quotes it is
+recognised.
 
-Input: the Artifacts of one entry. An id is `file.py:line:column-end`; any line of any pane carries the ids of the
-expressions it came from, and that is all that the highlighting knows.
+Input: the Artifacts of one entry. An id is `file.py:line:column-end`; any line of any pane carries the
+ids of the expressions it came from, and that is all that the highlighting knows.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Origins:
             if self.id(origin) not in self.by_id:
                 self.by_id[self.id(origin)] = origin
                 self._quoted.setdefault(_one_line(origin.describe()), []).append(self.id(origin))
-        # Neighbours in the source get different colours; a function of many lines uses each colour again. What only
-        # a guard points at (an attribute that was read) became no computation, and has none.
+        # Neighbours in the source get different colours; a function of many lines uses each colour again.
+        # What only a guard points at (an attribute that was read) became no computation, and has none.
         coloured = dict.fromkeys(self.id(o) for o in ordered if o in computed)
         self.hue = {name: k % HUES for k, name in enumerate(coloured)}
 
@@ -43,7 +44,7 @@ class Origins:
         return f"{name}:{origin.line}:{origin.column}-{origin.end_column}".replace(" ", "_")
 
     def ids(self, origins: Iterable[Origin]) -> Ids:
-        """The ids of some origins. One that lacks columns (text that was read back) stands for its whole line."""
+        """The ids of some origins. One without columns (from text read back) stands for its whole line."""
         found: dict[str, None] = {}
         for origin in origins:
             exact = self.id(origin)

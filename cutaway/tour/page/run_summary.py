@@ -27,7 +27,9 @@ def run_summary(run: TourResult) -> Html:
         (number(run.kernels), f"kernels, built in {run.compile_s:.1f} s, {_breaks(run.graph_breaks)}"),
     ]
     cells = [el("div", el("dt", what), el("dd", value)) for value, what in figures]
-    curve = el("figure", _curve(run.losses), el("figcaption", f"Loss over {number(run.steps)} steps"), class_="curve")
+    curve = el(
+        "figure", _curve(run.losses), el("figcaption", f"Loss over {number(run.steps)} steps"), class_="curve"
+    )
     wrong = [_digit(m) for m in run.mistakes[:_SHOWN_MISTAKES]]
     mistakes = el("figure", el("div", *wrong), el("figcaption", _wrong_words(run)), class_="mistakes")
     note = el("p", run.note, class_="note") if run.note else None
@@ -50,7 +52,9 @@ def _curve(losses: tuple[float, ...], width: int = 220, height: int = 56) -> Htm
     points = min(len(losses), 110)
     means = [
         sum(part) / len(part)
-        for part in (losses[k * len(losses) // points : (k + 1) * len(losses) // points] for k in range(points))
+        for part in (
+            losses[k * len(losses) // points : (k + 1) * len(losses) // points] for k in range(points)
+        )
         if part
     ]
     logs = [math.log(max(v, 1e-4)) for v in means] or [0.0]
@@ -61,7 +65,11 @@ def _curve(losses: tuple[float, ...], width: int = 220, height: int = 56) -> Htm
     ]
     label = f"training loss, from {means[0]:.2f} to {means[-1]:.3f}" if means else "training loss"
     return el(
-        "svg", el("polyline", points=" ".join(places)), viewBox=f"0 0 {width} {height}", role="img", aria_label=label
+        "svg",
+        el("polyline", points=" ".join(places)),
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=label,
     )
 
 

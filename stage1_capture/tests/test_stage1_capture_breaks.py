@@ -1,0 +1,454 @@
+"""Breaks: what tiny capture cannot do is one GraphBreak with the user's expression, and nothing has happened.
+
+Input: the seam `capture`. Each program notes in LOG what eager would do; capturing it must leave LOG empty.
+"""
+
+import contextlib
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from stage0_eager import Tensor, nn, no_grad
+from stage0_eager.functions.creation import tensor as make_tensor
+from stage1_capture.tests.harness import guards_hold, tensor
+from stage1_capture.tiny import bytecode, capture
+from stage_contracts.breaks import CATALOGUE
+
+LOG = []
+COUNT = 0
+STATE = {"n": 0}
+BREAKS = {}
+X = tensor(3, 4)
+ONE = tensor(1)
+
+
+def breaks(code, text, *args, **kwargs):
+    """Decorator: the program breaks with `code` at the expression `text`, called with `args`."""
+
+    def enter(function):
+        BREAKS[function.__name__] = (function, args, kwargs, code, text)
+        return function
+
+    return enter
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+@breaks("GB0003", "x.sum() > 0", X)
+def branch_on_data(x):
+    if x.sum() > 0:
+        return x + 1
+    return x - 1
+
+
+@breaks("GB0003", "x > 0 and y", ONE, ONE)
+def and_on_data(x, y):
+    return x > 0 and y
+
+
+@breaks("GB0003", "not x", ONE)
+def not_on_data(x):
+    return not x
+
+
+@breaks("GB0003", ("assert x.sum() > 1", "x.sum() > 1"), X)
+def assert_on_data(x):
+    assert x.sum() > 1
+    return x
+
+
+@breaks("GB0003", "any([x[0] > 0])", ONE)
+def any_on_data(x):
+    return any([x[0] > 0])
+
+
+@breaks("GB0004", "x.sum().item", X)
+def item(x):
+    return x * x.sum().item()
+
+
+@breaks("GB0004", "float(x)", ONE)
+def to_float(x):
+    return float(x)
+
+
+@breaks("GB0004", ('f"{x}"', "{x}"), X)
+def formats_data(x):
+    return f"{x}"
+
+
+@breaks("GB0004", "x.numpy", X)
+def to_numpy(x):
+    return x.numpy()
+
+
+@breaks("GB0004", "[1, 2][x]", ONE)
+def index_with_data(x):
+    return [1, 2][x]
+
+
+# ---- side effects --------------------------------------------------------------------------------
+
+
+@breaks("GB0002", "print(x.shape)", X)
+def prints(x):
+    print(x.shape)
+    return x + 1
+
+
+@breaks("GB0006", "LOG.append(x)", X)
+def appends_outside(x):
+    y = x + 1
+    LOG.append(x)
+    return y
+
+
+@breaks("GB0006", 'STATE["n"]', X)
+def stores_item(x):
+    STATE["n"] = 1
+    return x + 1
+
+
+@breaks("GB0006", "COUNT", X)
+def stores_global(x):
+    global COUNT
+    COUNT = COUNT + 1
+    return x * COUNT
+
+
+@breaks("GB0006", "model.calls", nn.Identity(), X)
+def stores_attribute(model, x):
+    model.calls = 1
+    return model(x)
+
+
+@breaks("GB0006", "values += [1]", X, [2])
+def extends_an_argument(x, values):
+    values += [1]
+    return x
+
+
+@breaks("GB0006", "x.add_(1)", tensor(3, requires_grad=True))
+def writes_to_a_leaf(x):
+    x.add_(1)
+    return x
+
+
+@breaks("GB0006", "x.add_(1)", tensor(3)[:])
+def writes_to_a_view(x):
+    x.add_(1)
+    return x
+
+
+@breaks("GB0006", "x.requires_grad_", X)
+def changes_requires_grad(x):
+    return x.requires_grad_(True)
+
+
+def counter():
+    n = 0
+
+    @breaks("GB0006", "n", X)
+    def stores_nonlocal(x):
+        nonlocal n
+        n += 1
+        return x * n
+
+
+counter()
+
+
+# ---- constructs ----------------------------------------------------------------------------------
+
+
+@breaks("GB0001", "x", X)
+def try_block(x):
+    try:
+        return x + 1
+    except ValueError:
+        return x
+
+
+@breaks("GB0002", "no_grad()", X)
+def with_no_grad(x):
+    with no_grad():
+        return x + 1
+
+
+@breaks("GB0001", ("with CONTEXT:", "CONTEXT"), X)
+def with_block(x):
+    with CONTEXT:
+        return x + 1
+
+
+CONTEXT = contextlib.nullcontext()
+
+
+@breaks("GB0001", "import os", X)
+def imports(x):
+    import os
+
+    return x + len(os.sep)
+
+
+@breaks("GB0001", "(y * 2 for y in x)", X)
+def generator_expression(x):
+    return sum(y * 2 for y in x)
+
+
+@breaks("GB0001", 'ValueError("no")', X)
+def raises(x):
+    if x.ndim == 2:
+        raise ValueError("no")
+    return x
+
+
+@breaks("GB0001", "class Local:", X)
+def class_inside(x):
+    class Local:
+        pass
+
+    return x, Local
+
+
+@breaks("GB0001", "return x + 1, lambda: 1", X)
+def returns_function(x):
+    return x + 1, lambda: 1
+
+
+@breaks("GB0001", "missing_name", X)
+def undefined_name(x):
+    return x + missing_name  # noqa: F821
+
+
+@breaks("GB0001", "x.nonsense", X)
+def undefined_attribute(x):
+    return x.nonsense
+
+
+def generator(x):
+    yield x
+
+
+@breaks("GB0001", None, X)
+def calls_a_generator(x):
+    return list(generator(x))
+
+
+def endless(x):
+    return endless(x + 1)
+
+
+@breaks("GB0001", None, X)
+def recursion(x):
+    return endless(x)
+
+
+@breaks("GB0001", None, X)
+def long_loop(x):
+    for _ in range(10**9):
+        pass
+    return x
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+@breaks("GB0002", "np.tanh(1.0)", X)
+def numpy_function(x):
+    return x * np.tanh(1.0)
+
+
+@breaks("GB0002", "make_tensor([1.0])", X)
+def makes_from_data(x):
+    return x + make_tensor([1.0])
+
+
+@breaks("GB0002", "x @ x", X)
+def shapes_that_do_not_fit(x):
+    return x @ x
+
+
+@breaks("GB0002", "takes_one(x, x)", X)
+def call_that_does_not_fit(x):
+    return takes_one(x, x)
+
+
+def takes_one(x):
+    return x
+
+
+@breaks("GB0002", None, X, X)
+def called_wrongly(x):
+    return x
+
+
+@breaks("GB0002", "math.sqrt(-1)", X)
+def domain_error(x):
+    return x * math.sqrt(-1)
+
+
+@breaks("GB0002", "[1][3]", X)
+def index_error(x):
+    return x * [1][3]
+
+
+@breaks("GB0002", "x.sum().backward", X)
+def runs_backward(x):
+    return x.sum().backward()
+
+
+@breaks("GB0002", "Tensor(x)", X)
+def constructs(x):
+    return Tensor(x)
+
+
+class Dynamic:
+    def __getattr__(self, name):
+        LOG.append(name)
+        return 1
+
+
+@breaks("GB0001", "d.anything", X, Dynamic())
+def computed_attribute(x, d):
+    return x * d.anything
+
+
+class Loud:
+    @property
+    def value(self):
+        LOG.append("read")
+        return 2
+
+
+@breaks("GB0006", 'LOG.append("read")', X, Loud())
+def property_with_effects(x, d):
+    return x * d.value
+
+
+class Strange(Tensor):
+    pass
+
+
+@breaks("GB0005", "x", Strange(np.ones(3)))
+def tensor_subclass(x):
+    return x + 1
+
+
+@breaks("GB0005", ("array", "x"), X, np.ones(3))
+def numpy_argument(x, array):
+    return x + array
+
+
+@breaks("GB0005", ("d", "x"), X, {(1, 2): 3})
+def unguardable_dict(x, d):
+    return x * d[1, 2]
+
+
+class Layer(nn.Module):
+    def forward(self, x):
+        y = x * 2
+        return y if y.mean() > 0 else -y
+
+
+@breaks("GB0003", "y.mean() > 0", Layer(), X)
+def break_in_a_module(layer, x):
+    return layer(x)
+
+
+@breaks("GB0002", "layer.reset_parameters()", nn.Linear(2, 2), X)
+def break_in_the_library(layer, x):
+    return layer.reset_parameters()
+
+
+@pytest.mark.parametrize("name", BREAKS)
+@pytest.mark.conformance("capture", tier="core")
+def test_a_break_says_where_and_why_and_does_nothing(seam, name, capsys):
+    function, args, kwargs, code, text = BREAKS[name]
+    LOG.clear()
+    frame = seam("capture")(function, args, kwargs)
+    assert frame.graph is None and frame.residual is None
+    (found,) = frame.breaks
+    assert code in (None, found.code), str(found)
+    assert found.code in CATALOGUE and found.reason
+    assert found.origin is not None and found.origin.file == __file__
+    if text is not None:
+        texts = text if isinstance(text, tuple) else (text,)  # versions differ in what they point at
+        assert found.origin.text in texts, str(found)
+        assert "^" * len(found.origin.text) in str(found)
+    assert LOG == [] and COUNT == 0 and STATE == {"n": 0} and capsys.readouterr().out == ""
+    if name != "called_wrongly":
+        assert guards_hold(frame, function, args, kwargs), "the guards that led to the break must hold"
+
+
+def test_there_are_enough_breaks():
+    assert {code for *_, code, _ in BREAKS.values()} >= {
+        "GB0001",
+        "GB0002",
+        "GB0003",
+        "GB0004",
+        "GB0005",
+        "GB0006",
+    }
+
+
+@pytest.mark.conformance("capture", tier="full")
+def test_a_break_prints_as_a_caret_message(seam):
+    function, args, kwargs, *_ = BREAKS["branch_on_data"]
+    (found,) = seam("capture")(function, args, kwargs).breaks
+    line = function.__code__.co_firstlineno + 2
+    assert str(found) == (
+        "graph break GB0003 (a branch on a tensor's data): a branch on a tensor bool[]\n"
+        f'  File "{__file__}", line {line}\n'
+        "    if x.sum() > 0:\n"
+        "       ^^^^^^^^^^^\n"
+        "  hint: use cutaway.where, which computes both sides"
+    )
+
+
+@pytest.mark.conformance("capture", tier="full")
+def test_a_break_in_library_code_points_at_the_users_call(seam):
+    (found,) = seam("capture")(break_in_the_library, (nn.Linear(2, 2), X), {}).breaks
+    assert found.origin.text == "layer.reset_parameters()" and "(in " in found.reason
+
+
+def test_an_unknown_python_is_a_break(monkeypatch):
+    monkeypatch.setattr(bytecode, "VERSION", (3, 99))
+    frame = capture(lambda x: x + 1, (X,), {})
+    assert [b.code for b in frame.breaks] == ["GB0007"] and "3.99" in frame.breaks[0].reason
+
+
+@pytest.mark.conformance("capture", tier="full")
+def test_a_frame_without_tensors_has_no_graph_and_no_break(seam):
+    frame = seam("capture")(lambda x, n: (x, n + 1), (X, 2), {})
+    assert frame.graph is None and frame.residual is None and frame.breaks == ()
+
+
+def test_code_without_source_is_captured():
+    """Functions made by exec, whose lines nobody can read."""
+    names = {}
+    exec("def f(x):\n    if x.sum():\n        return x + 1\n", names)
+    frame = capture(names["f"], (X,), {})
+    assert frame.breaks[0].code == "GB0003" and 'File "<string>", line 2' in str(frame.breaks[0])
+
+
+def test_deep_recursion_of_the_caller_is_a_break_not_an_error():
+    def deep(n):
+        return capture(lambda x: BREAKS["recursion"][0](x), (X,), {}) if n == 0 else deep(n - 1)
+
+    assert len(deep(sys.getrecursionlimit() - 250).breaks) == 1
+
+
+@pytest.mark.conformance("capture", tier="full")
+def test_an_interrupt_is_not_swallowed(seam, monkeypatch):
+    from stage0_eager.functions.pointwise import sin
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sin, "meta", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        seam("capture")(lambda x: sin(x), (X,), {})
