@@ -167,6 +167,8 @@ def _computes_in(core: CoreOp, dtype: DType) -> bool:
 
 def _kind_of(operand: Any) -> Any:
     """What promotion looks at: a dtype and whether there are dimensions, or the type of a Python number."""
+    if isinstance(operand, np.generic):  # a NumPy number counts as the Python number it is
+        return type(operand.item())
     return (operand.dtype, operand.ndim > 0) if hasattr(operand, "ndim") else type(operand)
 
 

@@ -34,8 +34,6 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         array = array.astype(dtype_of(dtype).numpy)
     elif not hasattr(data, "dtype") and array.dtype == np.float64:
         array = array.astype(np.float32)
-    elif not hasattr(data, "dtype") and array.size == 0 and array.dtype == np.float64:
-        array = array.astype(np.float32)
     dtype_of(array.dtype)  # raises TypeError for complex, object, strings
     out = Tensor(arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device)))
     return out.requires_grad_() if requires_grad else out
@@ -46,6 +44,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtype_of(array.dtype)
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError("a stride of the array is negative, which tensors do not have; pass array.copy()")
     return Tensor(array)
 
 
