@@ -77,22 +77,26 @@ for _name, _rule in _UNARY.items():
 def _half_where_equal(g: Any, input: Any, other: Any, wins: Callable) -> Any:
     """maximum and minimum: all to the winner, half to each at a tie (torch's convention)."""
     tie = c.mul(g, 0.5)
-    return c.where(wins(input, other), g, c.where(c.eq(input, other), tie, c.mul(g, 0)))
+    return c.where(wins(input, other), g, c.where(c.eq(input, other), tie, 0.0))
 
 
 def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
-    slope = c.mul(other, c.pow(input, other - 1 if _is_number(other) else c.sub(other, 1)))
-    return fit(c.where(c.eq(other, 0), c.mul(g, 0), c.mul(g, slope)) if not _is_number(other) else (
-        c.mul(g, 0) if other == 0 else c.mul(g, slope)
-    ), input_meta)
+    if _is_number(other):
+        if other == 0:
+            return zeros(input_meta)
+        return fit(c.mul(g, c.mul(c.pow(input, other - 1), other)), input_meta)
+    slope = c.mul(other, c.pow(input, c.sub(other, 1)))
+    return fit(c.where(c.eq(other, 0), 0.0, c.mul(g, slope)), input_meta)
 
 
 def _pow_other(g: Any, input: Any, other: Any, out: Any, other_meta: Any) -> Any:
-    log = math.log(input) if _is_number(input) and input > 0 else c.log(input) if not _is_number(input) else 0.0
-    slope = c.mul(out, log)
-    zero_base = c.logical_and(c.eq(input, 0), c.ge(other, 0)) if not _is_number(input) else None
-    slope = slope if zero_base is None else c.where(zero_base, c.mul(out, 0), slope)
-    return fit(c.mul(g, slope), other_meta)
+    # 0 ** y is 0 around y > 0, where out * log(0) would be NaN
+    if not _is_number(input):
+        flat = c.logical_and(c.eq(input, 0), c.ge(other, 0))
+        return fit(c.where(flat, 0.0, c.mul(g, c.mul(out, c.log(input)))), other_meta)
+    log = math.log(input) if input > 0 else -math.inf if input == 0 else math.nan
+    slope = c.mul(g, c.mul(out, log))
+    return fit(c.where(c.ge(other, 0), 0.0, slope) if input == 0 else slope, other_meta)
 
 
 def _is_number(value: Any) -> bool:
@@ -140,7 +144,7 @@ c.atan2.derivative(
 )
 c.copysign.derivative(
     input=lambda g, input, out, input_meta: fit(
-        c.where(c.eq(input, 0), c.mul(g, 0), c.mul(g, c.mul(c.sign(input), c.sign(out)))), input_meta
+        c.where(c.eq(input, 0), 0.0, c.mul(g, c.mul(c.sign(input), c.sign(out)))), input_meta
     ),
     other=lambda g, other_meta: zeros(other_meta),
 )
@@ -156,8 +160,8 @@ c.floor_divide.derivative(
     input=lambda g, input_meta: zeros(input_meta), other=lambda g, other_meta: zeros(other_meta)
 )
 c.where.derivative(
-    input=lambda g, condition, input_meta: fit(c.where(condition, g, c.mul(g, 0)), input_meta),
-    other=lambda g, condition, other_meta: fit(c.where(condition, c.mul(g, 0), g), other_meta),
+    input=lambda g, condition, input_meta: fit(c.where(condition, g, 0.0), input_meta),
+    other=lambda g, condition, other_meta: fit(c.where(condition, 0.0, g), other_meta),
 )
 c.cast.derivative(input=lambda g, input_meta: c.cast(g, input_meta.dtype) if g.dtype is not input_meta.dtype else g)
 
@@ -179,14 +183,14 @@ def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_met
     is_zero = c.eq(input, 0)
     zeros_seen = spread(c.sum(is_zero, dims, True), input_meta, dims, True)
     rest = spread(c.prod(c.where(is_zero, 1.0, input), dims, True), input_meta, dims, True)
-    only = c.where(c.logical_and(is_zero, c.eq(zeros_seen, 1)), rest, c.mul(rest, 0))
+    only = c.where(c.logical_and(is_zero, c.eq(zeros_seen, 1)), rest, 0.0)
     return fit(c.mul(g, c.where(c.eq(zeros_seen, 0), c.div(total, input), only)), input_meta)
 
 
 def _extremum_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     hit = c.eq(input, spread(out, input_meta, dims, keepdim))
     share = c.div(spread(g, input_meta, dims, keepdim), spread(c.sum(hit, dims, True), input_meta, dims, True))
-    return fit(c.where(hit, share, c.mul(share, 0)), input_meta)
+    return fit(c.where(hit, share, 0.0), input_meta)
 
 
 c.sum.derivative(input=lambda g, input_meta, dims, keepdim: spread(g, input_meta, dims, keepdim))

@@ -45,6 +45,12 @@ def _sigmoid(xp: Any, x: Any) -> Any:
     return xp.where(x >= 0, xp.ones_like(x), e) / (1 + e)
 
 
+def _sign(xp: Any, x: Any) -> Any:
+    if x.dtype.kind == "b":
+        return _clone_array(xp, x)
+    return xp.sign(x) + x.dtype.type(0)  # -0 becomes 0 for every dtype; ml_dtypes' sign would keep it
+
+
 def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
     if np.result_type(x).kind in "iu":
         if np.any(np.equal(y, 0)):
@@ -72,7 +78,8 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
         return xp.power(x, y)
     # torch: a negative exponent of an integer tensor gives 1 / x**|y| truncated: 1, -1 or 0
     odd = xp.bitwise_and(y, 1) == 1
-    return xp.where(y >= 0, xp.power(x, xp.maximum(y, 0)), xp.where(x == 1, 1, xp.where(x == -1, 1 - 2 * odd, 0)))
+    small = xp.where(x == 1, 1, xp.where(x == -1, 1 - 2 * odd, 0))
+    return xp.where(y >= 0, xp.power(x, xp.maximum(y, 0)), small).astype(np.result_type(x, y))
 
 
 def _left_shift(xp: Any, x: Any, y: Any) -> Any:
@@ -292,8 +299,8 @@ def _unless(kinds: str, numpy_name: str) -> Callable:
 
 KERNELS: dict[str, Callable[..., Any]] = {name: _library(np_name) for name, np_name in _NUMPY_NAMES.items()}
 KERNELS |= {name: _unless("biu", _NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
-KERNELS["sign"] = _unless("b", "sign")
 KERNELS |= {
+    "sign": _sign,
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,
     "erf": _half_safe(lambda xp, x: _special(xp).erf(x)),

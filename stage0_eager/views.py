@@ -59,7 +59,9 @@ def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
     """A copy of `whole` in which what the chain of views shows is `value`."""
     if not chain:
         value = value if value.dtype is whole.dtype else c.cast(value, whole.dtype)
-        return value if value.shape == whole.shape else c.expand(value, whole.shape)
+        value = c.expand(value, (1, *whole.shape))
+        # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
+        return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
     (op, rest), inner = chain[0], chain[1:]
     return _UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
 

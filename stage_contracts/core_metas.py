@@ -369,8 +369,9 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
 def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: Any) -> TensorMeta:
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    if any(isinstance(s, int) and s < 0 for s in shape):
-        raise RuntimeError(f"constant_pad: pads {pads} make a size negative: {shape}")
+    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
+    if any(isinstance(s, int) and s < 0 for s in left):
+        raise RuntimeError(f"constant_pad: pads {pads} crop more than there is of {input.shape}")
     return TensorMeta(shape, input.dtype, device=input.device)
 
 
@@ -398,6 +399,8 @@ def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {input.dtype.name} != {other.dtype.name}"
         )
+    if input.dtype is dt.bool_:
+        raise NotImplementedError("matmul is not implemented for bool; cast to an integer dtype first")
     if input.shape[-1] != other.shape[-2]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({input.shape[-2]}x{input.shape[-1]} and "

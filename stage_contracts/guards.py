@@ -65,6 +65,10 @@ class Guard:
             # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
             source = self.source.expression() if self.source else ""
             return f"type({source}) is float and {source}.hex() == {expected.hex()!r}"
+        if self.kind == "KEYS" and not all(type(key) is str for key in expected):
+            # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
+            source = self.source.expression() if self.source else ""
+            return f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
         if isinstance(expected, Source) or self.kind == "SHAPE":
             text = expected.expression() if isinstance(expected, Source) else str(expected)
         elif _is_literal(expected):

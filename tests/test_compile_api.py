@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
 from cutaway import nn
-from cutaway.nn import functional as F
 from stage_contracts import events
 from stage_contracts.errors import BackendFailed
 

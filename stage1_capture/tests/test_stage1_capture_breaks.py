@@ -5,6 +5,7 @@ Input: the seam `capture`. Each program notes in LOG what eager would do; captur
 
 import contextlib
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from stage0_eager import Tensor, nn, no_grad
 from stage0_eager.functions.creation import tensor as make_tensor
 from stage1_capture.tests.harness import guards_hold, tensor
+from stage1_capture.tiny import bytecode, capture
 from stage_contracts.breaks import CATALOGUE
 
 LOG = []
@@ -413,11 +415,9 @@ def test_a_break_in_library_code_points_at_the_users_call(seam):
     assert found.origin.text == "layer.reset_parameters()" and "(in " in found.reason
 
 
-@pytest.mark.conformance("capture", tier="full")
-def test_an_unknown_python_is_a_break(seam, monkeypatch):
-    bytecode = pytest.importorskip("stage1_capture.tiny.bytecode")
+def test_an_unknown_python_is_a_break(monkeypatch):
     monkeypatch.setattr(bytecode, "VERSION", (3, 99))
-    frame = seam("capture")(lambda x: x + 1, (X,), {})
+    frame = capture(lambda x: x + 1, (X,), {})
     assert [b.code for b in frame.breaks] == ["GB0007"] and "3.99" in frame.breaks[0].reason
 
 
@@ -425,6 +425,21 @@ def test_an_unknown_python_is_a_break(seam, monkeypatch):
 def test_a_frame_without_tensors_has_no_graph_and_no_break(seam):
     frame = seam("capture")(lambda x, n: (x, n + 1), (X, 2), {})
     assert frame.graph is None and frame.residual is None and frame.breaks == ()
+
+
+def test_code_without_source_is_captured():
+    """Functions made by exec, whose lines nobody can read."""
+    names = {}
+    exec("def f(x):\n    if x.sum():\n        return x + 1\n", names)
+    frame = capture(names["f"], (X,), {})
+    assert frame.breaks[0].code == "GB0003" and 'File "<string>", line 2' in str(frame.breaks[0])
+
+
+def test_deep_recursion_of_the_caller_is_a_break_not_an_error():
+    def deep(n):
+        return capture(lambda x: BREAKS["recursion"][0](x), (X,), {}) if n == 0 else deep(n - 1)
+
+    assert len(deep(sys.getrecursionlimit() - 250).breaks) == 1
 
 
 @pytest.mark.conformance("capture", tier="full")

@@ -128,6 +128,10 @@ def in_place(x, y):
     return x * 2
 
 
+def walks_keys(x, d):
+    return x + 1, list(d)
+
+
 def run_module(net, x):
     return net(x)
 
@@ -173,6 +177,7 @@ def here(name, value):
 
 X = tensor(3, 4)
 NET = Net()
+BATCH = tensor(3, 3)
 NARROW = nn.Parameter(tensor(1, 4))
 
 # what the program is, its arguments, what is changed around the second check
@@ -284,6 +289,8 @@ OTHER_CALLS = {
     "not aliased": (same, (X, tensor(3, 4)), (X, X)),
     "aliased in place": (in_place, (tensor(3), tensor(3, seed=1)), (ALIAS := tensor(3), ALIAS)),
     "view in place": (in_place, (tensor(3), tensor(3, seed=1)), (ALIAS, ALIAS[:])),
+    "views in place": (in_place, (tensor(3), BATCH[0]), (BATCH, BATCH[0])),
+    "kind of a key": (walks_keys, (X, {1: 2}), (X, {True: 2})),
     "fewer star arguments": (takes_all, (X, 2, 1), (X, 2)),
     "another module": (run_module, (NET, X), (Net(), X)),
     "another list": (run_modules, ([NET, NET], X), ([NET], X)),

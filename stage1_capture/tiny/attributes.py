@@ -23,6 +23,7 @@ from stage1_capture.tiny.variables import (
     DictViewVariable,
     IteratorVariable,
     ListVariable,
+    SliceVariable,
     SuperVariable,
     TensorVariable,
     TupleVariable,
@@ -33,8 +34,6 @@ from stage1_capture.tiny.variables import (
     describe,
     from_constant,
 )
-from stage_contracts.device import Device
-from stage_contracts.dtype import DType
 from stage_contracts.source import AttrSource, ItemSource, Source
 
 Tx = InstructionTranslator
@@ -68,12 +67,15 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return _instance_attribute(tx, value, name)
         case SuperVariable(owner=owner, receiver=receiver):
             return _super_attribute(tx, owner, receiver, name)
-        case ConstantVariable(value=DType() | Device() as constant):
-            return from_constant(getattr(constant, name)) if hasattr(constant, name) else None
         case ConstantVariable(value=constant):
-            return UserMethodVariable(name, value) if hasattr(constant, name) else None
+            found = getattr(constant, name, MISSING)
+            if found is MISSING:
+                return None
+            return UserMethodVariable(name, value) if callable(found) else from_constant(found)
         case UserFunctionVariable(name=own_name) if name in ("__name__", "__qualname__"):
             return ConstantVariable(value.code.co_qualname if name == "__qualname__" else own_name)
+        case SliceVariable(items=[start, stop, step]) if name in ("start", "stop", "step"):
+            return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable(receiver=receiver) if name == "__self__":
             return receiver
     if type(value) in _PYTHON_TYPES:

@@ -25,6 +25,7 @@ from stage1_capture.tiny.variables import (
     ConstDictVariable,
     LazyVariable,
     ListVariable,
+    SliceVariable,
     TensorVariable,
     TupleVariable,
     UserDefinedObjectVariable,
@@ -92,6 +93,15 @@ def _wrap_sequence(kind: type) -> Callable[[OutputGraph, Any, Source | None], Va
         return _once(output, real, source, lambda: kind(items, source=source))
 
     return build
+
+
+def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
+    output.guard("TYPE", source, slice, source in output.epoch_sources)
+    fields = ("start", "stop", "step")
+    items: list[Variable] = [
+        lazily(output, getattr(real, name), source and AttrSource(source, name)) for name in fields
+    ]
+    return SliceVariable(items, source=source)
 
 
 def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variable:
@@ -200,6 +210,7 @@ def _wrap_foreign(output: OutputGraph, real: Any, source: Source | None) -> Vari
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float, str, bytes, range, Device), _wrap_constant("EQUALS")),
+    slice: _wrap_slice,
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),
     dict: _wrap_dict,

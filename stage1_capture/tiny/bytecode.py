@@ -34,9 +34,13 @@ class Instruction:
     protected: bool  # inside a try or with block
 
 
-@functools.lru_cache(maxsize=512)
 def instructions(code: types.CodeType) -> tuple[Instruction, ...]:
     """All instructions of a code object, inline caches and prefixes left out."""
+    return _decode(code, code.co_filename)  # equal code may come from two files
+
+
+@functools.lru_cache(maxsize=512)
+def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
     decoded = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     # A jump may land on the EXTENDED_ARG in front of an instruction: the next real one is meant.
     starts = [i.offset for i in decoded]

@@ -17,7 +17,7 @@ from stage1_capture.tiny.codegen import PyCodegen
 from stage1_capture.tiny.output_graph import OutputGraph
 from stage1_capture.tiny.signature import parameters_of
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
-from stage1_capture.tiny.variables import Variable
+from stage1_capture.tiny.variables import TensorVariable, Variable
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -48,6 +48,8 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame
         return _captured(output, function, result)
     except Unsupported as stop:
         return _broken(output, function, stop.graph_break)
+    except RecursionError:  # the capturer uses several Python frames for one of the user's
+        return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
 
 
 def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
@@ -113,18 +115,25 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
 
 
 def _guard_mutation(output: OutputGraph) -> None:
-    """When an input is written to, no other input may be it, or share its storage as a view."""
+    """When an input is written to, no other input may be it, or a view of it.
+
+    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
+    """
     written = [t for t in output.mutated if t.source is not None]
-    if not written:
-        return
-    inputs = [t for t in output.known.values() if getattr(t, "node", None) is not None]
-    for tensor in inputs:
-        if tensor.real._base is not None:
-            output.unsupported("GB0006", f"{tensor.source} is a view, and {written[0].source} is written to")
-        output.guard("IDENTITY", AttrSource(tensor.source, "_base"), None)
-        for other in written:
-            if other is not tensor:
-                output.guard("NOT_ALIASED", tensor.source, other.source)
+    inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
+    for target in written:
+        output.guard("IDENTITY", _base(target), None)
+        for other in inputs:
+            if other.real._base is target.real:
+                output.unsupported("GB0006", f"a write to {target.source}, of which {other.source} is a view")
+            if other is not target:
+                output.guard("NOT_ALIASED", other.source, target.source)
+                output.guard("NOT_ALIASED", _base(other), target.source)
+
+
+def _base(tensor: TensorVariable) -> AttrSource:
+    assert tensor.source is not None
+    return AttrSource(tensor.source, "_base")
 
 
 def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:

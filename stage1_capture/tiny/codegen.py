@@ -31,7 +31,7 @@ from stage1_capture.tiny.variables import (
 from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
-_INLINE = (bool, int, str, bytes, type(None), type(...))
+_INLINE = (bool, int, str, bytes, type(None))
 
 
 class PyCodegen:
@@ -120,7 +120,7 @@ class PyCodegen:
                 words = [f"{self._constant(k)}: {self._expression(v)}" for k, v in entries.items()]
                 return f"{{{', '.join(words)}}}"
             case SliceVariable(items=items):
-                return f"slice({', '.join(map(self._expression, items))})"
+                return f"{self._named(slice)}({', '.join(map(self._expression, items))})"
             case UserDefinedObjectVariable(real=real):
                 return self._named(real)
         self.output.unsupported("GB0001", f"returning {describe(value)}")

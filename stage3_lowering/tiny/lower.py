@@ -1,7 +1,7 @@
 """The seam `lower`: a graph in core operators becomes loop nests and external calls, one per operator.
 
-Input: stage 2's forward or backward Graph; each node's `val` is a TensorMeta. One rule per kind of operator, in a
-table at the end. Lowering never refuses: an operator without a rule becomes a call of its eager kernel.
+Input: stage 2's forward or backward Graph; each node's `val` is a TensorMeta. One rule per kind of operator,
+in a table at the end. Lowering never refuses: an operator without a rule becomes a call of its eager kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.tiny.state import State, is_half, storage_order
-from stage3_lowering.tiny.values import VIEWS, Body, Index, Lazy, broadcast, dot, loop_sizes, strided, view
+from stage3_lowering.tiny.values import VIEWS, Body, Index, Lazy, broadcast, dot, loop_sizes, view
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -44,18 +44,19 @@ def _lower_call(state: State, node: Node) -> Any:
         source, position = node.args
         return state.values[source][position]
     row = CORE_OPS.get(node.target.name) if node.target.namespace == "core" else None
-    rule = row and (RULES.get(row.name) or RULES.get(row.kind))
-    result = rule(state, node, state.bind(row, node)) if rule else None
+    result = None
+    if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
+        result = rule(state, node, state.bind(row, node))
     return state.extern(node) if result is None else result
 
 
-# ---- one element from one element of each operand ---------------------------------------------------------------
+# ---- one element from one element of each operand ----------------------------------------------------
 
 # What integers and bools have no use for: the value itself is the result.
 _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
+_IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
-_NO_BOOLS = (*_DIVISIONS, "pow", "bitwise_left_shift", "bitwise_right_shift")  # nobody needs them fast
 
 
 def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -63,20 +64,25 @@ def _pointwise(state: State, node: Node, args: Arguments) -> Lazy | None:
     if not state.one_device_no_half(node):
         return None
     compute = args["dtype"] if name == "cast" else _compute_dtype(name, operands)
-    if compute is dt.bool_ and name in _NO_BOOLS:
-        return None
-    if name in _DIVISIONS and not compute.is_floating_point and (isinstance(operands[1], Lazy) or not operands[1]):
+    if (
+        name in _DIVISIONS
+        and not compute.is_floating_point
+        and (isinstance(operands[1], Lazy) or not operands[1])
+    ):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
     body, ranges, index = _begin(state, meta)
     element = lambda operand, dtype: _operand(body, operand, dtype, meta.shape, index)  # noqa: E731
-    if name == "cast" or (not compute.is_floating_point and name in _IDENTITY_ON_INTEGERS):
-        result = element(args["input"], compute)
-    elif name == "abs" and compute is dt.bool_:
+    unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
+    if name == "cast" or (unchanged and not compute.is_floating_point):
         result = element(args["input"], compute)
     elif not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
         result = body.emit("constant", (False,), dt.bool_, node.name)
     elif name == "where":
-        values = [element(args["condition"], dt.bool_), element(args["input"], compute), element(args["other"], compute)]
+        values = [
+            element(args["condition"], dt.bool_),
+            element(args["input"], compute),
+            element(args["other"], compute),
+        ]
         result = body.emit(name, values, compute, node.name)
     else:
         result = body.emit(name, [element(o, compute) for o in operands], meta.dtype, node.name)
@@ -102,7 +108,11 @@ def _operand(body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], ind
     if not isinstance(operand, Lazy):
         return body.emit("constant", (_as_python(operand, dtype),), dtype)
     value = operand.fetch(body, broadcast(operand, shape, index))
-    return value if operand.meta.dtype is dtype else body.emit("cast", (value, dtype), dtype, f"{value}_{dtype.name}")
+    return (
+        value
+        if operand.meta.dtype is dtype
+        else body.emit("cast", (value, dtype), dtype, f"{value}_{dtype.name}")
+    )
 
 
 def _as_python(number: Any, dtype: DType) -> bool | int | float:
@@ -116,7 +126,7 @@ def _as_python(number: Any, dtype: DType) -> bool | int | float:
     return (int(number) - low) % (high - low + 1) + low
 
 
-# ---- folds --------------------------------------------------------------------------------------------------------
+# ---- folds -------------------------------------------------------------------------------------------
 
 
 def _reduction(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -143,7 +153,7 @@ def _reduction(state: State, node: Node, args: Arguments) -> Lazy | None:
     return state.nest(node, meta, body, ranges, reduction_ranges, where, result)
 
 
-# ---- the same elements, or made from nothing ----------------------------------------------------------------------
+# ---- the same elements, or made from nothing ---------------------------------------------------------
 
 
 def _view(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -190,7 +200,7 @@ def _iota(state: State, node: Node, args: Arguments) -> Lazy | None:
     return Lazy(meta, fetch)
 
 
-# ---- places that the data decides ---------------------------------------------------------------------------------
+# ---- places that the data decides --------------------------------------------------------------------
 
 
 def _gather(state: State, node: Node, args: Arguments) -> Lazy | None:
@@ -200,7 +210,9 @@ def _gather(state: State, node: Node, args: Arguments) -> Lazy | None:
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
     size = source.meta.shape[dim]
     body, ranges, index = _begin(state, meta)
-    place = body.emit("indirect_index", (places.fetch(body, index), sympy.Integer(size)), dt.int64, f"{node.name}_at")
+    place = body.emit(
+        "indirect_index", (places.fetch(body, index), sympy.Integer(size)), dt.int64, f"{node.name}_at"
+    )
     body.sizes[symbol(place)] = size
     at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
     return state.nest(node, meta, body, ranges, (), index, source.fetch(body, at))
@@ -229,4 +241,3 @@ RULES: dict[str, Callable[[State, Node, Arguments], Lazy | None]] = {
     "gather": _gather,
     "random_bits": _random_bits,
 }
-__all__ = ["RULES", "lower", "strided"]

@@ -7,10 +7,12 @@ cubin) that the disk cache keeps, and a loader turns files into kernels.
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,11 +117,30 @@ def _load_library(data: bytes) -> ctypes.CDLL:
         with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
             path = Path(folder) / "kernels.so"
             path.write_bytes(data)
-            return ctypes.CDLL(str(path))  # stays mapped when its file is gone
+            with _sleeping_threads():
+                return ctypes.CDLL(str(path))  # stays mapped when its file is gone
     except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
         raise CompilerMissing(
             f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx"
         ) from error
+
+
+@contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Load OpenMP's runtime, which reads this variable once, so that its idle threads sleep rather than spin.
+
+    The BLAS under NumPy has threads of its own that spin for a while: on a machine with few cores two pools that
+    both spin make a training step ten times slower. A user's own setting wins.
+    """
+    name = "OMP_WAIT_POLICY"
+    ours = name not in os.environ
+    if ours:
+        os.environ[name] = "passive"
+    try:
+        yield
+    finally:
+        if ours:
+            os.environ.pop(name, None)
 
 
 BUILDERS: dict[str, Builder] = {
