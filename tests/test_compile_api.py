@@ -258,3 +258,17 @@ def test_every_artifact_is_kept_and_prints():
         assert half.planned.kernels and str(half.planned)
         assert "extern" in half.emitted["cpp"].units[0].text
     assert "@triton.jit" in kept.emit("forward", "triton").units[0].text
+
+
+def test_inputs_that_share_memory_with_a_written_one_are_right():
+    def f(x, y):
+        x.add_(1)
+        return x * y
+
+    compiled = cutaway.compile(f, fullgraph=True)
+    for share in (False, True, False):
+        x, z = cutaway.ones(6), cutaway.ones(6)
+        y, w = (x[:], z[:]) if share else (cutaway.ones(6), cutaway.ones(6))
+        same(compiled(x, y), f(z, w))
+        same(x, z)
+    assert len(compiled.entries) == 1
