@@ -1,12 +1,11 @@
 """The command line: `cutaway tour`, `cutaway --version`.
 
-Input: what the user typed. Anything heavy is imported when a command runs, so that `cutaway --help` is quick. An
-error the user can act on is one line on standard error.
+Input: what the user typed. Anything heavy is imported when a command runs, so that `cutaway --help` is
+quick. An error the user can act on is one line on standard error.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +26,43 @@ def _version(context: click.Context, _: Any, wanted: bool) -> None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print it.")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print it."
+)
 def main() -> None:
     """Cutaway: a compiler for array programs, cut open."""
 
 
 @main.command()
-@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="Passes over the digits.")
+@click.option(
+    "--epochs", type=click.IntRange(1), default=30, show_default=True, help="Passes over the digits."
+)
 @click.option("--steps", type=click.IntRange(1), help="Stop after this many steps.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of weights, order and dropout.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), default="tour.html", show_default=True,
-              help="Where the page goes.")
-@click.option("--swap", "swaps", multiple=True, metavar="SEAM=MODULE:OBJECT", help="Replace a seam; repeatable.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of weights, order and dropout."
+)
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="tour.html",
+    show_default=True,
+    help="Where the page goes.",
+)
+@click.option(
+    "--swap", "swaps", multiple=True, metavar="SEAM=MODULE:OBJECT", help="Replace a seam; repeatable."
+)
 @click.option("--partition", metavar="MODULE:OBJECT", help="Short for --swap partition=MODULE:OBJECT.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
-def tour(epochs: int, steps: int | None, seed: int, output: Path, swaps: tuple[str, ...], partition: str | None,
-         device: str) -> None:  # fmt: skip
-    """Train a digit classifier with a compiled step; write the page that shows one function at every stage."""
-    # A batch of 64 digits is too little work to share: on a busy machine, waiting for another thread costs a
-    # thousand times what it saves. Read when NumPy and the first kernel load, so it must be said before both.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+def tour(
+    epochs: int,
+    steps: int | None,
+    seed: int,
+    output: Path,
+    swaps: tuple[str, ...],
+    partition: str | None,
+    device: str,
+) -> None:
+    """Train a digit classifier with a compiled step; write a page that shows how it was compiled."""
     from cutaway.swap import SwapError
     from cutaway.tour.command import TourError, run_tour
 

@@ -1,7 +1,8 @@
-"""Batches of digits as tensors: pixels scaled to 0..1, half of the training images moved by up to one pixel.
+"""Batches of digits as tensors: pixels scaled to 0..1, half of the training images moved by up to one
+pixel.
 
-Input: the arrays of digits.py. Moving an image does not change which digit it is, so it is training data for free;
-the held-out images are never moved.
+Input: the arrays of digits.py. Moving an image does not change which digit it is, so it is training data
+for free; the held-out images are never moved.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def batches(
 
 
 def move_some(images: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """A copy of [n, 64] images, some moved by -1, 0 or 1 pixel each way; what comes in at the edge is white."""
+    """A copy of [n, 64] images, some moved by up to a pixel each way; what comes in at the edge is white."""
     count = len(images)
     padded = np.zeros((count, 10, 10), images.dtype)
     padded[:, 1:9, 1:9] = images.reshape(count, 8, 8)

@@ -1,7 +1,7 @@
 """`cutaway tour`, from the options to the closing line: train, report, write the page.
 
-Input: the command line's options. What cannot be done is a TourError whose message is one line; success is silent
-but for what was asked for: the progress, the table, and where the page is.
+Input: the command line's options. What cannot be done is a TourError whose message is one line; success
+is silent but for what was asked for: the progress, the table, and where the page is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cutaway import swap
 from cutaway.tour.block import block
 from cutaway.tour.digits import DigitsError
 from cutaway.tour.page import Specimen, write_page
+from cutaway.tour.threads import use_one_thread
 from cutaway.tour.train import Run
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed, BuildError
@@ -43,7 +44,12 @@ def run_tour(
     output = output.resolve()
     if not output.parent.is_dir():
         raise TourError(f"--output {output}: there is no folder {output.parent}; make it, or name another")
+    try:
+        cutaway.zeros(1, device=device)
+    except RuntimeError as error:
+        raise TourError(f"--device {device}: {_first_line(error)}") from error
     pipeline = swapped_pipeline(swaps)
+    use_one_thread()
     console = Console()
     try:
         run = Run(epochs=epochs, seed=seed, device=device, pipeline=pipeline, max_steps=max_steps)
@@ -58,7 +64,9 @@ def run_tour(
         raise TourError(str(error)) from error
     except (GraphError, BuildError, BackendFailed, Unsupported, ImportError) as error:
         with_swaps = f" with {', '.join(swaps)} swapped in" if swaps else ""
-        raise TourError(f"the tour stopped{with_swaps}: {type(error).__name__}: {_first_line(error)}") from error
+        raise TourError(
+            f"the tour stopped{with_swaps}: {type(error).__name__}: {_first_line(error)}"
+        ) from error
     console.print(f"The page is {output}", soft_wrap=True, highlight=False)
     if result.accuracy < REQUIRED:
         raise TourError(
@@ -79,7 +87,7 @@ def swapped_pipeline(swaps: Sequence[str]) -> Any:
     return replace(cutaway.DEFAULT_PIPELINE, **found)
 
 
-# ---- training, seen ----------------------------------------------------------------------------------------------
+# ---- training, seen ----------------------------------------------------------------------------
 
 
 def train(run: Run, console: Console) -> None:
@@ -116,7 +124,7 @@ def result_table(result: TourResult) -> Table:
         "compiled": f"{result.compiled_ms:.2f} ms/step",
         "faster by": f"{result.ratio:.1f}x",
         "compile time": f"{result.compile_s:.1f} s",
-        "kernels": f"{result.kernels}",
+        "kernels": f"{result.kernels}" if result.kernels else "none, on NumPy",
         "graph breaks": f"{result.graph_breaks}",
     }
     for name, value in rows.items():
@@ -124,11 +132,11 @@ def result_table(result: TourResult) -> Table:
     return table
 
 
-# ---- what the page shows -----------------------------------------------------------------------------------------
+# ---- what the page shows -----------------------------------------------------------------------
 
 
 def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
-    """The block, compiled on a batch of digits with the trained parameters, and the loss as it was trained."""
+    """The block, compiled on a batch of digits with the trained parameters; the loss as it was trained."""
     images, _ = next(run._batches())
     first = run.training.model.first
     compiled = cutaway.compile(block, pipeline=pipeline)
@@ -143,7 +151,7 @@ def cut_open(run: Run, pipeline: Any) -> list[Specimen]:
 
 
 def emit_for_both_targets(artifacts: Artifacts) -> None:
-    """C++ and Triton source for each half, whichever of them ran. A target may refuse a graph: then it is not shown."""
+    """C++ and Triton source for each half, whichever ran. What a target refuses is not shown."""
     for half in ("forward", "backward"):
         for target in ("cpp", "triton"):
             if getattr(artifacts, half) is not None:

@@ -21,7 +21,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class TourResult:
-    """One training run. Times are medians over steps measured in turn, compiled and eager, in the same run."""
+    """One training run. Times are medians over steps of one run, compiled and eager in turn."""
 
     accuracy: float  # on the held-out digits, 0 to 1
     held_out: int

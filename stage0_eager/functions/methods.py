@@ -146,7 +146,7 @@ def _special_method(name: str, op: Operator) -> Any:
         return op
     else:
 
-        def method(self, other):
+        def method(self, other):  # type: ignore[misc]
             if isinstance(other, _OPERANDS):
                 return op(self, other)
             return op(self, creation.from_numpy(other)) if isinstance(other, np.ndarray) else NotImplemented

@@ -33,7 +33,11 @@ def test_reading(index):
 
 @pytest.mark.parametrize("index", BASIC, ids=str)
 def test_writing(index):
-    for make in (lambda s: 7, lambda s: np.arange(float(np.prod(s))).reshape(s), lambda s: np.ones((1, *s[-1:]))):
+    for make in (
+        lambda s: 7,
+        lambda s: np.arange(float(np.prod(s))).reshape(s),
+        lambda s: np.ones((1, *s[-1:])),
+    ):
         want = BASE.copy()
         value = make(want[index].shape)
         if np.ndim(value) and np.ndim(want[index]) < 1:
@@ -76,8 +80,16 @@ REFUSED = {
     "mask": (lambda x: x[x > 3], Unsupported, "GB0002"),
     "write of a mask": (lambda x: x.__setitem__(x > 3, 0.0), Unsupported, "GB0002"),
     "write of rows": (lambda x: x.__setitem__(tensor([0]), 0.0), Unsupported, "GB0002"),
-    "write of a wrong shape": (lambda x: x.__setitem__(0, zeros(3, 5)), RuntimeError, "must match the existing size"),
-    "write of too many dimensions": (lambda x: x.__setitem__((0, 0), zeros(2, 5)), RuntimeError, "fewer dimensions"),
+    "write of a wrong shape": (
+        lambda x: x.__setitem__(0, zeros(3, 5)),
+        RuntimeError,
+        "must match the existing size",
+    ),
+    "write of too many dimensions": (
+        lambda x: x.__setitem__((0, 0), zeros(2, 5)),
+        RuntimeError,
+        "fewer dimensions",
+    ),
 }
 
 
@@ -115,7 +127,10 @@ def test_shapes_by_other_names_match_numpy():
     assert flatten(zeros(0, 3, 2), 1).shape == (0, 6)
     assert squeeze(zeros(1, 2, 1)).shape == (2,) and squeeze(zeros(1, 2, 1), 0).shape == (2, 1)
     for k in (-1, 0, 2):
-        assert tril(x, k).tolist() == np.tril(BASE, k).tolist() and triu(x, k).tolist() == np.triu(BASE, k).tolist()
+        assert (
+            tril(x, k).tolist() == np.tril(BASE, k).tolist()
+            and triu(x, k).tolist() == np.triu(BASE, k).tolist()
+        )
     assert x.T.shape == (5, 4, 3) and x.mT.tolist() == BASE.swapaxes(1, 2).tolist()
     assert x.transpose(0, -1).tolist() == BASE.swapaxes(0, -1).tolist()
 
@@ -168,7 +183,9 @@ def test_numpys_numbers_and_arrays_as_operands():
 def test_numbers_out_of_tensors():
     assert int(tensor(3.7)) == 3 and float(tensor(2)) == 2.0 and bool(tensor([1])) and not bool(tensor(0.0))
     assert [10, 20, 30][tensor(1)] == 20 and list(range(tensor(3))) == [0, 1, 2]
-    with pytest.raises(TypeError, match="only integer tensors of a single element can be converted to an index"):
+    with pytest.raises(
+        TypeError, match="only integer tensors of a single element can be converted to an index"
+    ):
         [1, 2][tensor(1.0)]
     with pytest.raises(RuntimeError, match="Boolean value of Tensor with more than one value is ambiguous"):
         bool(tensor([1, 2]))
@@ -216,11 +233,22 @@ def test_nothing_is_printed(capsys):
         x = tensor([0.0, -1.0, float("inf"), 3e38])
         for name in ("log", "sqrt", "exp", "reciprocal", "rsqrt", "tan", "acosh"):
             getattr(functions.pointwise, name)(x)
-        x / 0, x * x, x % 0, x.long(), x.to("float16"), x.sum(), x - x, x.var(), x.softmax(0)  # noqa: B018
+        x / 0, x * x, x % 0, x.long(), x.to("float16"), x.sum(), x - x, x.var(), x.softmax(0)
     assert capsys.readouterr() == ("", "")
 
 
 def test_zero_dimensional_results_stay_tensors_over_arrays():
     x = tensor([1.0, 2.0])
-    for out in (x.sum(), x[0], x[0] + x[1], x.argmax(), x.mean(), -x[0], x.amax(), x.any(), x[0].exp(), x @ x):
+    for out in (
+        x.sum(),
+        x[0],
+        x[0] + x[1],
+        x.argmax(),
+        x.mean(),
+        -x[0],
+        x.amax(),
+        x.any(),
+        x[0].exp(),
+        x @ x,
+    ):
         assert isinstance(out, Tensor) and type(out._data) is np.ndarray and out.shape == ()

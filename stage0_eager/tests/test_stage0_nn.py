@@ -81,7 +81,9 @@ def test_state_dict_round_trip():
     assert one(x).tolist() == other(x).tolist()
     with no_grad():
         one.scale.add_(1)
-    assert state["scale"].tolist() == [2] and other.scale.tolist() == [1]  # state shares with its module, not further
+    assert state["scale"].tolist() == [2] and other.scale.tolist() == [
+        1
+    ]  # state shares with its module, not further
     assert not state["scale"].requires_grad
 
 
@@ -95,7 +97,14 @@ def test_load_state_dict_names_all_that_is_wrong():
     state["layers.2.weight"] = zeros(3, 4)
     with pytest.raises(RuntimeError) as error:
         block.load_state_dict(state)
-    for part in ("loading state_dict for Block", "size mismatch for layers.0.bias", "(9,)", "(4,)", "'scale'", "'extra'"):
+    for part in (
+        "loading state_dict for Block",
+        "size mismatch for layers.0.bias",
+        "(9,)",
+        "(4,)",
+        "'scale'",
+        "'extra'",
+    ):
         assert part in str(error.value)
     assert block.layers[2].weight.tolist() == before  # nothing was loaded
     state["layers.0.bias"] = zeros(4)
@@ -127,7 +136,14 @@ def test_to_and_casts_change_floats_only():
 def test_apply_and_zero_grad():
     block, seen = Block(), []
     block.apply(lambda m: seen.append(type(m).__name__))
-    assert seen[-1] == "Block" and sorted(seen) == ["Block", "LayerNorm", "Linear", "Linear", "ReLU", "Sequential"]
+    assert seen[-1] == "Block" and sorted(seen) == [
+        "Block",
+        "LayerNorm",
+        "Linear",
+        "Linear",
+        "ReLU",
+        "Sequential",
+    ]
     block(ones(1, 3)).sum().backward()
     assert block.scale.grad is not None
     block.zero_grad()
@@ -156,14 +172,21 @@ def test_repr_is_a_tree():
         "  )\n"
         ")"
     )
-    assert repr(nn.GELU()) == "GELU(approximate='none')" and repr(nn.Dropout(0.1)) == "Dropout(p=0.1, inplace=False)"
+    assert (
+        repr(nn.GELU()) == "GELU(approximate='none')"
+        and repr(nn.Dropout(0.1)) == "Dropout(p=0.1, inplace=False)"
+    )
     assert repr(nn.Parameter(ones(1))) == "Parameter containing:\ntensor([1.], requires_grad=True)"
 
 
 def test_containers():
     named = nn.Sequential(OrderedDict(first=nn.Linear(2, 3), second=nn.ReLU()))
     assert [n for n, _ in named.named_children()] == ["first", "second"] and len(named) == 2
-    assert type(named[0:1]) is nn.Sequential and named[-1] is named.second and [*named] == [named.first, named.second]
+    assert (
+        type(named[0:1]) is nn.Sequential
+        and named[-1] is named.second
+        and [*named] == [named.first, named.second]
+    )
     several = nn.ModuleList([nn.ReLU()]).append(nn.GELU())
     several[0] = nn.Identity()
     assert [type(m).__name__ for m in several] == ["Identity", "GELU"] and len(several[1:]) == 1

@@ -48,7 +48,10 @@ def test_a_draw_depends_on_seed_counter_and_place_only():
     rng = tensor(np.array([7, 3]))
     large, small = core.random_bits(rng, 0, (10, 10)), core.random_bits(rng, 0, (5, 10))
     assert large[:5].tolist() == small.tolist()  # a longer draw begins with the shorter one
-    assert core.random_bits(rng, 2, (4,)).tolist() == core.random_bits(tensor(np.array([7, 5])), 0, (4,)).tolist()
+    assert (
+        core.random_bits(rng, 2, (4,)).tolist()
+        == core.random_bits(tensor(np.array([7, 5])), 0, (4,)).tolist()
+    )
     assert core.random_bits(rng, 0, (4,)).tolist() != core.random_bits(rng, 1, (4,)).tolist()
     assert core.random_bits(rng, 0, (0, 3)).shape == (0, 3) and core.random_bits(rng, 0, ()).shape == ()
 

@@ -4,14 +4,18 @@ Input: any implementation of the seam `capture`. The residual code runs as cutaw
 graph interpreted node by node.
 """
 
+import linecache
 import types
+from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
-from stage0_eager import is_grad_enabled
+from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.tiny import signature_text
+from stage_contracts.graph_text import parse_graph
 from stage_contracts.guards import compile_guards
 
 
@@ -102,3 +106,78 @@ def assert_same(result, expected, args, expected_args):
     assert described(result) == described(expected)
     assert sharing(result, args) == sharing(expected, expected_args)
     assert described(args) == described(expected_args)
+
+
+# ---- programs --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Program:
+    """A function, how to make its arguments, and how many operators its graph holds."""
+
+    function: types.FunctionType
+    make: tuple
+    nodes: int
+    tier: str
+    kwargs: dict
+
+    def arguments(self, like=None):
+        """Fresh arguments: a tuple is a shape, a callable makes the value. Of `like` keep the objects."""
+        fresh = [
+            tensor(*m, seed=i) if isinstance(m, tuple) else m() if callable(m) else m
+            for i, m in enumerate(self.make)
+        ]
+        made = (Tensor, list, dict, int, float, str, type(None), slice)
+        return tuple(
+            old if like and not isinstance(old, made) else new
+            for old, new in zip(like or fresh, fresh, strict=True)
+        )
+
+
+class Programs(dict):
+    def cases(self):
+        """One pytest parameter per program, marked with its tier."""
+        return [
+            pytest.param(n, marks=pytest.mark.conformance("capture", tier=p.tier), id=n)
+            for n, p in self.items()
+        ]
+
+
+def registry():
+    """A table of programs, and the decorator that enters one: `@program((3, 4), nodes=2, tier="core")`."""
+    programs = Programs()
+
+    def program(*make, nodes, tier="full", name=None, **kwargs):
+        def enter(function):
+            programs[name or function.__name__] = Program(function, make, nodes, tier, kwargs)
+            return function
+
+        return enter
+
+    return programs, program
+
+
+def check_program(seam, program):
+    """Capture a call, check the graph and the guards, and compare the residual code with the call itself."""
+    function, kwargs, args = program.function, program.kwargs, program.arguments()
+    frame = seam("capture")(function, args, kwargs)
+    assert frame.breaks == (), str(frame.breaks[0])
+    assert frame.graph is not None and frame.residual is not None
+    check_graph(frame, program.nodes)
+    assert guards_hold(frame, function, args, kwargs), "the guards fail on the call they were made from"
+    expected_args = program.arguments(like=args)
+    expected = function(*expected_args, **kwargs)
+    result = residual_function(frame, function)(*args, **kwargs)
+    assert_same(result, expected, args, expected_args)
+
+
+def check_graph(frame, nodes):
+    """It holds public operators only, prints, reads back, and each node names the user's expression."""
+    graph = frame.graph.verify(lambda target: getattr(target, "namespace", "cutaway") == "cutaway")
+    assert sum(hasattr(n.target, "namespace") for n in graph.calls) == nodes, str(graph)
+    assert [n.meta["source"] for n in graph.placeholders] == list(frame.inputs)
+    assert str(parse_graph(str(graph), TABLE, graph.attributes)) == str(graph)
+    for node in graph.calls:
+        (origin,) = node.origins
+        shown = linecache.getline(origin.file, origin.line)[origin.column : origin.end_column]
+        assert shown and origin.text.startswith(shown)

@@ -1,7 +1,7 @@
-"""Operators and comparisons on abstract values, as Python defines them.
+"""Operators, comparisons and truth of abstract values, as Python defines them.
 
 Input: abstract operands. Constants are computed now; a tensor's dunder methods are operators of the table,
-so `x + y` becomes a node.
+so `x + y` becomes a node; a branch on a tensor's data is a break.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from stage1_capture.tiny.symbolic_convert import InstructionTranslator
 from stage1_capture.tiny.variables import (
     ConstantVariable,
     ConstDictVariable,
+    DictViewVariable,
     ListVariable,
     NotConstant,
     TensorVariable,
@@ -128,16 +129,25 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     except NotConstant:
         pass
     for receiver, other, name in ((left, right, dunder), (right, left, reflected)):
-        if isinstance(receiver, TensorVariable) or _defines(receiver, name):
-            method = special_method(tx, receiver, name)
-            assert method is not None
-            result = call_function(tx, method, [other], {})
-            if not _declines(result):
-                return result
+        result = _rich_compare(tx, receiver, other, name)
+        if not _declines(result):
+            return result
     by_identity = (UserDefinedObjectVariable, UserFunctionVariable, ConstantVariable, TensorVariable)
     if symbol in ("==", "!=") and isinstance(left, by_identity) and isinstance(right, by_identity):
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
+    """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
+    if isinstance(receiver, TensorVariable) or _defines(receiver, name):
+        method = special_method(tx, receiver, name)
+        assert method is not None
+        return call_function(tx, method, [other], {})
+    if name == "__ne__" and _defines(receiver, "__eq__"):
+        equal = _rich_compare(tx, receiver, other, "__eq__")
+        return equal if _declines(equal) else ConstantVariable(not truth(tx, equal))
+    return _declined
 
 
 def _defines(value: Variable, name: str) -> bool:
@@ -166,3 +176,22 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
     if left.source is not None and right.source is not None and type(left) is type(right):
         tx.output.guard("NOT_ALIASED", left.source, right.source)
     return False
+
+
+def truth(tx: Tx, value: Variable) -> bool:
+    """`bool(value)`, which must be known now."""
+    match value:
+        case ConstantVariable(value=constant):
+            return bool(constant)
+        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
+            return bool(items)
+        case ConstDictVariable(items=entries):
+            return bool(entries)
+        case TensorVariable():
+            tx.unsupported("GB0003", f"a branch on {describe(value)}")
+        case UserDefinedObjectVariable():
+            for name in ("__bool__", "__len__"):
+                method = special_method(tx, value, name)
+                if method is not None:
+                    return truth(tx, call_function(tx, method, [], {}))
+    return True

@@ -10,7 +10,7 @@ import math
 import types
 from typing import Any
 
-from stage1_capture.tiny.arithmetic import binary
+from stage1_capture.tiny.arithmetic import binary, truth
 from stage1_capture.tiny.attributes import special_method
 from stage1_capture.tiny.calls import (
     BUILTINS,
@@ -23,7 +23,6 @@ from stage1_capture.tiny.calls import (
     iterate,
     make_iterator,
 )
-from stage1_capture.tiny.containers import truth
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
 from stage1_capture.tiny.variables import (
     NONE,

@@ -46,6 +46,8 @@ FOLDED: set[Any] = set()  # pure functions, computed at capture when all argumen
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
     match function:
+        case UserFunctionVariable(real=real) if real in BUILTINS:
+            return BUILTINS[real](tx, args, kwargs)
         case UserFunctionVariable(real=real) if real in FOLDED:
             return fold(tx, real, args, kwargs)
         case UserFunctionVariable():

@@ -1,4 +1,4 @@
-"""Truth, membership, subscripts and formatting of abstract values, as Python defines them.
+"""Membership, subscripts and formatting of abstract values, as Python defines them.
 
 Input: abstract values. What is known at capture is decided now; a branch on a tensor's data is a break.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.tiny.arithmetic import compare
+from stage1_capture.tiny.arithmetic import compare, truth
 from stage1_capture.tiny.attributes import special_method
 from stage1_capture.tiny.calls import attempt, call_function, must_be_local
 from stage1_capture.tiny.symbolic_convert import InstructionTranslator
@@ -28,25 +28,6 @@ from stage1_capture.tiny.variables import (
 )
 
 Tx = InstructionTranslator
-
-
-def truth(tx: Tx, value: Variable) -> bool:
-    """`bool(value)`, which must be known now."""
-    match value:
-        case ConstantVariable(value=constant):
-            return bool(constant)
-        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
-            return bool(items)
-        case ConstDictVariable(items=entries):
-            return bool(entries)
-        case TensorVariable():
-            tx.unsupported("GB0003", f"a branch on {describe(value)}")
-        case UserDefinedObjectVariable():
-            for name in ("__bool__", "__len__"):
-                method = special_method(tx, value, name)
-                if method is not None:
-                    return truth(tx, call_function(tx, method, [], {}))
-    return True
 
 
 def contains(tx: Tx, item: Variable, container: Variable) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from stage1_capture.tiny.arithmetic import binary, compare, is_same, unary
+from stage1_capture.tiny.arithmetic import binary, compare, is_same, truth, unary
 from stage1_capture.tiny.bytecode import Instruction
-from stage1_capture.tiny.containers import contains, store_subscript, subscript, truth
+from stage1_capture.tiny.containers import contains, store_subscript, subscript
 from stage1_capture.tiny.symbolic_convert import Handler, InstructionTranslator
 from stage1_capture.tiny.variables import (
     NULL,

@@ -5,9 +5,9 @@ Input: the shared handlers of opcodes.py. TABLE is what the translator runs on t
 
 from __future__ import annotations
 
+from stage1_capture.tiny.arithmetic import truth
 from stage1_capture.tiny.attributes import load_attribute
 from stage1_capture.tiny.bytecode import Instruction
-from stage1_capture.tiny.containers import truth
 from stage1_capture.tiny.opcodes import HANDLERS, Tx, handles, nothing, push_callable
 from stage1_capture.tiny.opcodes_build import list_to_tuple
 from stage1_capture.tiny.opcodes_control import (

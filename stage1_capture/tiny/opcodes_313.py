@@ -5,9 +5,9 @@ Input: the table of opcodes_312.py. TABLE is what the translator runs on this ve
 
 from __future__ import annotations
 
-from stage1_capture.tiny.arithmetic import compare
+from stage1_capture.tiny.arithmetic import compare, truth
 from stage1_capture.tiny.bytecode import Instruction
-from stage1_capture.tiny.containers import CONVERSIONS, format_value, truth
+from stage1_capture.tiny.containers import CONVERSIONS, format_value
 from stage1_capture.tiny.opcodes import Tx, handles, load_local, store_local
 from stage1_capture.tiny.opcodes_312 import TABLE as TABLE_312
 from stage1_capture.tiny.opcodes_control import do_call, for_iter, new_function, set_function_attribute

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stage1_capture.tiny.arithmetic import truth
 from stage1_capture.tiny.bytecode import Instruction
 from stage1_capture.tiny.calls import call_function, iterate, make_iterator
-from stage1_capture.tiny.containers import CONVERSIONS, format_value, truth
+from stage1_capture.tiny.containers import CONVERSIONS, format_value
 from stage1_capture.tiny.opcodes import Tx, handles
 from stage1_capture.tiny.symbolic_convert import Handler
 from stage1_capture.tiny.variables import (

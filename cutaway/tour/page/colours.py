@@ -1,7 +1,8 @@
 """Syntax colouring: a text in, its pieces out, each with the one-letter class the style sheet paints.
 
-Input: Python (also graphs, loop nests, programs, Triton), C++, or the output of `dis`. One regular expression per
-language, tried at each place from left to right; what none of its groups matches stays plain.
+Input: Python (also graphs, loop nests, programs, Triton), C++, or the output of `dis`. One regular
+expression per language, tried at each place from left to right; what none of its groups matches stays
+plain.
 """
 
 from __future__ import annotations
@@ -15,32 +16,41 @@ from cutaway.tour.page.markup import Html, el, text
 
 # Classes: c comment, s string, k keyword, n number, t type or constant, f the name before a call.
 _NUMBER = r"\b(?:0[xX][0-9a-fA-F]+|\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?)[fFuUlL]*\b"
-_PYTHON_STRING = r"""[rbfuRBFU]{0,2}(?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
-_TYPES = "float32 float64 int64 int32 int8 uint8 uint32 bool float16 bfloat16 float int double".split()
-_CPP_TYPES = "auto bool char const constexpr double float int int32_t int64_t int8_t long static uint32_t uint64_t uint8_t unsigned void size_t"
-_CPP_KEYWORDS = "break case continue do else extern for if inline namespace return struct switch template typename using while"
+_PYTHON_STRING = (
+    r"""[rbfuRBFU]{0,2}(?:\"\"\"[\s\S]*?\"\"\"|'''[\s\S]*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+)
+_TYPES = """
+float32 float64 int64 int32 int8 uint8 uint32 bool float16 bfloat16 float int double None True False self
+"""
+_CPP_TYPES = """
+auto bool char const constexpr double float int int32_t int64_t int8_t long static uint32_t uint64_t uint8_t
+unsigned void size_t
+"""
+_CPP_KEYWORDS = """
+break case continue do else extern for if inline namespace return struct switch template typename using while
+"""
 
 
-def _words(words: list[str]) -> str:
-    return rf"\b(?:{'|'.join(sorted(words))})\b"
+def _words(listed: str) -> str:
+    return rf"\b(?:{'|'.join(sorted(listed.split()))})\b"
 
 
 GRAMMARS: dict[str, re.Pattern[str]] = {
     "python": re.compile(
-        rf"(?P<c>#[^\n]*)|(?P<s>{_PYTHON_STRING})|(?P<k>{_words([w for w in keyword.kwlist if w[0].islower()])})"
-        rf"|(?P<t>{_words([*_TYPES, 'None', 'True', 'False', 'self'])})|(?P<n>{_NUMBER})"
-        rf"|(?P<d>@[\w.]+)|(?P<f>\b[A-Za-z_]\w*(?=\())"
+        rf"(?P<c>#[^\n]*)|(?P<s>{_PYTHON_STRING})"
+        rf"|(?P<k>{_words(' '.join(w for w in keyword.kwlist if w[0].islower()))})"
+        rf"|(?P<t>{_words(_TYPES)})|(?P<n>{_NUMBER})|(?P<d>@[\w.]+)|(?P<f>\b[A-Za-z_]\w*(?=\())"
     ),
     "cpp": re.compile(
-        rf"(?P<c>//[^\n]*|/\*[\s\S]*?\*/)|(?P<d>^[ \t]*#[^\n]*)|(?P<s>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])')"
-        rf"|(?P<k>{_words(_CPP_KEYWORDS.split())})|(?P<t>{_words(_CPP_TYPES.split())})|(?P<n>{_NUMBER})"
+        r"(?P<c>//[^\n]*|/\*[\s\S]*?\*/)|(?P<d>^[ \t]*#[^\n]*)"
+        r"|(?P<s>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])')"
+        rf"|(?P<k>{_words(_CPP_KEYWORDS)})|(?P<t>{_words(_CPP_TYPES)})|(?P<n>{_NUMBER})"
         r"|(?P<f>\b[A-Za-z_][\w:]*(?=\())",
         re.MULTILINE,
     ),
     "bytecode": re.compile(
         rf"(?P<f>\b[A-Z][A-Z_]+\b)|(?P<c>\([^\n]*\)$)|(?P<d>>>|-->)|(?P<n>{_NUMBER})", re.MULTILINE
     ),
-    "text": re.compile(r"(?P<s>(?!x)x)"),
 }
 _BUILTINS = set(dir(builtins))
 

@@ -1,7 +1,8 @@
-"""The page as a whole: what was trained, the machine in miniature, the user's source, and every station below.
+"""The page as a whole: what was trained, the machine in miniature, the user's source, and every station
+below.
 
-Input: compiled functions that ran at least once, and the training run if there was one. Output: one HTML file with
-its style and script inside, which loads nothing.
+Input: compiled functions that ran at least once, and the training run if there was one. Output: one HTML
+file with its style and script inside, which loads nothing.
 """
 
 from __future__ import annotations
@@ -73,16 +74,21 @@ def _hue_rules() -> str:
     return "".join(f".c{hue}{{--c:var(--h{hue})}}\n" for hue in range(HUES))
 
 
-# ---- parts -----------------------------------------------------------------------------------------------------
+# ---- parts -------------------------------------------------------------------------------------
 
 
 def _top(run: TourResult | None) -> Html:
     words = (
-        "This page is one Python function on its way through a compiler, cut open at every stage. Point at any line: "
-        "everything it came from and everything it became lights up. Click to keep it lit."
+        "This page is one Python function on its way through a compiler, cut open at every stage. Point at "
+        "any line: everything it came from and everything it became lights up. Click to keep it lit."
     )
     title = el("h1", el("span", "Cutaway"), ": one function, cut open")
-    return el("header", el("div", title, el("p", words, class_="lede")), run_summary(run) if run else None, class_="top")
+    return el(
+        "header",
+        el("div", title, el("p", words, class_="lede")),
+        run_summary(run) if run else None,
+        class_="top",
+    )
 
 
 def _choice(specimens: Sequence[Specimen]) -> Html | None:
@@ -110,9 +116,13 @@ def _specimen(name: str, specimen: Specimen) -> Html:
         "p", "Each colour is one expression of yours. ", el("kbd", "↑"), el("kbd", "↓"), " walk the source, ",
         el("kbd", "←"), el("kbd", "→"), " the stations, ", el("kbd", "Esc"), " lets go.", class_="hint",
     )  # fmt: skip
-    aside = el("aside", source_pane(specimen.artifacts, view.origins), hint, class_="python", id=f"{name}-source")
+    aside = el(
+        "aside", source_pane(specimen.artifacts, view.origins), hint, class_="python", id=f"{name}-source"
+    )
     floor = el("div", aside, el("div", *stages, class_="stages"), class_="floor")
-    return el("main", _machine(name, [s for s, _ in kept]), floor, class_="specimen", id=name)
+    read = " ".join(n for n in view.origins.by_id if n not in view.origins.hue)
+    machine = _machine(name, [s for s, _ in kept])
+    return el("main", machine, floor, class_="specimen", id=name, data_read=read or " ")
 
 
 def _machine(name: str, stations: list[Any]) -> Html:
@@ -143,5 +153,5 @@ def _station(view: View, station: Any, drawn: tuple[Html, Html]) -> Html:
 def _footer() -> Html:
     from cutaway import __version__
 
-    words = f"Written by cutaway tour, version {__version__}, from what the compiler kept. Nothing here is drawn by hand."
+    words = f"Written by cutaway tour, version {__version__}, from what the compiler kept of its own work."
     return el("footer", el("p", words))

@@ -1,7 +1,8 @@
-"""The drawings: the cut between forward and backward, kernels and what fused into them, the pool, the time spent.
+"""The drawings: the cut between forward and backward, kernels and what fused into them, the pool, the
+time spent.
 
-Input: a Partition, a Program with its LoweredGraph, the events of one compile. Boxes are HTML placed in per cent, so
-that their labels stay readable on a phone; only the arcs are SVG.
+Input: a Partition, a Program with its LoweredGraph, the events of one compile. Boxes are HTML placed in
+per cent, so that their labels stay readable on a phone; only the arcs are SVG.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from stage_contracts.joint import Partition
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.program import Allocate, Free, Kernel, Program
 
-# ---- the cut ---------------------------------------------------------------------------------------------------
+# ---- the cut -----------------------------------------------------------------------------------
 
 _WIDTH, _BASE = 1000, 190  # of the arc drawing; the base line is the program, left to right
 
 
 def cut_drawing(partition: Partition, origins: Origins) -> Html:
-    """Every node on one line, forward then backward; an arc from each value to its readers, bold where it is saved."""
+    """Every node on one line, forward then backward; an arc from each value to each of its readers."""
     forward = [n for n in partition.forward.nodes if n.op != "output"]
     backward = [n for n in partition.backward.nodes if n.op == "call_function"]
     step = _WIDTH / (len(forward) + len(backward) + 3)
@@ -75,7 +76,12 @@ def cut_drawing(partition: Partition, origins: Origins) -> Html:
     words = el(
         "div",
         el("span", "forward: ", el("b", left), " operators"),
-        el("span", el("b", len(partition.saved)), " values cross, ", el("b", bytes_text(partition.saved_bytes))),
+        el(
+            "span",
+            el("b", len(partition.saved)),
+            " values cross, ",
+            el("b", bytes_text(partition.saved_bytes)),
+        ),
         el("span", "backward: ", el("b", right), " operators"),
         class_="cut-words",
     )
@@ -111,7 +117,7 @@ def saved_table(partition: Partition, origins: Origins) -> Html:
     return el("div", el("table", el("thead", head), el("tbody", *rows)), class_="scroll")
 
 
-# ---- fusion ----------------------------------------------------------------------------------------------------
+# ---- fusion ------------------------------------------------------------------------------------
 
 
 def fusion_groups(half: HalfArtifacts) -> list[tuple[Kernel, list[LoopNest]]]:
@@ -140,11 +146,13 @@ def _members(name: str, nests: Mapping[str, object]) -> list[str]:
 
 
 def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
-    """One card per kernel: inside its casing the nests it is made of, below what it reads, writes and keeps."""
+    """One card per kernel: in its casing the nests it is made of, below what it reads, writes, keeps."""
     cards = []
     for kernel, nests in fusion_groups(half):
         chips = [
-            marked("li", el("code", n.name), el("span", _loops(n)), ids=origins.ids(n.origins), origins=origins)
+            marked(
+                "li", el("code", n.name), el("span", _loops(n)), ids=origins.ids(n.origins), origins=origins
+            )
             for n in nests
         ]
         written = {w for nest in kernel.nests for w in nest.writes}
@@ -160,7 +168,9 @@ def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
         head = el("header", el("code", kernel.name), el("span", f"{len(nests)} nests" * (len(nests) != 1)))
         ids = origins.ids(kernel.origins)
         cards.append(
-            marked("article", head, el("ul", *chips), el("dl", *facts), ids=ids, origins=origins, class_="kernel")
+            marked(
+                "article", head, el("ul", *chips), el("dl", *facts), ids=ids, origins=origins, class_="kernel"
+            )
         )
     return el("div", *cards, class_="cards")
 
@@ -180,8 +190,9 @@ def decision_list(half: HalfArtifacts, origins: Origins) -> Html:
         ids = written[words[-1]] if words else ()
         rows.append(
             marked(
-                "li", el("b", "fused" if d.fused else "apart"), " ", el("code", f"{d.first} + {d.second}"), " ",
-                el("span", d.reason), ids=ids, origins=origins, class_="yes" if d.fused else "no",
+                "li", el("b", "fused" if d.fused else "apart"), " ",
+                el("code", f"{_short(d.first)} + {_short(d.second)}"), " ", el("span", d.reason),
+                ids=ids, origins=origins, class_="yes" if d.fused else "no", title=str(d),
             )
         )  # fmt: skip
     return el("ol", *rows, class_="decisions")
@@ -193,17 +204,17 @@ def _short(group: str) -> str:
     return group if len(members) < 4 else f"{members[0]} \u2026 {members[-1]}"
 
 
-# ---- memory ----------------------------------------------------------------------------------------------------
+# ---- memory ------------------------------------------------------------------------------------
 
 
 def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
-    """The pool over time: steps from left to right, bytes from the bottom up, one box per buffer while it lives."""
+    """The pool over time: steps from left to right, bytes upwards, a box per buffer while it lives."""
     program = half.planned
     names = buffer_names(half.lowered, origins)
     temporaries = [b for b in program.buffers.values() if b.slot is not None]
     if not temporaries:
-        words = "Nothing to plan: what is not an input or an output never leaves its kernel."
-        return el("p", words, class_="empty")
+        nothing = "Nothing to plan: what is not an input or an output never leaves its kernel."
+        return el("p", nothing, class_="empty")
     lifetimes = _lifetimes(program)
     total = max(sum(program.pools), 1)
     base = [sum(program.pools[:k]) for k in range(len(program.pools))]
@@ -231,7 +242,7 @@ def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
         el("b", bytes_text(unshared)), " side by side. Steps run from left to right, bytes upwards.",
     ]  # fmt: skip
     return el(
-        "div", el("p", *words), el("div", el("div", *boxes, class_="pool"), el("div", *ticks, class_="ticks")),
+        "div", el("p", *words), el("div", *boxes, class_="pool"), el("div", *ticks, class_="ticks"),
         class_="drawing",
     )  # fmt: skip
 
@@ -254,12 +265,15 @@ def _ticks(work: Sequence[object], half: HalfArtifacts, origins: Origins) -> lis
     found = []
     for step in work:
         ids = step_ids(step, names, origins)
-        word = getattr(step, "kernel", None) or getattr(step, "target", None) or type(step).__name__.lower()
-        found.append(marked("span", el("code", word), ids=ids, origins=origins, title=word))
+        name = type(step).__name__.lower()
+        word = str(getattr(step, "kernel", None) or getattr(step, "target", None) or name)
+        # Where there is little room, fused_add_sum_div_3 is k3.
+        short = re.sub(r"^fused_.*?(\d+)$", r"k\1", word) if len(work) > 8 else word
+        found.append(marked("span", el("code", short), ids=ids, origins=origins, title=word))
     return found
 
 
-# ---- time ------------------------------------------------------------------------------------------------------
+# ---- time --------------------------------------------------------------------------------------
 
 _TWICE = ("lower", "fuse", "plan_memory", "emit", "build", "launch")  # run once per half
 _SHOWN = ("compile", "pass", "build", "cache", "fallback", "graph_break", "recompile", "guard_failure")

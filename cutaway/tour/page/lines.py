@@ -1,7 +1,8 @@
 """Which of the user's expressions each line of an artifact's text came from.
 
-Input: `str(artifact)` as it is printed, and the artifact. Graph lines are found by their node's name; other text
-carries the user's lines as comments, each of which holds until the next or until its block ends.
+Input: `str(artifact)` as it is printed, and the artifact. Graph lines are found by their node's name;
+other text carries the user's lines as comments, each of which holds until the next or until its block
+ends.
 """
 
 from __future__ import annotations
@@ -48,6 +49,19 @@ def graph_lines(graph: Graph, origins: Origins) -> list[Ids]:
     return found
 
 
+def first_backward_line(graph: Graph, source: str) -> int | None:
+    """Where a joint graph turns back: the first line, or the comment above it, of the backward half."""
+    regions = {node.name: node.meta.get("region") for node in graph.calls}
+    lines = source.splitlines()
+    for number, line in enumerate(lines):
+        assigned = _ASSIGNMENT.match(line)
+        if assigned and regions.get(assigned["name"]) == "backward":
+            while _COMMENT.match(lines[number - 1]):
+                number -= 1
+            return number
+    return None
+
+
 def reader_ids(node: Node, origins: Origins) -> Ids:
     return merged(*(origins.ids(user.origins) for user in node.users if user.op == "call_function"))
 
@@ -85,7 +99,9 @@ def commented_lines(source: str, origins: Origins, names: Mapping[str, Ids] | No
         else:
             found.append(_named(line, names or {}))
             opened = _DEFINITION.match(line)
-            if opened and opened["name"] in (names or {}):  # what stands in a kernel came from what the kernel did
+            if opened and opened["name"] in (
+                names or {}
+            ):  # what stands in a kernel came from what the kernel did
                 scopes.append((1, found[-1]))
         in_comment = bool(quoted)
     return found
@@ -121,7 +137,7 @@ def step_ids(step: Any, names: Mapping[str, Ids], origins: Origins) -> Ids:
     return next((names[w] for w in _WORD.findall(str(step)) if w in names), ())
 
 
-# ---- bytecode ------------------------------------------------------------------------------------------------
+# ---- bytecode ----------------------------------------------------------------------------------
 
 
 def bytecode(code: types.CodeType) -> str:

@@ -1,6 +1,8 @@
-"""HTML as function calls: `el("a", "1 < 2", href="#x")`. What is not already HTML is escaped, and tags balance.
+"""HTML as function calls: `el("a", "1 < 2", href="#x")`. What is not already HTML is escaped, and tags
+balance.
 
-Input: text, numbers, other elements. Attribute names may end in an underscore (class_) and write data_x as data-x.
+Input: text, numbers, other elements. Attribute names may end in an underscore (class_) and write data_x
+as data-x.
 """
 
 from __future__ import annotations

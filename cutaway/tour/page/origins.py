@@ -1,7 +1,8 @@
-"""Every origin of one compiled function: its id on the page, its colour, and how text that quotes it is recognised.
+"""Every origin of one compiled function: its id on the page, its colour, and how text that quotes it is
+recognised.
 
-Input: the Artifacts of one entry. An id is `file.py:line:column-end`; any line of any pane carries the ids of the
-expressions it came from, and that is all that the highlighting knows.
+Input: the Artifacts of one entry. An id is `file.py:line:column-end`; any line of any pane carries the
+ids of the expressions it came from, and that is all that the highlighting knows.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Origins:
             if self.id(origin) not in self.by_id:
                 self.by_id[self.id(origin)] = origin
                 self._quoted.setdefault(_one_line(origin.describe()), []).append(self.id(origin))
-        # Neighbours in the source get different colours; a function of many lines uses each colour again. What only
-        # a guard points at (an attribute that was read) became no computation, and has none.
+        # Neighbours in the source get different colours; a function of many lines uses each colour again.
+        # What only a guard points at (an attribute that was read) became no computation, and has none.
         coloured = dict.fromkeys(self.id(o) for o in ordered if o in computed)
         self.hue = {name: k % HUES for k, name in enumerate(coloured)}
 
@@ -43,7 +44,7 @@ class Origins:
         return f"{name}:{origin.line}:{origin.column}-{origin.end_column}".replace(" ", "_")
 
     def ids(self, origins: Iterable[Origin]) -> Ids:
-        """The ids of some origins. One that lacks columns (text that was read back) stands for its whole line."""
+        """The ids of some origins. One without columns (from text read back) stands for its whole line."""
         found: dict[str, None] = {}
         for origin in origins:
             exact = self.id(origin)
@@ -55,13 +56,18 @@ class Origins:
         return tuple(self._quoted.get(_one_line(comment), ()))
 
     def at(self, file: str, line: int, column: int | None = None, end: int | None = None) -> Ids:
-        """The innermost expression that encloses a place, or all that begin on the line when none does."""
+        """What a place in the source means: `pointed` of the expressions around it, or all of its line."""
         on_line = [o for o in self.by_id.values() if o.file == file and o.line == line]
         if column is not None:
             around = [o for o in on_line if o.column <= column and (end or column) <= _end(o)]
             if around:
-                return self.ids([min(around, key=lambda o: _end(o) - o.column)])
+                return self.pointed(self.ids(sorted(around, key=lambda o: o.column - _end(o))))
         return self.ids(on_line)
+
+    def pointed(self, outside_in: Ids) -> Ids:
+        """Of nested expressions the innermost that computed something, and what was read on the way to it."""
+        inside = next((k for k in reversed(range(len(outside_in))) if outside_in[k] in self.hue), 0)
+        return outside_in[inside:]
 
 
 def _end(origin: Origin) -> int:

@@ -5,6 +5,7 @@
 const one = (selector, root = document) => root.querySelector(selector);
 const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 const wide = matchMedia("(min-width: 901px)");
+const still = matchMedia("(prefers-reduced-motion: reduce)");
 const address = new URLSearchParams(location.search);
 
 // ---- light and dark: the system's choice until the reader makes one -------------------------------------------
@@ -40,6 +41,8 @@ function specimen(root) {
     }
   }
   const lines = all(".source .ln[data-origins]", root).filter((line) => line.dataset.origins);
+  const onlyRead = new Set(root.dataset.read.split(" "));  // expressions that guards read and nothing computed
+  if (lines.length) lines[0].tabIndex = 0;
   let lit = new Set();
   let pinned = null;
 
@@ -82,8 +85,10 @@ function specimen(root) {
   function describe(ids) {
     caption.hidden = ids.length === 0;
     if (!ids.length) return;
+    const computed = ids.filter((id) => !onlyRead.has(id));
+    ids = computed.length ? computed : ids;
     const lines = ids.slice(0, 3).map((id) => {
-      const parts = (byId.get(id) || []).filter((e) => e.matches(".x"));
+      const parts = (byId.get(id) || []).filter((e) => e.matches(".x"));  // its pieces in the source
       const text = parts.map((e) => e.textContent).join("") || id;
       const color = parts.length ? getComputedStyle(parts[0]).getPropertyValue("--c") : "";
       const [file, line] = id.split(":");
@@ -140,7 +145,7 @@ function specimen(root) {
 
   // ---- the keyboard ----
   function walk(by) {
-    const at = lines.findIndex((line) => line.classList.contains("here") || line === document.activeElement);
+    const at = lines.findIndex((line) => line === document.activeElement || line.matches(".here, :has(.here)"));
     const next = lines[at < 0 ? (by > 0 ? 0 : lines.length - 1) : (at + by + lines.length) % lines.length];
     next.focus({ preventScroll: false });
     if (pinned) pin(idsOf(next), next); else light(idsOf(next), next);
@@ -158,12 +163,13 @@ function specimen(root) {
     Enter: () => { const line = document.activeElement; if (lines.includes(line)) pin(pinned ? null : idsOf(line), line); },
   };
   function key(event) {
-    const walking = pinned || one(".python", root).contains(document.activeElement);
-    const arrows = event.key.startsWith("Arrow");
     if (event.altKey || event.ctrlKey || event.metaKey || !(event.key in keys)) return;
-    if (arrows && document.activeElement.matches("[role=tab], .code:not(.source)")) return;
-    if (arrows && !walking && event.key.length > 9 === false && !lit.size) return;
-    if (arrows || event.key === "Escape") event.preventDefault();
+    const aside = one(".python", root);
+    const arrow = event.key.startsWith("Arrow");
+    // Arrows scroll the page as ever, unless the reader is in the source or has something pinned.
+    if (arrow && !(pinned || aside.contains(document.activeElement) || aside.matches(":hover"))) return;
+    if (arrow && document.activeElement.matches("[role=tab], .stages .code")) return;
+    if (arrow) event.preventDefault();
     keys[event.key]();
   }
 
@@ -176,7 +182,8 @@ function specimen(root) {
     const active = one(".bead.active", root);
     const strip = one(".machine", root);
     if (active && strip.scrollWidth > strip.clientWidth) {
-      strip.scrollTo({ left: active.offsetLeft + active.parentElement.offsetLeft - strip.clientWidth / 2, behavior: "smooth" });
+      const middle = active.getBoundingClientRect().left - strip.getBoundingClientRect().left + active.offsetWidth / 2;
+      strip.scrollBy({ left: middle - strip.clientWidth / 2, behavior: still.matches ? "auto" : "smooth" });
     }
   }, { rootMargin: "-30% 0px -60% 0px" });
   for (const station of all(".station", root)) watcher.observe(station);

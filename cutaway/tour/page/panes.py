@@ -35,20 +35,27 @@ def gutter_rules(used: Iterable[str]) -> str:
     return "\n".join(rules)
 
 
-def marked(name: str, *children: Any, ids: Ids, origins: Origins, class_: str = "", **attributes: Any) -> Html:
+def marked(
+    name: str, *children: Any, ids: Ids, origins: Origins, class_: str = "", **attributes: Any
+) -> Html:
     """An element that lights up with its origins."""
     classes = " ".join(filter(None, [class_, gutter(ids, origins)]))
     return el(name, *children, class_=classes, data_origins=" ".join(ids), **attributes)
 
 
-def code(source: str, ids: Sequence[Ids], origins: Origins, language: str = "python") -> Html:
-    """The text as lines. Line breaks are inside the lines, so that what is copied is the text itself."""
+def code(
+    source: str, ids: Sequence[Ids], origins: Origins, language: str = "python", turn: int | None = None
+) -> Html:
+    """The text as lines. Line breaks are inside the lines, so that what is copied is the text itself.
+
+    turn: the number of the line from which on it is the backward; a rule is drawn above it.
+    """
     lines = coloured_lines(source, language)
     if len(lines) != len(ids):
         raise AssertionError(f"internal error: {len(lines)} lines of text, origins for {len(ids)}")
     shown = [
-        marked("span", line, "\n", ids=here, origins=origins, class_="ln")
-        for line, here in zip(lines, ids, strict=True)
+        marked("span", line, "\n", ids=here, origins=origins, class_="ln turn" if number == turn else "ln")
+        for number, (line, here) in enumerate(zip(lines, ids, strict=True))
     ]
     return el("pre", el("code", Html("".join(shown))), class_=f"code {language}", tabindex="0")
 
@@ -60,7 +67,7 @@ def pane(title: Any, body: Any, note: Any = None, **attributes: Any) -> Html:
 
 
 def tabs(name: str, panes: Sequence[tuple[str, Any, Html]]) -> Html:
-    """Panes that take turns: (title, note, body) each. Without JavaScript they all show, one below the other."""
+    """Panes that take turns: (title, note, body) each. Without JavaScript all show, one below another."""
     if len(panes) == 1:
         return pane(panes[0][0], panes[0][2], panes[0][1])
     buttons = [
@@ -80,7 +87,9 @@ def tabs(name: str, panes: Sequence[tuple[str, Any, Html]]) -> Html:
 
 def facts(*items: tuple[Any, str]) -> Html:
     """`12 instructions · 5 guards`: a line of numbers with what they count."""
-    return join(Html('<span class="dot"> · </span>'), [el("span", el("b", n), " ", what) for n, what in items])
+    return join(
+        Html('<span class="dot"> · </span>'), [el("span", el("b", n), " ", what) for n, what in items]
+    )
 
 
 __all__ = ["HUES", "code", "facts", "gutter", "gutter_rules", "hue_class", "marked", "pane", "tabs"]

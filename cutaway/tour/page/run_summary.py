@@ -24,10 +24,15 @@ def run_summary(run: TourResult) -> Html:
         (f"{run.accuracy:.1%}", f"of {run.held_out} held-out digits read correctly"),
         (number(run.compiled_ms, "ms"), f"a training step, compiled; {number(run.eager_ms, 'ms')} eager"),
         (f"{run.ratio:.1f}×", "faster, measured in turn in this run"),
-        (number(run.kernels), f"kernels, built in {run.compile_s:.1f} s, {_breaks(run.graph_breaks)}"),
+        (
+            number(run.kernels),
+            f"kernels, compiled in {number(run.compile_s, 's')}; {_breaks(run.graph_breaks)}",
+        ),
     ]
     cells = [el("div", el("dt", what), el("dd", value)) for value, what in figures]
-    curve = el("figure", _curve(run.losses), el("figcaption", f"Loss over {number(run.steps)} steps"), class_="curve")
+    curve = el(
+        "figure", _curve(run.losses), el("figcaption", f"Loss over {number(run.steps)} steps"), class_="curve"
+    )
     wrong = [_digit(m) for m in run.mistakes[:_SHOWN_MISTAKES]]
     mistakes = el("figure", el("div", *wrong), el("figcaption", _wrong_words(run)), class_="mistakes")
     note = el("p", run.note, class_="note") if run.note else None
@@ -50,7 +55,9 @@ def _curve(losses: tuple[float, ...], width: int = 220, height: int = 56) -> Htm
     points = min(len(losses), 110)
     means = [
         sum(part) / len(part)
-        for part in (losses[k * len(losses) // points : (k + 1) * len(losses) // points] for k in range(points))
+        for part in (
+            losses[k * len(losses) // points : (k + 1) * len(losses) // points] for k in range(points)
+        )
         if part
     ]
     logs = [math.log(max(v, 1e-4)) for v in means] or [0.0]
@@ -61,7 +68,11 @@ def _curve(losses: tuple[float, ...], width: int = 220, height: int = 56) -> Htm
     ]
     label = f"training loss, from {means[0]:.2f} to {means[-1]:.3f}" if means else "training loss"
     return el(
-        "svg", el("polyline", points=" ".join(places)), viewBox=f"0 0 {width} {height}", role="img", aria_label=label
+        "svg",
+        el("polyline", points=" ".join(places)),
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=label,
     )
 
 

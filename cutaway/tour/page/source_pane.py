@@ -1,7 +1,7 @@
 """The user's own functions, with every captured expression marked in its place.
 
-Input: the captured frame's code object, and the origins: each belongs to the function compiled or to one that was
-inlined into it. The innermost expression at a column is what pointing there means.
+Input: the captured frame's code object, and the origins: each belongs to the function compiled or to one
+that was inlined into it. The innermost expression at a column is what pointing there means.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cutaway.artifacts import Artifacts
 from cutaway.tour.page.colours import pieces
 from cutaway.tour.page.markup import Html, el
 from cutaway.tour.page.origins import Ids, Origins
-from cutaway.tour.page.panes import marked
+from cutaway.tour.page.panes import hue_class, marked
 from stage_contracts.origin import Origin
 
 
@@ -137,17 +137,20 @@ def _with_expressions(
         for piece in _cut(part, column, cuts):
             around = [(end - begin, o) for begin, end, o in bounds if begin <= column < end]
             colour = el("i", piece, class_=kind) if kind else el("i", piece) if around else piece
-            shown.append(_expression(colour, around, origins) if around else Html(el("i", piece, class_=kind)))
+            shown.append(
+                _expression(colour, around, origins) if around else Html(el("i", piece, class_=kind))
+            )
             column += len(piece)
     return shown
 
 
 def _expression(piece: Any, around: list[tuple[int, Origin]], origins: Origins) -> Html:
     outside_in: Ids = origins.ids([o for _, o in sorted(around, key=lambda pair: -pair[0])])
-    own = outside_in[-1]
-    hue = next((origins.hue[name] for name in reversed(outside_in) if name in origins.hue), None)
+    own = origins.pointed(outside_in)
+    hue = hue_class(own, origins)
     return el(
-        "span", piece, class_="x" if hue is None else f"x c{hue}", data_origins=" ".join(outside_in), data_point=own
+        "span", piece, class_=f"x {hue}".strip(), data_origins=" ".join(outside_in),
+        data_point=" ".join(own),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """The stations of the machine, in the order a program passes them: what each shows, and how it is drawn.
 
-Input: a View (one entry's artifacts and their origins). STAGES and STATIONS are tables; a station whose artifact was
-not made (no backward, no residual code) draws nothing and is left out.
+Input: a View (one entry's artifacts and their origins). STAGES and STATIONS are tables; a station whose
+artifact was not made (no backward, no residual code) draws nothing and is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cutaway.tour.page.lines import (
     bytecode,
     bytecode_lines,
     commented_lines,
+    first_backward_line,
     graph_lines,
     program_names,
 )
@@ -50,8 +51,8 @@ class Station:
     stage: str
     label: str  # in the drawing of the machine
     title: str
-    words: str
     draw: Callable[[View], tuple[Html, Html] | None]
+    words: str
 
 
 STAGES = {
@@ -61,7 +62,7 @@ STAGES = {
     "stage4": ("4", "Runtime", "kernels get memory and run"),
 }
 
-# ---- stage 1 ---------------------------------------------------------------------------------------------------
+# ---- stage 1 -----------------------------------------------------------------------------------
 
 
 def _bytecode(view: View) -> tuple[Html, Html]:
@@ -97,10 +98,12 @@ def _residual(view: View) -> tuple[Html, Html] | None:
 
 def _graph(view: View, graph: Graph, title: str, kind: str) -> tuple[Html, Html]:
     counted = facts((len(graph.calls), kind), (len(graph.placeholders), "inputs"))
-    return counted, pane(title, code(str(graph), graph_lines(graph, view.origins), view.origins))
+    source = str(graph)
+    turn = first_backward_line(graph, source)
+    return counted, pane(title, code(source, graph_lines(graph, view.origins), view.origins, turn=turn))
 
 
-# ---- stage 2 ---------------------------------------------------------------------------------------------------
+# ---- stage 2 -----------------------------------------------------------------------------------
 
 
 def _functional(view: View) -> tuple[Html, Html] | None:
@@ -126,16 +129,22 @@ def _partition(view: View) -> tuple[Html, Html] | None:
     if cut is None:
         return None
     panes = [
-        (graph_name, f"{len(graph.calls)} operators", code(str(graph), graph_lines(graph, view.origins), view.origins))
+        (
+            graph_name,
+            f"{len(graph.calls)} operators",
+            code(str(graph), graph_lines(graph, view.origins), view.origins),
+        )
         for graph_name, graph in (("forward graph", cut.forward), ("backward graph", cut.backward))
     ]
-    counted = facts((len(cut.saved), "values saved"), (bytes_text(cut.saved_bytes), "kept between the halves"))
+    counted = facts(
+        (len(cut.saved), "values saved"), (bytes_text(cut.saved_bytes), "kept between the halves")
+    )
     drawing = pane("the cut", drawings.cut_drawing(cut, view.origins))
     table = pane("saved for the backward", drawings.saved_table(cut, view.origins))
     return counted, text([drawing, table, view.tabs("partition", panes)])
 
 
-# ---- stage 3 ---------------------------------------------------------------------------------------------------
+# ---- stage 3 -----------------------------------------------------------------------------------
 
 
 def _loops(view: View) -> tuple[Html, Html] | None:
@@ -165,7 +174,9 @@ def _source(view: View, target: str, language: str) -> tuple[Html, Html] | None:
         program = half.emitted.get(target)
         if program is None:
             continue
-        source = "\n".join(unit.text if unit.text.endswith("\n") else unit.text + "\n" for unit in program.units)
+        source = "\n".join(
+            unit.text if unit.text.endswith("\n") else unit.text + "\n" for unit in program.units
+        )
         ids = commented_lines(source, view.origins, program_names(program, half.lowered, view.origins))
         lines += len(ids)
         panes.append((name, f"{len(ids)} lines", code(source, ids, view.origins, language)))
@@ -180,7 +191,7 @@ def _triton(view: View) -> tuple[Html, Html] | None:
     return _source(view, "triton", "python")
 
 
-# ---- stage 4 ---------------------------------------------------------------------------------------------------
+# ---- stage 4 -----------------------------------------------------------------------------------
 
 
 def _memory(view: View) -> tuple[Html, Html] | None:
@@ -218,52 +229,88 @@ def _events(view: View) -> tuple[Html, Html] | None:
         return None
     total = max((e.duration_ns for e in events if e.kind == "compile"), default=0)
     caches = [e.name for e in events if e.kind == "cache"]
-    counted = [(milliseconds(total), "to compile")]
-    counted += [(caches.count(word), f"cache {word}") for word in ("hit", "miss") if word in caches]
+    counted: list[tuple[object, str]] = [(milliseconds(total), "to compile")]
+    for word, several in (("hit", "hits"), ("miss", "misses")):
+        count = caches.count(word)
+        counted += [(count, f"cache {word if count == 1 else several}")] if count else []
     return facts(*counted), pane("the ledger of this compile", drawings.waterfall(events))
 
 
 STATIONS = (
-    Station("bytecode", "stage1", "bytecode", "Bytecode",
-            "What Python itself runs. Capture interprets these instructions on tensors that have a shape and a type "
-            "but no data.", _bytecode),
-    Station("guards", "stage1", "guards", "Guards",
-            "Every fact that capture relied on, as the expression that checks it. The compiled code is used only "
-            "while all of them hold; the first that fails is the reason of a recompile.", _guards),
-    Station("graph", "stage1", "graph", "Captured graph",
-            "The operators that were called, in order, and nothing else: no Python is left. It is a program, and it "
-            "runs.", _captured),
-    Station("residual", "stage1", "residual", "Residual code",
-            "The Python that remains: gather the graph's inputs from the arguments, call it, give back what the "
-            "function gave back.", _residual),
-    Station("functional", "stage2", "functional", "Functional graph",
-            "Writes into tensors and hidden random state are gone; each value is computed once and never "
-            "changed.", _functional),
-    Station("joint", "stage2", "joint", "Joint graph",
-            "The tape was run over the graph and written down, so the backward is now part of the same "
-            "program.", _joint),
-    Station("core", "stage2", "core", "Core operators",
-            "Every operator replaced by its body, until only the small set that lowering understands is left.", _core),
-    Station("cut", "stage2", "the cut", "Partition",
-            "One program becomes two. Each arc leads from a value to a reader; those that cross the cut must be kept "
-            "in memory from the forward to the backward.", _partition),
-    Station("loops", "stage3", "loops", "Loop nests",
-            "Each buffer is a loop over its elements around a body. Views have become arithmetic on indices; matrix "
-            "products stay calls of a library.", _loops),
-    Station("fusion", "stage3", "fusion", "Fusion",
-            "Nests that can share their loops become one kernel, so that what passes between them never reaches "
-            "memory. Each answer has its reason.", _fusion),
-    Station("cpp", "stage3", "C++", "C++ source",
-            "What runs on this machine, under the lines of yours it came from.", _cpp),
-    Station("triton", "stage3", "Triton", "Triton source",
-            "The same kernels for a GPU, written from the same loop nests.", _triton),
-    Station("memory", "stage4", "memory", "Memory plan",
-            "Temporaries that are never alive together share bytes of one pool.", _memory),
-    Station("program", "stage4", "program", "Program",
-            "All that the runtime is given: buffers, kernels, and steps in order. Data only; it prints, and reads "
-            "back.", _program),
-    Station("launch", "stage4", "launch", "Launcher",
-            "The program's steps as one Python function: one call per graph.", _launch),
-    Station("events", "stage4", "ledger", "Where the time went",
-            "Every event of this compile, from the one ledger that logs, counters and explain() read too.", _events),
+    Station(
+        "bytecode", "stage1", "bytecode", "Bytecode", _bytecode,
+        "What Python itself runs. Capture interprets these instructions on tensors that have a "
+        "shape and a type but no data.",
+    ),
+    Station(
+        "guards", "stage1", "guards", "Guards", _guards,
+        "Every fact that capture relied on, as the expression that checks it. The compiled code "
+        "is used only while all of them hold; the first that fails is the reason of a recompile.",
+    ),
+    Station(
+        "graph", "stage1", "graph", "Captured graph", _captured,
+        "The operators that were called, in order, and nothing else: no Python is left. It is a "
+        "program, and it runs.",
+    ),
+    Station(
+        "residual", "stage1", "residual", "Residual code", _residual,
+        "The Python that remains: gather the graph's inputs from the arguments, call it, give "
+        "back what the function gave back.",
+    ),
+    Station(
+        "functional", "stage2", "functional", "Functional graph", _functional,
+        "Writes into tensors and hidden random state are gone; each value is computed once and "
+        "never changed.",
+    ),
+    Station(
+        "joint", "stage2", "joint", "Joint graph", _joint,
+        "The tape was run over the graph and written down, so the backward is now part of the "
+        "same program.",
+    ),
+    Station(
+        "core", "stage2", "core", "Core operators", _core,
+        "Every operator replaced by its body, until only the small set that lowering understands "
+        "is left.",
+    ),
+    Station(
+        "cut", "stage2", "the cut", "Partition", _partition,
+        "One program becomes two. Each arc leads from a value to a reader; those that cross the "
+        "cut must be kept in memory from the forward to the backward.",
+    ),
+    Station(
+        "loops", "stage3", "loops", "Loop nests", _loops,
+        "Each buffer is a loop over its elements around a body. Views have become arithmetic on "
+        "indices; matrix products stay calls of a library.",
+    ),
+    Station(
+        "fusion", "stage3", "fusion", "Fusion", _fusion,
+        "Nests that can share their loops become one kernel, so that what passes between them "
+        "never reaches memory. Each answer has its reason.",
+    ),
+    Station(
+        "cpp", "stage3", "C++", "C++ source", _cpp,
+        "What runs on this machine, under the lines of yours it came from.",
+    ),
+    Station(
+        "triton", "stage3", "Triton", "Triton source", _triton,
+        "The same kernels for a GPU, written from the same loop nests.",
+    ),
+    Station(
+        "memory", "stage4", "memory", "Memory plan", _memory,
+        "Temporaries that are never alive together share bytes of one pool.",
+    ),
+    Station(
+        "program", "stage4", "program", "Program", _program,
+        "All that the runtime is given: buffers, kernels, and steps in order. Data only; it "
+        "prints, and reads back.",
+    ),
+    Station(
+        "launch", "stage4", "launch", "Launcher", _launch,
+        "The program's steps as one Python function: one call per graph.",
+    ),
+    Station(
+        "events", "stage4", "ledger", "Where the time went", _events,
+        "Every event of this compile, from the one ledger that logs, counters and explain() read "
+        "too.",
+    ),
 )  # fmt: skip
