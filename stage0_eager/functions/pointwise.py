@@ -69,7 +69,12 @@ def div(input, other, *, rounding_mode=None):
 @operator
 def pow(input, exponent):
     """input ** exponent."""
-    if isinstance(exponent, int) and exponent < 0 and isinstance(input, Tensor) and not input.is_floating_point():
+    if (
+        isinstance(exponent, int)
+        and exponent < 0
+        and isinstance(input, Tensor)
+        and not input.is_floating_point()
+    ):
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return c.pow(input, exponent)
 

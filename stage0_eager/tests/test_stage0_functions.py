@@ -68,7 +68,9 @@ def nll(x, target, weight=None, ignore_index=-100, reduction="mean"):
     kept = target != ignore_index
     safe = np.where(kept, target, 0)
     losses = np.where(kept, -w[safe] * x[np.arange(len(x)), safe], 0)
-    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / np.where(kept, w[safe], 0).sum()}[reduction]
+    return {"none": losses, "sum": losses.sum(), "mean": losses.sum() / np.where(kept, w[safe], 0).sum()}[
+        reduction
+    ]
 
 
 def gelu(x, approximate="none"):
@@ -197,15 +199,23 @@ def test_against_torch(name):
     floating = lambda a: a.dtype == np.float64  # noqa: E731
     positional, keywords = wrapped(args, lambda a: Tensor(a.copy(), floating(a)))
     positional_t, keywords_t = wrapped(args, lambda a: torch.tensor(a, requires_grad=floating(a)))
-    keywords_t = {k: v.detach() if hasattr(v, "detach") else v for k, v in keywords_t.items()}  # weights of a loss
+    keywords_t = {
+        k: v.detach() if hasattr(v, "detach") else v for k, v in keywords_t.items()
+    }  # weights of a loss
     out, want = function(*positional, **keywords), other(*positional_t, **keywords_t)
     assert tuple(want.shape) == out.shape and str(want.dtype) == f"torch.{out.dtype.name}"
     np.testing.assert_allclose(out.detach().numpy(), want.detach().numpy(), rtol=1e-11, atol=1e-13)
     if want.requires_grad:
         weights = np.random.default_rng(1).uniform(0.5, 1.5, out.shape)
-        leaves = [(a, b) for a, b in zip(positional, positional_t, strict=True) if isinstance(a, Tensor) and a.requires_grad]
+        leaves = [
+            (a, b)
+            for a, b in zip(positional, positional_t, strict=True)
+            if isinstance(a, Tensor) and a.requires_grad
+        ]
         found = grad([out], [a for a, _ in leaves], [Tensor(np.asarray(weights))], allow_unused=True)
-        wanted = torch.autograd.grad([want], [b for _, b in leaves], [torch.tensor(weights)], allow_unused=True)
+        wanted = torch.autograd.grad(
+            [want], [b for _, b in leaves], [torch.tensor(weights)], allow_unused=True
+        )
         for one, theirs in zip(found, wanted, strict=True):
             assert (one is None) == (theirs is None)
             if one is not None:
@@ -268,5 +278,7 @@ def test_variance_is_sound_far_from_zero():
 def test_nan_and_ties():
     nan = float("nan")
     x = tensor([[1.0, nan, 3.0], [2.0, 2.0, 1.0]])
-    assert np.isnan(x.amax(1).tolist()[0]) and x.argmax(1).tolist() == [1, 0] and x.argmin(1).tolist() == [1, 2]
+    assert (
+        np.isnan(x.amax(1).tolist()[0]) and x.argmax(1).tolist() == [1, 0] and x.argmin(1).tolist() == [1, 2]
+    )
     assert np.isnan(P.clamp(x, 0, 1).tolist()[0][1]) and np.isnan(A.relu(x).tolist()[0][1])

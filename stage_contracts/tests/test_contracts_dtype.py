@@ -105,7 +105,11 @@ def test_three_operands_and_none():
     f32, f64, i64 = dt.float32, dt.float64, dt.int64
     assert promoted_dtype((meta(i64, 1), meta(f64, 0), 2.5)) is f64
     assert promoted_dtype((meta(f32, 1), None, meta(f64, 0))) is f32
-    assert promoted_dtype((2, 3.0)) is f32 and promoted_dtype((True, 2)) is i64 and promoted_dtype((True,)) is dt.bool_
+    assert (
+        promoted_dtype((2, 3.0)) is f32
+        and promoted_dtype((True, 2)) is i64
+        and promoted_dtype((True,)) is dt.bool_
+    )
     assert promoted_dtype((np.float64(2), meta(i64, 1))) is f32  # a NumPy number counts as a Python one
     with pytest.raises(TypeError, match="expected a number, got str 'a'"):
         promoted_dtype((meta(f32, 1), "a"))
@@ -119,12 +123,21 @@ def test_one_instance_per_name():
         assert dt.dtype_of(d.name) is d and dt.dtype_of(d.numpy) is d and dt.dtype_of(d.numpy.type) is d
         assert d.itemsize == d.numpy.itemsize and repr(d) == f"cutaway.{d.name}"
     assert dt.dtype_of(float) is dt.float64 and dt.dtype_of(int) is dt.int64 and dt.dtype_of(bool) is dt.bool_
-    assert dt.uint8.limits == (0, 255) and dt.int64.limits == (-(2**63), 2**63 - 1) and dt.float32.limits is None
+    assert (
+        dt.uint8.limits == (0, 255) and dt.int64.limits == (-(2**63), 2**63 - 1) and dt.float32.limits is None
+    )
     assert not dt.uint8.is_signed and not dt.bool_.is_signed and dt.int8.is_signed and dt.bfloat16.is_signed
-    assert [d.name for d in dt.DTYPES.values() if d.is_floating_point] == ["float16", "bfloat16", "float32", "float64"]
+    assert [d.name for d in dt.DTYPES.values() if d.is_floating_point] == [
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+    ]
 
 
-@pytest.mark.parametrize("wrong", ["float31", complex, np.complex64, object, np.dtype("U3"), np.uint16, None.__class__, 3])
+@pytest.mark.parametrize(
+    "wrong", ["float31", complex, np.complex64, object, np.dtype("U3"), np.uint16, None.__class__, 3]
+)
 def test_other_types_are_refused_by_name(wrong):
     with pytest.raises(TypeError, match="is not supported; expected one of bool, uint8"):
         dt.dtype_of(wrong)
