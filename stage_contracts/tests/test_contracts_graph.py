@@ -53,11 +53,24 @@ def small():
 def test_building_keeps_order_users_and_names():
     g = small()
     x, y, a, m, out = g.nodes
-    assert [n.op for n in g.nodes] == ["placeholder", "placeholder", "call_function", "call_function", "output"]
+    assert [n.op for n in g.nodes] == [
+        "placeholder",
+        "placeholder",
+        "call_function",
+        "call_function",
+        "output",
+    ]
     assert [n.name for n in g.nodes] == ["x", "y", "add", "mul", "output"]
     assert list(x.users) == [a, m] and list(m.users) == [out] and m.all_input_nodes == [a, x]
-    assert g.outputs == (m, None, 2) and g.output_node is out and g.placeholders == [x, y] and g.calls == [a, m]
-    assert a.meta["region"] == "forward" and a.origins[0].text == "x + y" and a.val is META and x.meta["role"] == "primal"
+    assert (
+        g.outputs == (m, None, 2) and g.output_node is out and g.placeholders == [x, y] and g.calls == [a, m]
+    )
+    assert (
+        a.meta["region"] == "forward"
+        and a.origins[0].text == "x + y"
+        and a.val is META
+        and x.meta["role"] == "primal"
+    )
     assert g.verify() is g
 
 
@@ -300,8 +313,26 @@ def test_every_kind_of_argument_reads_back():
     g = Graph("backward")
     x = g.placeholder("x")
     inf = float("inf")
-    args = (x, 1, -2, 2.5, 1e-30, inf, -inf, True, None, "text # x", (1,), (), [x, 2], slice(1, None, 2), (x, (x, slice(x, 3))))
-    n = g.call_function(KEEP, args, {"dtype": dt.bfloat16, "device": Device("cuda", 1), "where": CPU, "d": {"a": x}})
+    args = (
+        x,
+        1,
+        -2,
+        2.5,
+        1e-30,
+        inf,
+        -inf,
+        True,
+        None,
+        "text # x",
+        (1,),
+        (),
+        [x, 2],
+        slice(1, None, 2),
+        (x, (x, slice(x, 3))),
+    )
+    n = g.call_function(
+        KEEP, args, {"dtype": dt.bfloat16, "device": Device("cuda", 1), "where": CPU, "d": {"a": x}}
+    )
     g.output([n, (n, 1.5)])
     again = parse_graph(str(g), TABLE)
     assert str(again) == str(g) and again.name == "backward"
@@ -315,7 +346,9 @@ def test_every_kind_of_argument_reads_back():
 
 def test_several_values_and_items():
     g = Graph()
-    x = g.placeholder("x", META.with_(strides=(1, 2), shape=(2, 3), device=Device("cuda"), requires_grad=True))
+    x = g.placeholder(
+        "x", META.with_(strides=(1, 2), shape=(2, 3), device=Device("cuda"), requires_grad=True)
+    )
     pair = g.call_function(PAIR, (x,), val=(META, META.with_(shape=(), dtype=dt.int64)))
     first = g.call_function(operator.getitem, (pair, 0), val=META)
     g.output([first, g.call_function(operator.getitem, (pair, 1))])
@@ -335,7 +368,10 @@ def test_attributes_read_back_by_name():
 
 WRONG_TEXT = {
     "no def": ("x = 1\n", "a single def"),
-    "a statement": ("def f():\n    for i in x:\n        pass\n    return ()\n", "line 2: not a graph statement"),
+    "a statement": (
+        "def f():\n    for i in x:\n        pass\n    return ()\n",
+        "line 2: not a graph statement",
+    ),
     "no call": ("def f(x,):\n    y = x + 1\n    return (y,)\n", r"line 2: expected a call, got 'x \+ 1'"),
     "operator": ("def f(x,):\n    y = core.sin(x)\n    return (y,)\n", "line 2: unknown operator 'core.sin'"),
     "name": ("def f():\n    y = core.add(x)\n    return (y,)\n", "line 2: cannot read 'x'"),
@@ -361,14 +397,26 @@ def graphs(draw):
     )  # fmt: skip
     names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,5}", fullmatch=True)
     for _ in range(draw(st.integers(0, 3))):
-        g.placeholder(draw(names), draw(st.none() | metas), **draw(st.sampled_from([{}, {"role": "tangent"}])))
-    numbers = st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none() | st.text("ab'\"\\ #", max_size=3)
-    origin = st.builds(Origin, st.just("m.py"), st.integers(1, 99), st.text("xy+( ", max_size=4).map(str.strip))
+        g.placeholder(
+            draw(names), draw(st.none() | metas), **draw(st.sampled_from([{}, {"role": "tangent"}]))
+        )
+    numbers = (
+        st.integers()
+        | st.floats(allow_nan=False)
+        | st.booleans()
+        | st.none()
+        | st.text("ab'\"\\ #", max_size=3)
+    )
+    origin = st.builds(
+        Origin, st.just("m.py"), st.integers(1, 99), st.text("xy+( ", max_size=4).map(str.strip)
+    )
     for _ in range(draw(st.integers(0, 6))):
         leaves = numbers | st.sampled_from(list(dt.DTYPES.values()))
         if g.nodes:
             leaves = leaves | st.sampled_from(g.nodes)
-        trees = st.recursive(leaves, lambda t: st.lists(t, max_size=2) | st.lists(t, max_size=2).map(tuple), max_leaves=4)
+        trees = st.recursive(
+            leaves, lambda t: st.lists(t, max_size=2) | st.lists(t, max_size=2).map(tuple), max_leaves=4
+        )
         g.call_function(
             draw(st.sampled_from(list(TABLE.values()))),
             draw(st.lists(trees, max_size=3)),
