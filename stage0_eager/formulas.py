@@ -161,7 +161,7 @@ def _permute(xp: Any, x: Any, dims: tuple) -> Any:
 
 
 def _reshape(xp: Any, x: Any, shape: tuple) -> Any:
-    return x.reshape(core_metas.infer_shape(shape, x.size))
+    return x.reshape(shape)
 
 
 def _slice(xp: Any, x: Any, dim: int, start: Any, stop: Any, step: int = 1) -> Any:
@@ -290,8 +290,7 @@ _NUMPY_NAMES = {
 
 
 def _library(name: str) -> Callable:
-    on_cpu = getattr(np, name)
-    return lambda xp, *args: on_cpu(*args) if xp is np else getattr(xp, name)(*args)
+    return lambda xp, *args: getattr(xp, name)(*args)
 
 
 def _unless(kinds: str, numpy_name: str) -> Callable:
@@ -299,7 +298,14 @@ def _unless(kinds: str, numpy_name: str) -> Callable:
     return lambda xp, x: _clone_array(xp, x) if x.dtype.kind in kinds else getattr(xp, numpy_name)(x)
 
 
+# Rows that are one NumPy function can be called without a layer in between.
+ON_NUMPY: dict[str, Callable[..., Any]] = {
+    name: getattr(np, np_name) for name, np_name in _NUMPY_NAMES.items()
+}
+
 KERNELS: dict[str, Callable[..., Any]] = {name: _library(np_name) for name, np_name in _NUMPY_NAMES.items()}
+for _name in ("floor", "ceil", "round", "trunc", "sign"):
+    del ON_NUMPY[_name]  # not on every dtype
 KERNELS |= {name: _unless("biu", _NUMPY_NAMES[name]) for name in ("floor", "ceil", "round", "trunc")}
 KERNELS |= {
     "sign": _sign,

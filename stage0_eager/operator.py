@@ -101,7 +101,7 @@ class Operator:
         parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). Only what a rule
         names is saved on the tape. Layout after torch's derivatives.yaml.
         """
-        self.derivatives.update({name: Derivative(rule) for name, rule in rules.items()})
+        self.derivatives.update({name: Derivative(self, name, rule) for name, rule in rules.items()})
         self.whole = True
         return self
 
@@ -119,13 +119,22 @@ class Operator:
 
 
 class Derivative:
-    """One rule and the names of what it needs saved."""
+    """One rule, the place of its parameter, and what it needs saved: name -> (what, place of the argument)."""
 
-    __slots__ = ("needs", "rule")
+    __slots__ = ("needs", "position", "rule", "saves")
 
-    def __init__(self, rule: Callable) -> None:
-        self.rule = rule
+    def __init__(self, op: Operator, param: str, rule: Callable) -> None:
+        self.rule, self.position = rule, op.params.index(param)
         self.needs = tuple(inspect.signature(rule).parameters)[1:]
+        self.saves = {name: self._place(op, name) for name in self.needs}
+
+    @staticmethod
+    def _place(op: Operator, name: str) -> tuple[str, int]:
+        if name in ("out", "out_meta"):
+            return name, 0
+        if name in op.params:
+            return "value", op.params.index(name)
+        return "meta", op.params.index(name.removesuffix("_meta"))
 
 
 def metas_in(tree: Any) -> list[TensorMeta]:

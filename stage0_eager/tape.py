@@ -146,47 +146,41 @@ def up_to_date(tensor: Tensor) -> Tensor:
 def record(op: Any, args: tuple, out: Any) -> None:
     """Put one call on the tape: its floating outputs become non-leaves."""
     edges: list[Edge] = []
-    needed: set[str] = set()
-    for param, arg in zip(op.params, args, strict=True):
-        rule = op.derivatives.get(param)
-        if rule is None:
-            continue
-        before = len(edges)
+    needed: dict[str, tuple[str, int]] = {}
+    for param, rule in op.derivatives.items():
+        arg = args[rule.position]
         if isinstance(arg, Tensor):
-            if up_to_date(arg).requires_grad:
-                edges.append(Edge(arg, param))
+            if not up_to_date(arg).requires_grad:
+                continue
+            edges.append(Edge(arg, param))
         elif type(arg) in (list, tuple):
             edges += [
                 Edge(a, param, i)
                 for i, a in enumerate(arg)
                 if isinstance(a, Tensor) and up_to_date(a).requires_grad
             ]
-        if len(edges) > before:
-            needed.update(rule.needs)
+        else:
+            continue
+        needed.update(rule.saves)
     if not edges:
         return
     outputs = out if isinstance(out, tuple) else (out,)
-    node = TapeNode(op.name, tuple(o.meta for o in outputs), edges)
+    node = TapeNode(op.name, tuple([o.meta for o in outputs]), edges)
     node.op = op
     for index, output in enumerate(outputs):
-        if output.dtype.is_floating_point:
+        if node.out_metas[index].dtype.is_floating_point:
             output.requires_grad, output._grad_fn, output._output_index = True, node, index
-    arguments = dict(zip(op.params, args, strict=True))
-    node.saved = {name: _saved(name, arguments, out, node) for name in needed}
+    node.saved = {name: _saved(what, args[at], out, node) for name, (what, at) in needed.items()}
 
 
-def _saved(name: str, arguments: dict[str, Any], out: Any, node: TapeNode) -> Any:
-    if name == "out":
+def _saved(what: str, value: Any, out: Any, node: TapeNode) -> Any:
+    if what == "out":
         return SavedTensor(out, True)
-    if name == "out_meta":
+    if what == "out_meta":
         return node.out_metas[0]
-    if name in arguments:
-        value = arguments[name]
-        return SavedTensor(value, False) if isinstance(value, Tensor) else value
-    value = arguments[name.removesuffix("_meta")]
     if isinstance(value, Tensor):
-        return value.meta
-    return [v.meta for v in value] if type(value) in (list, tuple) else value
+        return SavedTensor(value, False) if what == "value" else value.meta
+    return [v.meta for v in value] if what == "meta" and type(value) in (list, tuple) else value
 
 
 # ---- the walk -------------------------------------------------------------------------------------------------

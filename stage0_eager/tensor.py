@@ -80,10 +80,8 @@ class Tensor:
         return self.device.type == "cuda"
 
     def stride(self, dim: int | None = None) -> Any:
-        itemsize = self._data.itemsize
-        strides = tuple(s // itemsize for s in self._data.strides)
-        if 0 in strides and 0 in self.shape:
-            strides = contiguous_strides(self.shape)  # as TensorMeta has it; NumPy's are all 0
+        """Strides in elements, not bytes."""
+        strides = self._data.meta.strides if is_traced(self) else _strides(self._data)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
@@ -95,7 +93,12 @@ class Tensor:
     @property
     def meta(self) -> TensorMeta:
         """All that a compiler may know of this tensor."""
-        return TensorMeta(self.shape, self.dtype, self.stride(), self.device, self.requires_grad)
+        data = self._data
+        if is_traced(self):
+            return data.meta.with_(
+                requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
+            )
+        return TensorMeta(data.shape, self.dtype, _strides(data), self.device, self.requires_grad)
 
     # ---- the tape ------------------------------------------------------------------------------------------
 
@@ -215,4 +218,13 @@ class Tensor:
 
 def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
-    return not hasattr(tensor._data, "__array_interface__") and hasattr(tensor._data, "meta")
+    data = tensor._data
+    return type(data) is not np.ndarray and not hasattr(data, "__array_interface__") and hasattr(data, "meta")
+
+
+def _strides(array: Any) -> tuple[int, ...]:
+    itemsize = array.itemsize
+    strides = tuple([s // itemsize for s in array.strides])
+    if 0 in strides and 0 in array.shape:
+        return contiguous_strides(array.shape)  # as TensorMeta has it; NumPy's are all 0
+    return strides

@@ -182,7 +182,7 @@ def clone(input: TensorMeta) -> TensorMeta:
 def contiguous(input: TensorMeta) -> TensorMeta:
     if input.is_contiguous:
         return same(input)
-    return TensorMeta(input.shape, input.dtype, None, input.device)  # type: ignore[arg-type]
+    return TensorMeta(input.shape, input.dtype, None, input.device)
 
 
 def reduced_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> tuple[Any, ...]:

@@ -25,22 +25,42 @@ def contiguous_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(reversed(strides))
 
 
-@dataclass(frozen=True)
+_KNOWN = frozenset({int})
+
+
+def _empty(shape: tuple[Any, ...]) -> bool:
+    """Whether a size is the number 0. A symbolic size is not asked: that would be an assumption."""
+    return any(isinstance(size, int) and size == 0 for size in shape)
+
+
+@dataclass(frozen=True, init=False)
 class TensorMeta:
-    """`shape` in elements (int or SymInt), `strides` in elements, `offset` never: a meta is not an alias."""
+    """`shape` in elements (int or SymInt), `strides` in elements, `offset` never: a meta is not an alias.
+
+    Without `strides` it is row-major; so is a meta with a size of 0, by decree, since nothing of it is ever read.
+    """
 
     shape: tuple[Any, ...]
     dtype: DType
-    strides: tuple[Any, ...] = None  # type: ignore[assignment]  # None: row-major
-    device: Device = CPU
-    requires_grad: bool = False
+    strides: tuple[Any, ...]
+    device: Device
+    requires_grad: bool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(self.shape))
-        # nothing of an empty tensor is ever read, so that its strides are row-major by decree
-        row_major = self.strides is None or any(isinstance(n, int) and n == 0 for n in self.shape)
-        strides = contiguous_strides(self.shape) if row_major else tuple(self.strides)
-        object.__setattr__(self, "strides", strides)
+    def __init__(
+        self,
+        shape: Sequence[Any],
+        dtype: DType,
+        strides: Sequence[Any] | None = None,
+        device: Device = CPU,
+        requires_grad: bool = False,
+    ) -> None:
+        shape = tuple(shape)
+        empty = 0 in shape if _KNOWN.issuperset(map(type, shape)) else _empty(shape)
+        strides = contiguous_strides(shape) if strides is None or empty else tuple(strides)
+        # eager makes metas at every recorded call, and this is the quick way past `frozen`
+        self.__dict__.update(
+            shape=shape, dtype=dtype, strides=strides, device=device, requires_grad=requires_grad
+        )
 
     @property
     def ndim(self) -> int:
@@ -102,7 +122,7 @@ def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
     return TensorMeta(
         sizes(match["shape"]),
         dtype_of(match["dtype"]),
-        strides,  # type: ignore[arg-type]
+        strides,
         device_of(match["device"]),
         bool(match["grad"]),
     )

@@ -5,11 +5,12 @@ Input: the table of core operators; a row without a reference here fails, so tha
 
 import inspect
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core
+from stage0_eager import Tensor, core, kernels
 from stage0_eager.tests import references as ref
 from stage0_eager.tests.layouts import DTYPES, FLOATS, INTEGERS, edges
 from stage_contracts import dtype as dt
@@ -223,3 +224,21 @@ def test_every_pointwise_row_has_a_reference():
 def test_a_row_binds_its_parameters_by_name(name):
     op = getattr(core, name)
     assert str(inspect.signature(op.bind)).replace(" ", "") == f"({CORE_OPS[name].params})".replace(" ", "")
+
+
+def test_silence_is_the_kernels_own():
+    """NumPy's settings of the caller neither reach a kernel nor are changed by one; also nested, and in threads."""
+    zero, one = np.zeros(2, np.float32), np.ones(2, np.float32)
+    with np.errstate(all="raise"):
+        before = np.geterr()
+        assert core.div(Tensor(one), Tensor(zero)).tolist() == [np.inf, np.inf]
+        assert np.geterr() == before
+        with pytest.raises(FloatingPointError):
+            np.divide(one, zero)
+    nested = kernels._silently(lambda: kernels._silently(np.divide, one, zero))  # as from a finalizer
+    assert nested.tolist() == [np.inf, np.inf]
+    with pytest.raises(ZeroDivisionError):
+        kernels._silently(lambda: 1 // 0)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: core.div(Tensor(one), Tensor(zero)).tolist(), range(200)))
+    assert results == [[np.inf, np.inf]] * 200
