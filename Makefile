@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
-	$(BIN)/cutaway tour
+	$(BIN)/cutaway tour $(TOUR_ARGS)
 
 test: lint
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -13,13 +13,7 @@ from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
 from stage0_eager import Tensor, core, enable_grad, is_grad_enabled, nn, no_grad, optim, set_grad_enabled
 from stage0_eager import random as _random
-from stage0_eager.functions import activations as _activations
 from stage0_eager.functions import creation as _creation
-from stage0_eager.functions import inplace as _inplace
-from stage0_eager.functions import linalg as _linalg
-from stage0_eager.functions import pointwise as _pointwise
-from stage0_eager.functions import reductions as _reductions
-from stage0_eager.functions import shape as _shape
 from stage0_eager.operator import TABLE, Operator
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
@@ -70,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "DEFAULT_PIPELINE", "DTYPES", "TINY_PIPELINE", "DType", "Device", "GraphBreak", "Operator", "Tensor", "Unsupported", "compile", "config", "core", "device",
-    "enable_grad", "explain", "is_grad_enabled", "list_backends", "nn", "no_grad", "optim", "reset",
-    "set_grad_enabled",
+    "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
+    "Unsupported", "compile", "config", "core", "device", "enable_grad", "explain", "is_grad_enabled",
+    "list_backends", "nn", "no_grad", "optim", "reset", "set_grad_enabled",
 ]  # fmt: skip

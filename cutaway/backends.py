@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from stage0_eager import is_grad_enabled
 from stage_contracts import config, events
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
@@ -22,7 +23,7 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
-    from stage_contracts.joint import Partition
+    from stage_contracts.joint import FunctionalGraph, Partition
     from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program, Target
 
@@ -132,11 +133,29 @@ def ahead_of_time(
             partition = artifacts.partition = pipeline.partition(joint).verify()
         forward, artifacts.forward = compile_half(partition.forward)
         backward, artifacts.backward = compile_half(partition.backward)
-        return make_runtime_wrapper(functional, forward, backward, joint, partition)
+        return or_eagerly(
+            make_runtime_wrapper(functional, forward, backward, joint, partition), functional, graph
+        )
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
     forward, artifacts.forward = compile_half(core)
-    return make_runtime_wrapper(functional, forward)
+    return or_eagerly(make_runtime_wrapper(functional, forward), functional, graph)
+
+
+def or_eagerly(run: Callable[..., tuple], functional: FunctionalGraph, graph: Graph) -> Callable[..., tuple]:
+    """A graph that writes to inputs refuses a call whose inputs share memory: then the captured graph itself runs."""
+    if not functional.writes:
+        return run
+    as_captured = GraphModule(graph)
+
+    def guarded(*tensors: Any) -> tuple:
+        try:
+            return run(*tensors)  # it refuses before it has written anything
+        except Unsupported as refusal:
+            events.record("fallback", "eager", reason=refusal.construct)
+            return as_captured(*tensors)
+
+    return guarded
 
 
 def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:

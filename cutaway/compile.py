@@ -12,6 +12,7 @@ import types
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from cutaway.artifacts import Artifacts
@@ -191,7 +192,10 @@ def compile_frame(
                 breaks.append(refusal.graph_break)
             except Exception as error:
                 if not config.current().capture.suppress_errors:
-                    raise _named(error, backend) from error
+                    if backend.builtin:
+                        raise
+                    seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
+                    raise BackendFailed(seen) from error
                 breaks.append(
                     GraphBreak("GB0008", f"backend {backend.name} raised {type(error).__name__}: {error}")
                 )
@@ -200,7 +204,7 @@ def compile_frame(
         if breaks and fullgraph:
             first = breaks[0]
             raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
-        frame = types.SimpleNamespace(**{**vars(frame), "breaks": tuple(breaks)})  # type: ignore[assignment]
+        frame = replace(frame, breaks=tuple(breaks))
         run = (
             fn
             if frame.residual is None or (frame.graph is not None and compiled is None)
@@ -215,13 +219,6 @@ def compile_frame(
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)
     return entry
-
-
-def _named(error: Exception, backend: Backend) -> Exception:
-    """Our own errors pass; a foreign backend's are wrapped so that the message names it."""
-    if backend.builtin:
-        return error
-    return BackendFailed(f"backend {backend.name!r} raised {type(error).__name__}: {error}")
 
 
 # ---- from a frame to something that runs ---------------------------------------------------------------------
@@ -304,7 +301,7 @@ def _compile_module(
         "compiled": property(lambda self: call),
         "artifacts": property(lambda self: call.artifacts),
     }
-    twin = object.__new__(type(cls.__name__, (cls,), namespace))
+    twin: Any = object.__new__(type(cls.__name__, (cls,), namespace))
     object.__setattr__(twin, "__dict__", module.__dict__)
     return twin
 

@@ -1,7 +1,8 @@
 """The oracle of this stage: loop nests, lowered graphs and programs run on NumPy, exactly as their text says.
 
-Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. All points
-of a nest are computed at once; a buffer is flat storage that a nest indexes by itself. A third reading of the body.
+Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. All
+points of a nest are computed at once; a buffer is flat storage that a nest indexes by itself. A third reading
+of the body.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class _EagerKernels(Mapping[str, Callable[..., Any]]):
 EAGER: EagerTable = _EagerKernels()
 
 
-# ---- storage ---------------------------------------------------------------------------------------------------
+# ---- storage -----------------------------------------------------------------------------------------
 
 
 def extent(meta: TensorMeta) -> int:
@@ -76,7 +77,7 @@ def _resolve(value: Any, storage: Storage, metas: Mapping[str, TensorMeta]) -> A
     return value
 
 
-# ---- one nest ----------------------------------------------------------------------------------------------------
+# ---- one nest ----------------------------------------------------------------------------------------
 
 
 def interpret_nest(nest: LoopNest, storage: Storage, buffers: Mapping[str, TensorMeta]) -> None:
@@ -190,7 +191,7 @@ class _NumpyOps:
         return lambda *args: np.asarray(kernel(np, *args))
 
 
-# ---- whole artifacts -----------------------------------------------------------------------------------------------
+# ---- whole artifacts ---------------------------------------------------------------------------------
 
 
 def interpret_lowered(
@@ -268,7 +269,9 @@ def _bind(names: Sequence[str], inputs: Sequence[Any], metas: Mapping[str, Tenso
     return {name: to_storage(array, metas[name]) for name, array in zip(names, inputs, strict=True)}
 
 
-def _call(call: ExternCall | External, storage: Storage, metas: Mapping[str, TensorMeta], eager: EagerTable) -> None:
+def _call(
+    call: ExternCall | External, storage: Storage, metas: Mapping[str, TensorMeta], eager: EagerTable
+) -> None:
     args = _resolve(tuple(call.args), storage, metas)
     kwargs = {key: _resolve(value, storage, metas) for key, value in call.kwargs.items()}
     results = eager[call.target](np, *args, **kwargs)

@@ -1,7 +1,8 @@
-"""Triton without a GPU: run a Program's kernels in Triton's interpreter, or compile them to PTX for a GPU elsewhere.
+"""Triton without a GPU: run a Program's kernels in Triton's interpreter, or compile them to PTX for a GPU
+elsewhere.
 
-Input: a Program emitted for "triton". Each is done in a worker process (triton_worker.py) that lives as long as this
-one: Triton decides when it is imported whether it interprets or compiles.
+Input: a Program emitted for "triton". Each is done in a worker process (triton_worker.py) that lives as long
+as this one: Triton decides when it is imported whether it interprets or compiles.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Worker:
             assert self.process.stdin
             self.process.stdin.close()
             self.process.wait(timeout=10)
+            assert self.process.stdout
+            self.process.stdout.close()
         self.folder.cleanup()
 
 
@@ -80,7 +83,8 @@ def run_in_interpreter(
     eager: EagerTable | None = None,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
-    """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for bounds."""
+    """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for
+    bounds."""
     texts = _texts(program)
     run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage)  # noqa: E731
     return run_steps(program, inputs, run, eager or EAGER, constants)
@@ -96,7 +100,11 @@ def _interpret(program: Program, step: Launch, text: str, storage: Storage) -> N
     for path, name in zip(paths, step.buffers, strict=True):
         np.save(path, storage[name])
     interpreter.ask(
-        text=text, name=kernel.name, grid=kernel.grid["grid"], constants=kernel.grid["constants"], arrays=paths
+        text=text,
+        name=kernel.name,
+        grid=kernel.grid["grid"],
+        constants=kernel.grid["constants"],
+        arrays=paths,
     )
     for path, name in zip(paths, step.buffers, strict=True):
         storage[name] = np.load(path)

@@ -1,7 +1,9 @@
-"""A worker process that interprets Triton kernels on NumPy arrays, or compiles them for a GPU that is not here.
+"""A worker process that interprets Triton kernels on NumPy arrays, or compiles them for a GPU that is not
+here.
 
-Input: one JSON request per line on stdin, `interpret` or `compile` as the argument; one JSON reply per line on stdout.
-Triton interprets or compiles, decided when it is imported: hence a process for each. No torch, no GPU.
+Input: one JSON request per line on stdin, `interpret` or `compile` as the argument; one JSON reply per line
+on stdout. Triton interprets or compiles, decided when it is imported: hence a process for each. No torch, no
+GPU.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def load_kernel(text: str, name: str) -> Any:
     return namespace[name]
 
 
-# ---- compiling ------------------------------------------------------------------------------------------------------
+# ---- compiling ---------------------------------------------------------------------------------------
 
 
 def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int) -> dict:
@@ -44,24 +46,42 @@ def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_w
     return {"shared": compiled.metadata.shared, "ptx": compiled.asm["ptx"]}
 
 
-# ---- interpreting ----------------------------------------------------------------------------------------------------
+# ---- interpreting ------------------------------------------------------------------------------------
 
 
 class HostPointer:
-    """What the interpreter asks of a pointer argument. Host memory plays the device's, so every copy is the identity."""
+    """What the interpreter asks of a pointer argument. Host memory plays the device's, so every copy is the
+    identity."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array, self.dtype = array, array.dtype.name
 
-    def data_ptr(self) -> int: return self.array.ctypes.data  # noqa: E704
-    def untyped_storage(self) -> HostPointer: return self  # noqa: E704
-    def cpu(self) -> HostPointer: return self  # noqa: E704
-    def new_empty(self, *_: Any, **__: Any) -> HostPointer: return self  # noqa: E704
-    def copy_(self, *_: Any) -> None: pass  # noqa: E704
-    def set_(self, *_: Any) -> None: pass  # noqa: E704
-    def storage_offset(self) -> int: return 0  # noqa: E704
-    def size(self) -> tuple: return self.array.shape  # noqa: E704
-    def stride(self) -> tuple: return (1,)  # noqa: E704
+    def data_ptr(self) -> int:
+        return self.array.ctypes.data  # noqa: E704
+
+    def untyped_storage(self) -> HostPointer:
+        return self  # noqa: E704
+
+    def cpu(self) -> HostPointer:
+        return self  # noqa: E704
+
+    def new_empty(self, *_: Any, **__: Any) -> HostPointer:
+        return self  # noqa: E704
+
+    def copy_(self, *_: Any) -> None:
+        pass  # noqa: E704
+
+    def set_(self, *_: Any) -> None:
+        pass  # noqa: E704
+
+    def storage_offset(self) -> int:
+        return 0  # noqa: E704
+
+    def size(self) -> tuple:
+        return self.array.shape  # noqa: E704
+
+    def stride(self) -> tuple:
+        return (1,)  # noqa: E704
 
 
 _NUMPY_NAMES = {
@@ -69,7 +89,8 @@ _NUMPY_NAMES = {
     "atanh": "arctanh", "pow": "power", "atan2": "arctan2",
 }  # fmt: skip
 _SAME_NAME = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "floor",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh",
+    "floor",
     "ceil", "trunc", "rint", "fmod", "copysign",
 )  # fmt: skip
 
@@ -99,7 +120,8 @@ def give_libdevice_bodies(interpreter: Any, tl: Any, libdevice: Any) -> None:
 
 
 def allow_loops(interpreter: Any) -> None:
-    """Triton 3.6 with NumPy 2.4 and later: `int()` of a one-element array, which `range` asks for, is refused."""
+    """Triton 3.6 with NumPy 2.4 and later: `int()` of a one-element array, which `range` asks for, is
+    refused."""
     patch = interpreter._patch_lang_tensor
 
     def patched(tensor: Any, scope: Any) -> None:

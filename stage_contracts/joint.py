@@ -124,6 +124,11 @@ class Partition:
                 f"outputs and {len(self.saved)} saved"
             )
         wanted = [n.name for n in self.backward.placeholders if n.meta.get("role") != "tangent"]
-        if wanted != [s.name for s in self.saved]:
-            raise GraphError(f"partition: backward wants {wanted}, forward saves {[s.name for s in self.saved]}")
+        saved = [s.name for s in self.saved]
+        if wanted != saved:
+            lost = [n for n in wanted if n not in saved] or "them in this order"
+            extra = [n for n in saved if n not in wanted]
+            raise GraphError(
+                f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
+            )
         return self

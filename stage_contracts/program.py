@@ -83,7 +83,9 @@ class Kernel:
         for nest in self.nests:
             nest.verify()
             if nest.ranges != self.nests[0].ranges:
-                raise GraphError(f"kernel {self.name}: {nest.name} loops over {nest.ranges}, others over others")
+                raise GraphError(
+                    f"kernel {self.name}: {nest.name} loops over {nest.ranges}, others over others"
+                )
             for instr in nest.body:
                 if instr.op == "load" and instr.args[1] != places.get(instr.args[0], instr.args[1]):
                     at, there = print_index(instr.args[1]), print_index(places[instr.args[0]])
@@ -103,7 +105,9 @@ class SourceUnit:
     text: str
     kernels: tuple[str, ...]  # entry points
     target: Target
-    grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # Triton: each kernel's `grid`, to compile
+    grids: Mapping[str, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # Triton: each kernel's `grid`, to compile
 
 
 # ---- steps: the verbs of a program ---------------------------------------------------------------------------
@@ -174,8 +178,21 @@ class Return:
     values: tuple[BufferRef | None | int | float | bool, ...]
 
 
-Step = Allocate | Launch | External | Copy | RecordEvent | WaitEvent | Collective | HostCallback | Free | Return
-STEP_TYPES = (Allocate, Launch, External, Copy, RecordEvent, WaitEvent, Collective, HostCallback, Free, Return)
+Step = (
+    Allocate | Launch | External | Copy | RecordEvent | WaitEvent | Collective | HostCallback | Free | Return
+)
+STEP_TYPES = (
+    Allocate,
+    Launch,
+    External,
+    Copy,
+    RecordEvent,
+    WaitEvent,
+    Collective,
+    HostCallback,
+    Free,
+    Return,
+)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
 from cutaway import nn
-from cutaway.nn import functional as F
 from cutaway.tour.digits import load_digits
 from stage0_eager import core
 

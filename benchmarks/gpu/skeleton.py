@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -18,10 +18,10 @@ sys.modules["torch"] = None  # type: ignore[assignment]  # any import of torch f
 import cupy as cp  # noqa: E402
 import numpy as np  # noqa: E402
 import triton  # noqa: E402
+from cutaway.nn import functional as F  # noqa: E402
 
 import cutaway  # noqa: E402
 from cutaway import nn  # noqa: E402
-from cutaway.nn import functional as F  # noqa: E402
 from stage_contracts import events  # noqa: E402
 
 SEED = 0
@@ -74,8 +74,9 @@ def run_pointwise() -> None:
         compiled = cutaway.compile(sin_of_cos, mode=mode, fullgraph=True)
         got = compiled(x)
         again = compiled(x)
-        check(f"sin(cos(x)), {name}: equal to eager", ulps(got.cpu().numpy(), wanted) <= 4,
-              f"{ulps(got.cpu().numpy(), wanted)} ulps; {ulps(got.cpu().numpy(), reference.astype(np.float32))} from float64")  # fmt: skip
+        seen = got.cpu().numpy()
+        apart, exact = ulps(seen, wanted), ulps(seen, reference.astype(np.float32))
+        check(f"sin(cos(x)), {name}: equal to eager", apart <= 4, f"{apart} ulps; {exact} from float64")
         check(f"sin(cos(x)), {name}: a second result does not overwrite the first",
               again._data.data.ptr != got._data.data.ptr)  # fmt: skip
         program = compiled.artifacts[-1].forward.emitted["triton"]
@@ -115,7 +116,9 @@ def run_training() -> None:
     losses = {}
     for name in ("eager", "compiled"):
         cutaway.manual_seed(SEED)
-        model = nn.Sequential(nn.Linear(64, 128), nn.LayerNorm(128), nn.GELU(), nn.Dropout(0.1), nn.Linear(128, 10))
+        model = nn.Sequential(
+            nn.Linear(64, 128), nn.LayerNorm(128), nn.GELU(), nn.Dropout(0.1), nn.Linear(128, 10)
+        )
         model.to("cuda")
         optimizer = cutaway.optim.AdamW(model.parameters(), lr=3e-3)
         step = cutaway.compile(classifier_loss) if name == "compiled" else classifier_loss
@@ -128,14 +131,16 @@ def run_training() -> None:
             optimizer.step()
             losses[name].append(loss.item())
     worst = max(abs(a - b) / abs(a) for a, b in zip(losses["eager"], losses["compiled"], strict=True))
-    check("a classifier with dropout, 50 steps: compiled equals eager", worst < 1e-3,
-          f"loss {losses['eager'][0]:.4f} to {losses['eager'][-1]:.4f}, largest relative difference {worst:.1e}")  # fmt: skip
+    first, last = losses["eager"][0], losses["eager"][-1]
+    seen = f"loss {first:.4f} to {last:.4f}, largest relative difference {worst:.1e}"
+    check("a classifier with dropout, 50 steps: compiled equals eager", worst < 1e-3, seen)
 
 
 def main() -> None:
     properties = cp.cuda.runtime.getDeviceProperties(0)
-    print(f"date {datetime.now(timezone.utc):%Y-%m-%d}, seed {SEED}, {properties['name'].decode()}")
-    print(f"python {platform.python_version()}, numpy {np.__version__}, cupy {cp.__version__}, triton {triton.__version__}")
+    versions = {"numpy": np.__version__, "cupy": cp.__version__, "triton": triton.__version__}
+    print(f"date {datetime.now(UTC):%Y-%m-%d}, seed {SEED}, {properties['name'].decode()}")
+    print(f"python {platform.python_version()}, {', '.join(f'{k} {v}' for k, v in versions.items())}")
     cutaway.manual_seed(SEED)
     for part in (run_pointwise, run_gradients, run_training):
         try:

@@ -32,7 +32,15 @@ def build(text: str, flags: str = FLAGS) -> ctypes.CDLL:
     library = path.with_suffix(".so")
     if not library.exists():
         path.with_suffix(".cpp").write_text(text)
-        command = ["g++", *flags.split(), "-shared", "-fPIC", str(path.with_suffix(".cpp")), "-o", str(library)]
+        command = [
+            "g++",
+            *flags.split(),
+            "-shared",
+            "-fPIC",
+            str(path.with_suffix(".cpp")),
+            "-o",
+            str(library),
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"g++ refused generated code:\n{done.stderr}\n{text}")

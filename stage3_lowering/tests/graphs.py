@@ -29,7 +29,8 @@ def meta_of_array(array: Any) -> TensorMeta:
 
 
 class Recorder:
-    """`c.sin(x)` adds a call of core.sin to the graph, its meta from the operator's rule, its origin made up."""
+    """`c.sin(x)` adds a call of core.sin to the graph, its meta from the operator's rule, its origin made
+    up."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -40,14 +41,19 @@ class Recorder:
         def call(*args: Any, **kwargs: Any) -> Node:
             metas, keywords = map_args((args, kwargs), lambda node: node.val)
             line = 10 + len(self._graph.calls)
-            origin = Origin("model.py", line, f"{name}({', '.join(str(a) for a in args if isinstance(a, Node))})")
-            return self._graph.call_function(op, args, kwargs, val=op.meta(*metas, **keywords), origins=(origin,))
+            origin = Origin(
+                "model.py", line, f"{name}({', '.join(str(a) for a in args if isinstance(a, Node))})"
+            )
+            return self._graph.call_function(
+                op, args, kwargs, val=op.meta(*metas, **keywords), origins=(origin,)
+            )
 
         return call
 
 
 def trace(function: Callable, *inputs: Any, name: str = "forward") -> Graph:
-    """The graph of `function(c, *nodes)`; `inputs` are arrays or metas, inputs are called x, y, z, w, x4, ..."""
+    """The graph of `function(c, *nodes)`; `inputs` are arrays or metas, inputs are called x, y, z, w, x4,
+    ..."""
     graph = Graph(name)
     names = ["x", "y", "z", "w", *(f"x{k}" for k in range(4, len(inputs)))]
     metas = [i if isinstance(i, TensorMeta) else meta_of_array(i) for i in inputs]
@@ -69,8 +75,11 @@ def run_every_way(seam: Any, graph: Graph, arrays: Sequence[np.ndarray]) -> dict
     }
 
 
-def check(seam: Any, function: Callable, arrays: Sequence[np.ndarray], expected: Sequence[Any], ulps: float = 0) -> Program:
-    """Run a function every way and compare each output with an independent answer. Gives the fused Program."""
+def check(
+    seam: Any, function: Callable, arrays: Sequence[np.ndarray], expected: Sequence[Any], ulps: float = 0
+) -> Program:
+    """Run a function every way and compare each output with an independent answer. Gives the fused
+    Program."""
     graph = trace(function, *arrays)
     for way, outputs in run_every_way(seam, graph, arrays).items():
         for node, output, want in zip(graph.outputs, outputs, expected, strict=True):
@@ -84,7 +93,8 @@ def check(seam: Any, function: Callable, arrays: Sequence[np.ndarray], expected:
 
 
 def assert_close(got: Any, want: Any, ulps: float, what: str = "", signed_zeros: bool = True) -> None:
-    """Equal dtype and shape, NaN at the same places, zeros of the same sign, values within `ulps` of `got`'s dtype."""
+    """Equal dtype and shape, NaN at the same places, zeros of the same sign, values within `ulps` of `got`'s
+    dtype."""
     got, want = np.asarray(got), np.asarray(want)
     assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
     if got.dtype.kind != "f":
@@ -97,7 +107,9 @@ def assert_close(got: Any, want: Any, ulps: float, what: str = "", signed_zeros:
         same = (got == want) | np.isnan(want)
         if signed_zeros:
             same &= (np.signbit(got) == np.signbit(want)) | (want != 0)
-        distance = np.abs(got.astype(np.longdouble) - want) / np.spacing(np.maximum(np.abs(want), np.finfo(got.dtype).tiny))
+        distance = np.abs(got.astype(np.longdouble) - want) / np.spacing(
+            np.maximum(np.abs(want), np.finfo(got.dtype).tiny)
+        )
     wrong = ~same & ~(distance <= ulps)
     if wrong.any():
         at = tuple(int(k[0]) for k in np.nonzero(np.atleast_1d(wrong)))

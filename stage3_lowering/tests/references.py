@@ -1,7 +1,8 @@
 """What each pointwise core operator means, in NumPy, written without a look at the eager kernels.
 
-Input: operands already of the dtype the arithmetic is done in. Transcendental functions are computed in float64
-(float32) or in long double (float64) and rounded once, so they are the right answers, not another library's.
+Input: operands already of the dtype the arithmetic is done in. Transcendental functions are computed in
+float64 (float32) or in long double (float64) and rounded once, so they are the right answers, not another
+library's.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def _sigmoid(x: Any) -> Any:
 _NAMES = {
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh,
     "atanh": np.arctanh, "sigmoid": _sigmoid, "rsqrt": lambda x: 1 / np.sqrt(x),
 }  # fmt: skip
 TRANSCENDENTAL: dict[str, Callable] = {name: _wider(f) for name, f in _NAMES.items()}
@@ -77,7 +79,11 @@ def _python_integers(function: Callable[[int, int, int], int]) -> Callable:
 
     def wrapped(x: Any, y: Any) -> Any:
         bits = 8 * x.dtype.itemsize
-        one = lambda a, b: (function(int(a), int(b), bits) + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))  # noqa: E731
+        half = 1 << (bits - 1)
+
+        def one(a: Any, b: Any) -> int:
+            return (function(int(a), int(b), bits) + half) % (2 * half) - half
+
         return np.vectorize(one, otypes=[object])(x, y).astype(x.dtype)
 
     return wrapped

@@ -1,7 +1,7 @@
 """The source that is emitted: golden texts, the binary interface, comments, one Program for both targets.
 
-Input: the functions of programs.py. After a wanted change: CUTAWAY_UPDATE_GOLDEN=1 pytest stage3_lowering, and read
-the difference.
+Input: the functions of programs.py. After a wanted change: CUTAWAY_UPDATE_GOLDEN=1 pytest stage3_lowering,
+and read the difference.
 """
 
 import os
@@ -58,7 +58,9 @@ def test_units_and_kernels_name_each_other(seam):
         assert list(emitted.kernels) == list(program.kernels)
         for name, kernel in emitted.kernels.items():
             assert units[kernel.unit].language == language and name in units[kernel.unit].kernels
-            assert kernel.nests == program.kernels[name].nests and kernel.params == program.kernels[name].params
+            assert (
+                kernel.nests == program.kernels[name].nests and kernel.params == program.kernels[name].params
+            )
     assert len(cpp.units) == 1, "C++: one translation unit per graph"
 
 
@@ -118,7 +120,9 @@ def test_small_kernels_start_no_threads(seam):
 def test_no_fast_math_in_the_source(seam):
     for name in FUNCTIONS:
         program = program_of(seam, name)
-        text = seam("emit")(program, CPP).units[0].text + "".join(u.text for u in seam("emit")(program, TRITON).units)
+        text = seam("emit")(program, CPP).units[0].text + "".join(
+            u.text for u in seam("emit")(program, TRITON).units
+        )
         for word in ("fast-math", "ffast", "optimize", "tl.exp(", "tl.sqrt(x_", "restrict"):
             assert word not in text
 
@@ -129,7 +133,9 @@ def test_names_that_cpp_or_triton_use_are_avoided(seam):
     from stage_contracts.graph import Graph
 
     clash = Graph("forward")
-    nodes = [clash.placeholder(name, n.val) for name, n in zip(("int", "std"), graph.placeholders, strict=True)]
+    nodes = [
+        clash.placeholder(name, n.val) for name, n in zip(("int", "std"), graph.placeholders, strict=True)
+    ]
     sin, add = graph.calls
     first = clash.call_function(sin.target, (nodes[0],), val=sin.val, name="double")
     clash.output((clash.call_function(add.target, (first, nodes[1]), val=add.val, name="tl"),))

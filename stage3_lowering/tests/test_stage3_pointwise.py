@@ -1,4 +1,5 @@
-"""Every pointwise core operator, on edge values, in every dtype it takes and every layout, against references.py.
+"""Every pointwise core operator, on edge values, in every dtype it takes and every layout, against
+references.py.
 
 Input: one graph per dtype with all operators in it, so that one translation unit tests them all.
 """
@@ -15,7 +16,8 @@ from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.tensor_meta import TensorMeta
 
 FLOATS = [
-    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 3.5, 1e-40, -1e-310, 3.7, 1e30, -1e30, 88.0,
+    np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1.5, 3.5, 1e-40, -1e-310, 3.7, 1e30, -1e30,
+    88.0,
     -104.0, 2.0, 3.0, -7.0, 1e-8, 0.99999, 1e5,
 ]  # fmt: skip
 LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
@@ -85,7 +87,12 @@ def expected(name, dtype, *operands):
             return cast[0], 0
         if name in ref.INTEGER and cast[0].dtype.kind in "ib":
             return ref.INTEGER[name](*cast), 0
-        for table, ulps in ((ref.TRANSCENDENTAL, ref.ULPS), (ref.TRANSCENDENTAL_2, ref.ULPS), (ref.UNARY, 0), (ref.BINARY, 0)):
+        for table, ulps in (
+            (ref.TRANSCENDENTAL, ref.ULPS),
+            (ref.TRANSCENDENTAL_2, ref.ULPS),
+            (ref.UNARY, 0),
+            (ref.BINARY, 0),
+        ):
             if name in table:
                 return np.asarray(table[name](*cast)), ulps
     raise AssertionError(f"no reference for {name}: add one to references.py")
@@ -197,7 +204,15 @@ def test_small_integers_wrap(seam, dtype):
     y = x[::-1].copy()
 
     def function(c, x, y):
-        return c.add(x, y), c.sub(x, y), c.mul(x, y), c.maximum(x, y), c.bitwise_left_shift(x, 3), c.neg(x), c.lt(x, y)
+        return (
+            c.add(x, y),
+            c.sub(x, y),
+            c.mul(x, y),
+            c.maximum(x, y),
+            c.bitwise_left_shift(x, 3),
+            c.neg(x),
+            c.lt(x, y),
+        )
 
     with np.errstate(all="ignore"):
         want = [x + y, x - y, x * y, np.maximum(x, y), x << 3, np.negative(x), x < y]
@@ -213,7 +228,8 @@ def test_mixed_dtypes_promote(seam):
     def function(c, f, i, b):
         return c.add(f, i), c.mul(i, b), c.add(i, 0.5), c.div(i, 2), c.lt(i, 2.5), c.where(b, f, i)
 
-    want = [f + i.astype(np.float32), i * b, i.astype(np.float32) + np.float32(0.5), (i / 2).astype(np.float32), i < 2.5,
+    want = [f + i.astype(np.float32), i * b, i.astype(np.float32) + np.float32(0.5),
+        (i / 2).astype(np.float32), i < 2.5,
             np.where(b, f, i.astype(np.float32))]  # fmt: skip
     graph = trace(function, f, i, b)
     for way, outputs in run_every_way(seam, graph, [f, i, b]).items():

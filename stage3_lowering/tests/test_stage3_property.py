@@ -1,7 +1,7 @@
 """Random small core graphs: however they fuse, nests, fused programs and C++ give what NumPy gives directly.
 
-Input: hypothesis draws shapes, layouts and a list of steps; the same seed every run. Values are small integers held
-in floats, so every answer is exact and any difference is an error.
+Input: hypothesis draws shapes, layouts and a list of steps; the same seed every run. Values are small
+integers held in floats, so every answer is exact and any difference is an error.
 """
 
 import numpy as np
@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 
 from stage3_lowering.tests.graphs import CPP, TRITON, run_every_way, trace
 
-SETTINGS = {"derandomize": True, "deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+SETTINGS = {
+    "derandomize": True,
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "database": None,
+}
 SIZES = st.sampled_from([1, 2, 3, 4])
 
 
@@ -75,7 +80,8 @@ def external(draw, x):
 
 
 STEPS = [
-    unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", np.sign), view_permute, view_reshape, view_slice,
+    unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", np.sign), view_permute, view_reshape,
+    view_slice,
     fold, fold, external,
 ]  # fmt: skip
 

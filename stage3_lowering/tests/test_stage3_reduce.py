@@ -36,7 +36,8 @@ def reference(kind, x, dims, keepdim=False):
     return np.asarray(getattr(np, kind)(x, axis=dims, keepdims=keepdim))
 
 
-# A sum of n float64 numbers in any order is off by at most n - 1 roundings of the sum of their magnitudes; here
+# A sum of n float64 numbers in any order is off by at most n - 1 roundings of the sum of their magnitudes;
+# here
 # n <= 60 and the sums are of the size of their terms. float32 sums are folded in float64 and rounded once.
 ULPS = {"float32": 2.0, "float64": 64.0}
 
@@ -83,7 +84,17 @@ def test_nan_infinities_and_signed_zeros(seam, dtype):
         return [getattr(c, k)(x, (1,)) for k in kinds] + [c.argmax(x, 1), c.argmin(x, 1), c.amax(x, (0, 1))]
 
     with np.errstate(all="ignore"):
-        want = [x.max(1), x.min(1), x.sum(1), x.prod(1), x.any(1), x.all(1), x.argmax(1), x.argmin(1), np.asarray(x.max())]
+        want = [
+            x.max(1),
+            x.min(1),
+            x.sum(1),
+            x.prod(1),
+            x.any(1),
+            x.all(1),
+            x.argmax(1),
+            x.argmin(1),
+            np.asarray(x.max()),
+        ]
     graph = trace(function, x)
     for way, outputs in run_every_way(seam, graph, [x]).items():
         for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
@@ -96,12 +107,14 @@ def test_nothing_and_almost_nothing(seam):
 
     def function(c, x, y):
         return (
-            c.sum(x, (0,)), c.prod(x, (0,)), c.any(x, (0, 1)), c.all(x, (0,)), c.sum(x, (1,)), c.amax(x, (1,)),
+            c.sum(x, (0,)), c.prod(x, (0,)), c.any(x, (0, 1)), c.all(x, (0,)), c.sum(x, (1,)),
+            c.amax(x, (1,)),
             c.sum(y, (0,)), c.amax(y, (-1,), True), c.argmax(y, 0), c.any(y, ()), c.sum(y, ()),
         )  # fmt: skip
 
     f = np.float32
-    want = [np.zeros(3, f), np.ones(3, f), np.asarray(False), np.ones(3, bool), np.zeros(0, f), np.zeros(0, f),
+    want = [np.zeros(3, f), np.ones(3, f), np.asarray(False), np.ones(3, bool), np.zeros(0, f),
+        np.zeros(0, f),
             point, point, np.asarray(0), np.asarray(True), point]  # fmt: skip
     check(seam, function, [empty, point], want)
 
@@ -127,7 +140,14 @@ def test_large_reductions_in_parallel(seam):
     y = rng.standard_normal((700, 600)).astype(np.float32)
 
     def function(c, x, y):
-        return c.sum(y, (0, 1)), c.amax(x, (0, 1)), c.amax(y, (0, 1)), c.sum(y, (0,)), c.amin(x, (1,)), c.sum(c.mul(y, y), (1,))
+        return (
+            c.sum(y, (0, 1)),
+            c.amax(x, (0, 1)),
+            c.amax(y, (0, 1)),
+            c.sum(y, (0,)),
+            c.amin(x, (1,)),
+            c.sum(c.mul(y, y), (1,)),
+        )
 
     exact = y.astype(np.float64)
     want = [

@@ -15,7 +15,13 @@ F = np.float32
 
 
 def loads(lowered, buffer):
-    return [i for n in lowered.nodes if isinstance(n, LoopNest) for i in n.body if i.op == "load" and i.args[0] == buffer]
+    return [
+        i
+        for n in lowered.nodes
+        if isinstance(n, LoopNest)
+        for i in n.body
+        if i.op == "load" and i.args[0] == buffer
+    ]
 
 
 @pytest.mark.conformance("lower", "fuse", "emit", tier="core")
@@ -81,7 +87,16 @@ def test_outputs_are_buffers_of_their_own(seam):
 
     def function(c, x):
         y = c.add(x, 1)
-        return x, y, y, c.permute(y, (1, 0)), None, 3, c.detach(y), c.expand(c.reshape(y, (1, 2, 3)), (4, -1, -1))
+        return (
+            x,
+            y,
+            y,
+            c.permute(y, (1, 0)),
+            None,
+            3,
+            c.detach(y),
+            c.expand(c.reshape(y, (1, 2, 3)), (4, -1, -1)),
+        )
 
     y = x + 1
     graph = trace(function, x)
@@ -105,8 +120,10 @@ def test_everything_else_is_an_external_call(seam):
 
     def function(c, x, at):
         return (
-            c.cumsum(x, 1), c.flip(x, (0,)), c.cat([x, c.neg(x)], 1), c.constant_pad(x, ((1, 0), (0, 2)), 7.0),
-            c.scatter_add(x, 0, c.add(at, 0), c.slice(x, 0, 0, 1)), c.slice_scatter(x, c.slice(x, 1, 0, 2), 1, 2, 4),
+            c.cumsum(x, 1), c.flip(x, (0,)), c.cat([x, c.neg(x)], 1),
+            c.constant_pad(x, ((1, 0), (0, 2)), 7.0),
+            c.scatter_add(x, 0, c.add(at, 0), c.slice(x, 0, 0, 1)),
+            c.slice_scatter(x, c.slice(x, 1, 0, 2), 1, 2, 4),
             c.cast(x, dt.bfloat16), c.add(c.cast(x, dt.float16), c.cast(x, dt.float16)),
             c.reshape(c.permute(c.cast(x, dt.float16), (1, 0)), (12,)),
             c.floor_divide(c.cast(x, dt.int64), c.add(c.cast(x, dt.int64), 1)),
@@ -119,7 +136,8 @@ def test_everything_else_is_an_external_call(seam):
     np.add.at(added, (at, np.arange(4)[None, :]), x[:1])
     i = x.astype(np.int64)
     want = [
-        x.cumsum(1), x[::-1], np.concatenate([x, -x], 1), np.pad(x, ((1, 0), (0, 2)), constant_values=7), added,
+        x.cumsum(1), x[::-1], np.concatenate([x, -x], 1), np.pad(x, ((1, 0), (0, 2)), constant_values=7),
+        added,
         np.concatenate([x[:, :2], x[:, :2]], 1), x.astype(ml_dtypes.bfloat16), (x + x).astype(np.float16),
         x.T.reshape(-1).astype(np.float16), i // (i + 1), x.T, x.T,
     ]  # fmt: skip
@@ -127,7 +145,9 @@ def test_everything_else_is_an_external_call(seam):
     for way, outputs in run_every_way(seam, graph, [x, at]).items():
         for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
             assert output.dtype == wanted.dtype, (way, k)
-            np.testing.assert_array_equal(output.astype(F), np.asarray(wanted).astype(F), err_msg=f"{k} ({way})")
+            np.testing.assert_array_equal(
+                output.astype(F), np.asarray(wanted).astype(F), err_msg=f"{k} ({way})"
+            )
 
 
 @pytest.mark.conformance("lower", "fuse", "emit", tier="core")
@@ -163,7 +183,8 @@ def test_gather_full_iota(seam):
         return (
             c.gather(x, 1, at), c.gather(c.permute(x, (1, 0)), 0, at),
             c.full((2, 2), True, dt.bool_, CPU), c.full((3,), float("inf"), dt.float32, CPU),
-            c.iota(5, 2, 3, dt.int64, CPU), c.iota(4, 10, -3, dt.float32, CPU), c.iota(3, 0.5, 0.25, dt.float32, CPU),
+            c.iota(5, 2, 3, dt.int64, CPU), c.iota(4, 10, -3, dt.float32, CPU),
+            c.iota(3, 0.5, 0.25, dt.float32, CPU),
             c.add(x, c.iota(5, 0, 1, dt.int64, CPU)), c.iota(0, 0, 1, dt.int64, CPU),
         )  # fmt: skip
 
@@ -183,7 +204,12 @@ def test_random_bits_are_eagers(seam):
 
     def function(c, rng):
         bits = c.random_bits(rng, 3, (5, 7))
-        return bits, c.lt(bits, 2**31), c.permute(c.random_bits(rng, 0, (2, 3)), (1, 0)), c.random_bits(rng, 1, (0,))
+        return (
+            bits,
+            c.lt(bits, 2**31),
+            c.permute(c.random_bits(rng, 0, (2, 3)), (1, 0)),
+            c.random_bits(rng, 1, (0,)),
+        )
 
     bits = philox_words(np, rng, 3, (5, 7))
     other = philox_words(np, rng, 0, (2, 3)).T

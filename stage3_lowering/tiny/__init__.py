@@ -1,7 +1,7 @@
 """Stage 3 on one screen per seam: `lower`, `fuse` and `emit` for pointwise programs, reductions and views.
 
-Input: a graph of core operators. Read lower.py (with values.py, state.py), then fuse.py (with spaces.py, merge.py),
-then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
+Input: a graph of core operators. Read lower.py (with values.py, state.py), then fuse.py (with spaces.py,
+merge.py), then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
 """
 
 from __future__ import annotations

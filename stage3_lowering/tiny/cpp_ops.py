@@ -1,7 +1,7 @@
 """C++ for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type. Helpers live in the
-namespace `cutaway`, so that a value may be called `sign`; a unit contains only those it uses.
+Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type. Helpers live in
+the namespace `cutaway`, so that a value may be called `sign`; a unit contains only those it uses.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ CPP_TYPES = {
     "int64": "int64_t", "float32": "float", "float64": "double",
 }  # fmt: skip
 
-_STD = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
-    "floor ceil trunc"
-).split()
+_STD = [
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
+]  # fmt: skip
+_STD_CHEAP = ["sqrt", "floor", "ceil", "trunc"]
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
-_FLOAT: dict[str, str] = {name: f"std::{name}({{0}})" for name in _STD} | {
+_FLOAT: dict[str, str] = {name: f"std::{name}({{0}})" for name in (*_STD, *_STD_CHEAP)} | {
     "round": "std::nearbyint({0})",  # ties to even, as the default rounding mode does
     "rsqrt": "1 / std::sqrt({0})",
     "reciprocal": "1 / {0}",
@@ -72,7 +73,9 @@ _BOOL: dict[str, str] = {
     **dict.fromkeys(("mul", "minimum", "logical_and", "bitwise_and"), "{0} && {1}"),
     **dict.fromkeys(("logical_xor", "bitwise_xor"), "{0} != {1}"),
 }
-_ANY: dict[str, str] = {op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARE.items()} | {"where": "{0} ? {1} : {2}"}
+_ANY: dict[str, str] = {op: f"{{0}} {sign} {{1}}" for op, sign in _COMPARE.items()} | {
+    "where": "{0} ? {1} : {2}"
+}
 
 CPP_OPS: dict[int, dict[str, str]] = {
     FLOATING: {**_ANY, **_NUMBER, **_FLOAT},
@@ -80,9 +83,11 @@ CPP_OPS: dict[int, dict[str, str]] = {
     BOOL: {**_ANY, **_BOOL},
 }
 
-# What one element costs, in additions; everything else costs 1. Decides only whether threads are worth starting.
+# What one element costs, in additions; everything else costs 1. Decides only whether threads are worth
+# starting.
 COSTS = dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt"), 4) | dict.fromkeys(
-    (*_STD[:7], *_STD[8:-3], "sigmoid", "pow", "atan2", "fmod", "remainder", "floor_divide", "random_bits"), 20
+    (*_STD, "sigmoid", "pow", "atan2", "fmod", "remainder", "floor_divide", "random_bits"),
+    20,
 )
 
 HELPERS: dict[str, str] = {
@@ -98,7 +103,7 @@ template <class T> T sigmoid(T x) {  // e^-|x| never overflows
     return (x >= 0 ? T(1) : x != x ? x : e) / (1 + e);
 }""",
     "floor_divide": """\
-template <class T> T floor_divide(T a, T b) {  // as Python's //: from the exact remainder, not from a rounded a / b
+template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact remainder
     if (b == 0) return a / b;
     T rest = std::fmod(a, b), quotient = (a - rest) / b;
     if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
@@ -156,14 +161,16 @@ inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negat
     bad = 1;
     return 0;
 }""",
-    "comes_first": """\
-template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins
-template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }""",
+    "larger": """\
+template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
+    "smaller": """\
+template <class T> bool smaller(T a, T b) { return (a < b || a != a) && b == b; }  // the first NaN wins""",
     "philox": """\
 inline int64_t philox(int64_t seed, int64_t counter, int64_t index) {
     // Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011): word index % 4 of block index / 4.
     uint64_t block = uint64_t(index) / 4;
-    uint32_t c[4] = {uint32_t(block), uint32_t(block >> 32), uint32_t(counter), uint32_t(uint64_t(counter) >> 32)};
+    uint64_t call = uint64_t(counter);
+    uint32_t c[4] = {uint32_t(block), uint32_t(block >> 32), uint32_t(call), uint32_t(call >> 32)};
     uint32_t k0 = uint32_t(seed), k1 = uint32_t(uint64_t(seed) >> 32);
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
         uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];

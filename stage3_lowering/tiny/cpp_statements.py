@@ -1,7 +1,7 @@
 """C++ statements for the instructions of one section: an `ops` handler that writes text.
 
-Input: emit_cpp.py gives it one LoopNest of a kernel. Constants and values kept inside the kernel are written where
-they are used; every other instruction becomes one declaration under its own name.
+Input: emit_cpp.py gives it one LoopNest of a kernel. Constants and values kept inside the kernel are written
+where they are used; every other instruction becomes one declaration under its own name.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Statements:
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value)
         result, name = CPP_TYPES[instr.dtype.name], instr.name
-        # float32 sums are folded in double, integers in unsigned ones, which may wrap; the result is cast back.
+        # float32 sums are folded in double, integers in unsigned ones, which may wrap; the result
+        # is cast back.
         wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
         wide = "" if kind == "prod" and result == "float" else wide
         fold, start, openmp = FOLDS[kind]
@@ -133,7 +134,9 @@ def literal(value: Any, dtype: DType) -> str:
             number = dtype.numpy.type(value)
         if not np.isfinite(number):
             return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
-        text = np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
+        text = (
+            np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
+        )
         return f"({text}f)" if dtype is dt.float32 and value < 0 else text + "f" * (dtype is dt.float32)
     if value == np.iinfo(np.int64).min:
         return "INT64_MIN"

@@ -1,7 +1,8 @@
 """C++ for a Program: one translation unit, a function per kernel, written to be read.
 
 Input: fuse.py's Program (planned or not). The body of each section is run with an `ops` handler that writes
-statements. Outer loops go to threads when there is work enough; the inner one is SIMD where order does not matter.
+statements. Outer loops go to threads when there is work enough; the inner one is SIMD where order does not
+matter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from stage3_lowering.tiny.cpp_ops import COSTS, CPP_TYPES, FOLDS, HELPERS, OPENM
 from stage3_lowering.tiny.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.tiny.values import dot
 from stage_contracts import config
-from stage_contracts.loop_ir import Instr, LoopNest
+from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import origin_comments, with_comments
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
@@ -36,7 +37,6 @@ def emit_cpp(program: Program, target: Target) -> Program:
 def _preamble(code: str) -> str:
     """Includes and the helpers that `code` calls."""
     used = set(re.findall(r"cutaway::(\w+)", code))
-    used |= {"comes_first"} & {"comes_first" for name in ("larger", "smaller") if name in used}
     lines = ["#include <cmath>", "#include <cstdint>", "#include <limits>", "#include <type_traits>", ""]
     helpers = [text for name, text in HELPERS.items() if name in used]
     if helpers:
@@ -44,14 +44,17 @@ def _preamble(code: str) -> str:
     types = ", ".join(t for t in CPP_TYPES.values() if t != "bool")
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
-            lines += [f"#pragma omp declare reduction({name} : {types} : {combine}) initializer(omp_priv = omp_orig)", ""]
+            fold = f"{name} : {types} : {combine}"
+            lines += [f"#pragma omp declare reduction({fold}) initializer(omp_priv = omp_orig)", ""]
     return "\n".join(lines)
 
 
 def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     """One kernel as `extern "C" int64_t name(pointers)`."""
     written = {name for nest in kernel.nests for name in nest.writes}
-    params = [f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}* {p}" for p in kernel.params]
+    params = [
+        f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}* {p}" for p in kernel.params
+    ]
     checks = any(i.op == "indirect_index" for nest in kernel.nests for i in nest.body)
     lines = origin_comments(kernel.origins) if config.current().lowering.comments else []
     lines = [line.replace("#", "//", 1) for line in lines]
@@ -111,7 +114,8 @@ class _KernelText:
         return _loops(names, outer, body, _outer_pragma(len(outer), bool(self.inner), work, self.checks))
 
     def _section(self, nest: LoopNest) -> list[str]:
-        """One pass: the reduction loops with what runs in them, and what follows them once per outer point."""
+        """One pass: the reduction loops with what runs in them, and what follows them once per outer
+        point."""
         writer = Statements(nest, self)
         comments = config.current().lowering.comments and len(self.kernel.origins) > 1
         parts: dict[bool, list[str]] = {False: [], True: []}
@@ -140,7 +144,8 @@ def _loops(names: list[str], sizes: tuple[int, ...], body: list[str], pragma: di
 
 
 def _outer_pragma(depth: int, folding: bool, work: float, checks: bool) -> dict[int, str]:
-    """Threads over the outer loops when the work pays for them; SIMD over the innermost of a pointwise kernel."""
+    """Threads over the outer loops when the work pays for them; SIMD over the innermost of a pointwise
+    kernel."""
     simd = not folding and not checks
     status = " reduction(|:bad_index)" * checks
     if work < PARALLEL_WORK:
@@ -154,7 +159,8 @@ def _outer_pragma(depth: int, folding: bool, work: float, checks: bool) -> dict[
 
 
 def _inner_pragma(folds: dict[str, list[str]], nest: LoopNest, threads: bool, checks: bool) -> dict[int, str]:
-    """SIMD over the innermost reduction loop: folds may be reordered, except those that remember a position."""
+    """SIMD over the innermost reduction loop: folds may be reordered, except those that remember a
+    position."""
     if checks or any(i.op == "reduction" and i.args[0] not in FOLDS for i in nest.body):
         return {}
     clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in folds.items())

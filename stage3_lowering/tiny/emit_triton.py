@@ -1,7 +1,8 @@
 """Triton for a Program: one module per kernel, a block of points per program instance, written to be read.
 
-Input: fuse.py's Program (planned or not), the same that emit_cpp takes. A pointwise kernel runs over a row of XBLOCK
-points; a reduction over [XBLOCK, RBLOCK]: the whole row at once where it fits, else in a loop over RBLOCK steps.
+Input: fuse.py's Program (planned or not), the same that emit_cpp takes. A pointwise kernel runs over a row of
+XBLOCK points; a reduction over [XBLOCK, RBLOCK]: the whole row at once where it fits, else in a loop over
+RBLOCK steps.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def emit_triton(program: Program, target: Target) -> Program:
     kernels, units = {}, []
     for name, kernel in program.kernels.items():
         grid = _grid(kernel, metas)
-        unit = SourceUnit(f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target, {name: grid})
+        unit = SourceUnit(
+            f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target, {name: grid}
+        )
         kernels[name] = replace(kernel, unit=unit.name, grid=grid)
         units.append(unit)
     return program.with_(kernels=kernels, units=(*program.units, *units))
@@ -52,7 +55,8 @@ def _space(kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _grid(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> dict:
-    """How to launch: {"grid": (x, y, z), "num_warps": n, "constants": {...}, "signature": {param: "*fp32"}}."""
+    """How to launch: {"grid": (x, y, z), "num_warps": n, "constants": {...}, "signature": {param:
+    "*fp32"}}."""
     outer, inner = _space(kernel)
     points, row = math.prod(outer), math.prod(inner)
     if inner:
@@ -99,7 +103,8 @@ def emit_kernel(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> str:
 
 
 def _points(letter: str, block: str, sizes: tuple[int, ...], column: bool, far: bool) -> list[str]:
-    """The points of this program instance: `i0 = ...`, taken apart into one variable per loop where there are more."""
+    """The points of this program instance: `i0 = ...`, taken apart into one variable per loop where there are
+    more."""
     flat = f"{letter}0" if len(sizes) == 1 else "xindex"
     start = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
     lines = [f"{flat} = {start} * {block} + tl.arange(0, {block}){'[:, None]' * column}"]
@@ -127,7 +132,7 @@ def _digits(letter: str, flat: str, sizes: tuple[int, ...]) -> list[str]:
 def _section(nest: LoopNest, writer: Statements, inner: tuple[int, ...], loop: bool) -> list[str]:
     """One pass over the row; in a loop where the row does not fit."""
     shown = config.current().lowering.comments
-    before, inside, after = writer.begin(nest, loop), [], []
+    before, inside, after = writer.begin(nest, loop), list[str](), list[str]()
     for k, (comments, instr) in enumerate(with_comments(nest, header=False)):
         part = inside if k < nest.split else after
         part += (comments if shown else []) + writer.write(instr, inner=k < nest.split)

@@ -1,7 +1,8 @@
-"""From the nests of one fused group to a kernel: bodies merged into sections, what is read again not loaded again.
+"""From the nests of one fused group to a kernel: bodies merged into sections, what is read again not loaded
+again.
 
-Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops: nests share it
-unless one needs what a fold of the other yields. The result's sections are LoopNests again.
+Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops: nests
+share it unless one needs what a fold of the other yields. The result's sections are LoopNests again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ ROW_LIMIT = 4096  # elements of one row that a kernel may keep for itself: a sta
 
 @dataclass
 class Section:
-    """A LoopNest being filled. `inner` runs in the full nest, then the folds end, then `outer` runs per point."""
+    """A LoopNest being filled. `inner` runs in the full nest, then the folds end, then `outer` runs per
+    point."""
 
     ranges: tuple[int, ...]
     reduction_ranges: tuple[int, ...]
@@ -50,7 +52,9 @@ def build_kernel(
 ) -> Kernel:
     """One kernel of all `nests`. `needed`: the buffers that somebody outside reads."""
     sections: list[Section] = []
-    produced: dict[str, tuple[int, bool]] = {}  # buffer -> its section, and whether it is stored once per outer point
+    produced: dict[
+        str, tuple[int, bool]
+    ] = {}  # buffer -> its section, and whether it is stored once per outer point
     renamed: dict[str, Value] = {}
     for nest in nests:
         at, part = _place(nest, sections, produced)
@@ -72,7 +76,9 @@ def build_kernel(
     return Kernel(_kernel_name(number, kept), kept, params, tuple(n for n in writes if n in internal))
 
 
-def _place(nest: LoopNest, sections: list[Section], produced: Mapping[str, tuple[int, bool]]) -> tuple[int, str]:
+def _place(
+    nest: LoopNest, sections: list[Section], produced: Mapping[str, tuple[int, bool]]
+) -> tuple[int, str]:
     """The section `nest` goes into, made if there is none, and whether into its inner or its outer part."""
     inner_reads = {i.args[0] for i in nest.body[: nest.split] if i.op == "load"}
     earliest = 0
@@ -92,13 +98,18 @@ def _place(nest: LoopNest, sections: list[Section], produced: Mapping[str, tuple
 
 
 def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]) -> None:
-    """Add an instruction, unless an equal one is there; a load of what was stored here is the stored value."""
+    """Add an instruction, unless an equal one is there; a load of what was stored here is the stored
+    value."""
     instr = replace(instr, args=tuple(_rename(a, renamed) for a in instr.args))
     known = section.inner_known if part == "inner" else section.outer_known
     if instr.op == "store":
         buffer, index, value = instr.args
         known["load", buffer, index] = value
-    elif (key := (instr.op, *map(_key, instr.args), instr.dtype) if instr.op != "load" else ("load", *instr.args)) in known:
+    elif (
+        key := (instr.op, *map(_key, instr.args), instr.dtype)
+        if instr.op != "load"
+        else ("load", *instr.args)
+    ) in known:
         renamed[instr.name] = known[key]
         return
     else:
@@ -120,7 +131,9 @@ def _rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
     return arg
 
 
-def _prune(sections: list[Section], produced: Mapping[str, tuple[int, bool]], needed: Collection[str]) -> set[str]:
+def _prune(
+    sections: list[Section], produced: Mapping[str, tuple[int, bool]], needed: Collection[str]
+) -> set[str]:
     """Drop stores nobody reads and what only they needed; gives the buffers that stay inside the kernel."""
     while True:
         loaded = {i.args[0] for s in sections for i in s.body if i.op == "load"}
@@ -129,7 +142,9 @@ def _prune(sections: list[Section], produced: Mapping[str, tuple[int, bool]], ne
         for section in sections:
             for part in (section.inner, section.folds, section.outer):
                 part[:] = [
-                    i for i in part if (i.args[0] in needed or i.args[0] in loaded if i.op == "store" else i.name in used)
+                    i
+                    for i in part
+                    if (i.args[0] in needed or i.args[0] in loaded if i.op == "store" else i.name in used)
                 ]
         if sum(len(s.body) for s in sections) == before:
             break

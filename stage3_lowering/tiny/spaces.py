@@ -1,7 +1,8 @@
-"""Iteration spaces: the loops of a nest collapsed where that is possible, and split where two nests are to share them.
+"""Iteration spaces: the loops of a nest collapsed where that is possible, and split where two nests are to
+share them.
 
-Input: LoopNests from lower.py. (4, 5) and (20,) run over the same points in the same order; `common` finds the
-coarsest loops that both can be written in, `rewrite` writes a nest in them.
+Input: LoopNests from lower.py. (4, 5) and (20,) run over the same points in the same order; `common` finds
+the coarsest loops that both can be written in, `rewrite` writes a nest in them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.tiny.values import loop_sizes, simplify
-from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest
 
 Sizes = tuple[int, ...]
@@ -33,8 +34,8 @@ def normalise(nest: LoopNest) -> LoopNest:
 def _collapse(letter: str, sizes: Sequence[int], indices: list[Any]) -> tuple[Sizes, dict[Any, Any]]:
     """The joined sizes, and each old variable as an expression of the new ones.
 
-    Where `a` steps `size_b` times as far as `b`, c*size_b*a + c*b is c*(size_b*a + b): one loop of the product
-    size. Its variable takes the place of `b`, and `a` becomes 0.
+    Where `a` steps `size_b` times as far as `b`, c*size_b*a + c*b is c*(size_b*a + b): one loop of the
+    product size. Its variable takes the place of `b`, and `a` becomes 0.
     """
     groups: list[list[int]] = []  # old loops that become one
     for k, size in enumerate(sizes):
@@ -45,7 +46,9 @@ def _collapse(letter: str, sizes: Sequence[int], indices: list[Any]) -> tuple[Si
         else:
             groups.append([k])
     old_to_new = {symbol(f"{letter}{k}"): sympy.Integer(0) for k in range(len(sizes))}
-    old_to_new |= {symbol(f"{letter}{members[-1]}"): symbol(f"{letter}{new}") for new, members in enumerate(groups)}
+    old_to_new |= {
+        symbol(f"{letter}{members[-1]}"): symbol(f"{letter}{new}") for new, members in enumerate(groups)
+    }
     return tuple(math.prod(sizes[k] for k in members) for members in groups), old_to_new
 
 
@@ -62,7 +65,9 @@ def _indices(instr: Instr) -> list[Any]:
     return [a for a in instr.args if isinstance(a, sympy.Basic)]
 
 
-def _substitute(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes, old_to_new: dict[Any, Any]) -> LoopNest:
+def _substitute(
+    nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes, old_to_new: dict[Any, Any]
+) -> LoopNest:
     """The nest over other loops, each old variable replaced by its expression in the new ones."""
     sizes = loop_sizes(ranges, reduction_ranges)
 
@@ -73,7 +78,7 @@ def _substitute(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes, old_to_n
     return replace(nest, ranges=ranges, reduction_ranges=reduction_ranges, body=body)
 
 
-# ---- spaces in common ------------------------------------------------------------------------------------------
+# ---- spaces in common --------------------------------------------------------------------------------
 
 
 def common(a: Sizes, b: Sizes) -> Sizes | None:
@@ -104,8 +109,13 @@ def rewrite(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
     fine = [(symbol(name), size) for name, size in zip(names, sizes, strict=True) if size != 1]
     old_sizes = (*nest.ranges, *nest.reduction_ranges)
     old_to_new: dict[Any, Any] = {}
-    for variable, size in reversed(list(zip((*nest.loop_variables, *nest.reduction_variables), old_sizes, strict=True))):
-        expression, step = sympy.Integer(0), 1  # innermost first: take new loops until they make up the old one
+    for variable, size in reversed(
+        list(zip((*nest.loop_variables, *nest.reduction_variables), old_sizes, strict=True))
+    ):
+        expression, step = (
+            sympy.Integer(0),
+            1,
+        )  # innermost first: take new loops until they make up the old one
         while step < size:
             new, count = fine.pop()
             expression += step * new

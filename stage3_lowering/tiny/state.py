@@ -1,7 +1,7 @@
 """What lowering writes into: the buffers, nests and calls so far, and names that never clash.
 
-Input: lower.py's rules. A result gets a buffer of its own (`buf0`, `buf1`, ...); a value keeps the name of its graph
-node, so a line of a generated kernel can be found again in the printed graph.
+Input: lower.py's rules. A result gets a buffer of its own (`buf0`, `buf1`, ...); a value keeps the name of
+its graph node, so a line of a generated kernel can be found again in the printed graph.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
 # Names that the loop IR, C++ or Triton use themselves.
-RESERVED = {f"{letter}{k}" for letter in "ir" for k in range(10)} | set(
-    "ops std cutaway tl triton libdevice and or not xor NAN INFINITY auto bool break case char class const continue default delete do double else enum "
-    "extern false float for friend goto if inline int long namespace new operator private protected public register "
-    "range return short signed sizeof static struct switch template this throw true try typedef typename union unsigned "
-    "using virtual void volatile while main xindex rindex xmask rmask mask XBLOCK RBLOCK".split()
-)
+_WORDS = """
+ops cutaway std tl triton libdevice xindex rindex roffset xmask rmask mask XBLOCK RBLOCK NAN INFINITY range
+main and auto bool break case char class const continue default delete do double else enum extern false
+float for friend goto if inline int long namespace new not operator or private protected public register
+return short signed sizeof static struct switch template this throw true try typedef typename union unsigned
+using virtual void volatile while xor i0 i1 i2 i3 i4 i5 i6 i7 i8 i9 r0 r1 r2 r3 r4 r5 r6 r7 r8 r9
+"""
+RESERVED = frozenset(_WORDS.split())
 
 
 class State:
@@ -44,7 +46,7 @@ class State:
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}
 
-    # ---- names and metas ---------------------------------------------------------------------------------------
+    # ---- names and metas -----------------------------------------------------------------------------
 
     def fresh(self, base: str) -> str:
         """`base`, or `base_1`, `base_2`, ... where that is taken."""
@@ -77,7 +79,7 @@ class State:
         bound.apply_defaults()
         return dict(bound.arguments)
 
-    # ---- what has storage --------------------------------------------------------------------------------------
+    # ---- what has storage ----------------------------------------------------------------------------
 
     def given(self, node: Node, table: dict[str, Any]) -> Any:
         """An input or a constant: the buffer carries the node's name."""
@@ -90,15 +92,28 @@ class State:
         return strided(name, meta, meta.strides)
 
     def nest(
-        self, node: Node, meta: TensorMeta, body: Body, ranges: tuple, reduction_ranges: tuple, index: Index, value: Value
+        self,
+        node: Node,
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+        index: Index,
+        value: Value,
     ) -> Lazy:
         """End `body` by storing `value` at `index` of a new buffer, and give that buffer."""
         return self._store(node.origins, dense(meta), body, ranges, reduction_ranges, index, value)
 
     def _store(
-        self, origins: tuple[Origin, ...], meta: TensorMeta, body: Body, ranges: tuple, reduction_ranges: tuple,
-        index: Index, value: Value,
-    ) -> Lazy:  # fmt: skip
+        self,
+        origins: tuple[Origin, ...],
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+        index: Index,
+        value: Value,
+    ) -> Lazy:
         name = self.new_buffer(meta)
         body.store(name, dot(meta.strides, index), value)
         self.nodes.append(LoopNest(name, ranges, reduction_ranges, tuple(body.instructions), origins))
@@ -166,7 +181,7 @@ class State:
         return lowered.verify()
 
 
-# ---- layouts -----------------------------------------------------------------------------------------------------
+# ---- layouts -----------------------------------------------------------------------------------------
 
 
 def concrete(meta: TensorMeta) -> TensorMeta:
@@ -186,7 +201,8 @@ def dense(meta: TensorMeta) -> TensorMeta:
 
 
 def storage_order(meta: TensorMeta) -> tuple[tuple[int, ...], Index]:
-    """Loop sizes in the order the elements of `meta` lie in memory, and the index of a point of those loops."""
+    """Loop sizes in the order the elements of `meta` lie in memory, and the index of a point of those
+    loops."""
     order = sorted(range(meta.ndim), key=lambda d: -dense(meta).strides[d])
     variables = {d: symbol(f"i{k}") for k, d in enumerate(order)}
     ranges = tuple(meta.shape[d] for d in order)

@@ -1,7 +1,9 @@
-"""Triton for each loop op: an expression template per category of operand, and the helper functions they call.
+"""Triton for each loop op: an expression template per category of operand, and the helper functions they
+call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their Triton type, `{bits}` its width.
-Functions come from libdevice, because `tl.exp` and its like are the fast approximations. Helpers start with `_`.
+Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their Triton type, `{bits}` its
+width. Functions come from libdevice, because `tl.exp` and its like are the fast approximations. Helpers start
+with `_`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ POINTERS = {
 }  # fmt: skip
 
 _LIBDEVICE = [
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh",
     "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "floor", "ceil", "trunc",
 ]  # fmt: skip
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -1,8 +1,8 @@
 """Triton statements for the instructions of a kernel: an `ops` handler that writes text for blocks of points.
 
-Input: emit_triton.py gives it the sections in order. A value is a block: [XBLOCK] in a pointwise kernel, otherwise
-[XBLOCK, RBLOCK], with a 1 where it does not vary. Where a whole row is held at once, what a section loaded, computed
-or stored stays a named value for the next one.
+Input: emit_triton.py gives it the sections in order. A value is a block: [XBLOCK] in a pointwise kernel,
+otherwise [XBLOCK, RBLOCK], with a 1 where it does not vary. Where a whole row is held at once, what a section
+loaded, computed or stored stays a named value for the next one.
 """
 
 from __future__ import annotations
@@ -72,16 +72,24 @@ class Statements:
         bits = _BITS.get(of.name, 8 * of.itemsize)
         return [f"{instr.name} = {template.format(*words, T=TRITON_TYPES[of.name], bits=bits)}"]
 
-    # ---- memory ----------------------------------------------------------------------------------------------------
+    # ---- memory --------------------------------------------------------------------------------------
 
     def _mask(self, varies: str) -> str:
         if self.no_points or (self.inner and 0 in self.nest.reduction_ranges):
             return "False"  # what there is to load may be empty
-        return {"": "", "x": "xmask", "r": "rmask", "xr": "mask"}[varies] if self.columns else "mask" if varies else ""
+        return (
+            {"": "", "x": "xmask", "r": "rmask", "xr": "mask"}[varies]
+            if self.columns
+            else "mask"
+            if varies
+            else ""
+        )
 
     def _axes(self, index: Any) -> str:
         """Along which axes an index varies."""
-        return _union(self.varies.get(str(s), {"i": "x", "r": "r"}.get(str(s)[0], "x")) for s in index.free_symbols)
+        return _union(
+            self.varies.get(str(s), {"i": "x", "r": "r"}.get(str(s)[0], "x")) for s in index.free_symbols
+        )
 
     def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
         axes = self.varies[instr.name] = self._axes(index)
@@ -102,10 +110,12 @@ class Statements:
         axes = self._axes(index)
         if not axes:  # the kernel has one point: its number is the index
             outer = self.kernel.nests[0].ranges
-            return [f"tl.store({buffer} + {'i0' if len(outer) == 1 else 'xindex'}, {value}, {self._mask('x')})"]
+            return [
+                f"tl.store({buffer} + {'i0' if len(outer) == 1 else 'xindex'}, {value}, {self._mask('x')})"
+            ]
         return [f"tl.store({buffer} + {print_index(index)}, {value}, {self._mask(axes)})"]
 
-    # ---- values that are no operator ---------------------------------------------------------------------------------
+    # ---- values that are no operator -----------------------------------------------------------------
 
     def _constant(self, instr: Instr, value: Any) -> list[str]:
         assert instr.dtype is not None
@@ -142,7 +152,7 @@ class Statements:
             return [f"{instr.name} = _philox({seed}, {counter}, {index})"]
         return [f"{instr.name} = _philox({seed}, {counter}, {print_index(index)})"]
 
-    # ---- folds -------------------------------------------------------------------------------------------------------
+    # ---- folds ---------------------------------------------------------------------------------------
 
     def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
         assert instr.dtype is not None
@@ -176,7 +186,12 @@ class Statements:
                 f"{name}_acc = tl.where(mask, {name}, {name}_acc)",
             ]
         start = _limit(of, kind == "argmin")
-        return [f"{best} = tl.where(mask, {value}, {start})", f"{name} = tl.where(mask, {row}, 2147483647)", fold, widen]
+        return [
+            f"{best} = tl.where(mask, {value}, {start})",
+            f"{name} = tl.where(mask, {row}, 2147483647)",
+            fold,
+            widen,
+        ]
 
     def _accumulators(self, instr: Instr, kind: str, of: DType) -> list[str]:
         block = "[XBLOCK, RBLOCK]"

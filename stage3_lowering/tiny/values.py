@@ -23,7 +23,8 @@ Index = tuple[Any, ...]  # one sympy expression per dimension
 
 
 class Body:
-    """The instructions of one loop nest while it is written. `fresh` gives names unique in the whole graph."""
+    """The instructions of one loop nest while it is written. `fresh` gives names unique in the whole
+    graph."""
 
     def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, int]) -> None:
         self.instructions: list[Instr] = []
@@ -46,8 +47,9 @@ class Body:
 class Lazy:
     """A tensor as lowering sees it.
 
-    `fetch(body, index)` writes the instructions that give the element at `index` (one expression per dimension).
-    `ref` is set where the tensor is a strided view of a buffer, so that a library can be handed it as it is.
+    `fetch(body, index)` writes the instructions that give the element at `index` (one expression per
+    dimension). `ref` is set where the tensor is a strided view of a buffer, so that a library can be handed
+    it as it is.
     """
 
     meta: TensorMeta
@@ -68,11 +70,12 @@ def dot(strides: Sequence[Any], index: Index) -> Any:
     return sum((s * i for s, i in zip(strides, index, strict=True)), sympy.Integer(0))
 
 
-# ---- views: each gives (where in the input an element is, the strided form if there is one) --------------------
+# ---- views: each gives (where in the input an element is, the strided form if there is one) ----------
 
 
 def broadcast(value: Lazy, shape: Sequence[int], index: Index) -> Index:
-    """Where in `value` the element `index` of a result of `shape` comes from: right-aligned, size 1 repeats."""
+    """Where in `value` the element `index` of a result of `shape` comes from: right-aligned, size 1
+    repeats."""
     own = index[len(shape) - value.meta.ndim :]
     return tuple(i if size != 1 else sympy.Integer(0) for i, size in zip(own, value.meta.shape, strict=True))
 
@@ -103,7 +106,9 @@ def _expand(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple
     new = meta.ndim - source.ndim
     kept = [size == meta.shape[new + d] for d, size in enumerate(source.shape)]
     return (
-        lambda index: tuple(i if same else sympy.Integer(0) for i, same in zip(index[new:], kept, strict=True)),
+        lambda index: tuple(
+            i if same else sympy.Integer(0) for i, same in zip(index[new:], kept, strict=True)
+        ),
         lambda strides: ([0] * new + [s if same else 0 for s, same in zip(strides, kept, strict=True)], 0),
     )
 
@@ -146,7 +151,7 @@ VIEWS: dict[str, Callable[[TensorMeta, TensorMeta, dict[str, Any]], tuple]] = {
     "reshape": _reshape,
 }
 
-# ---- index algebra ---------------------------------------------------------------------------------------------
+# ---- index algebra -----------------------------------------------------------------------------------
 
 
 def upper(index: Any, sizes: dict[Any, int]) -> float:
@@ -174,7 +179,9 @@ def simplify(index: Any, sizes: dict[Any, int]) -> Any:
         return sympy.expand(index)
     index = index.func(*(simplify(a, sizes) for a in index.args))
     small = {q for q in index.atoms(FloorDiv, Mod) if upper(q.args[0], sizes) < q.args[1]}
-    return sympy.expand(index.xreplace({q: sympy.Integer(0) if isinstance(q, FloorDiv) else q.args[0] for q in small}))
+    return sympy.expand(
+        index.xreplace({q: sympy.Integer(0) if isinstance(q, FloorDiv) else q.args[0] for q in small})
+    )
 
 
 def loop_sizes(ranges: Sequence[int], reduction_ranges: Sequence[int] = ()) -> dict[Any, int]:
