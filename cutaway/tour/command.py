@@ -124,7 +124,7 @@ def result_table(result: TourResult) -> Table:
         "compiled": f"{result.compiled_ms:.2f} ms/step",
         "faster by": f"{result.ratio:.1f}x",
         "compile time": f"{result.compile_s:.1f} s",
-        "kernels": f"{result.kernels}",
+        "kernels": f"{result.kernels}" if result.kernels else "none, on NumPy",
         "graph breaks": f"{result.graph_breaks}",
     }
     for name, value in rows.items():

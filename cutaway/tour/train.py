@@ -198,7 +198,7 @@ class Run:
             eager_ms=eager_ms,
             compiled_ms=compiled_ms,
             compile_s=sum(e.duration_ns for e in seen if e.kind == "compile") / 1e9,
-            kernels=sum(len(h.planned.kernels) for h in halves),
+            kernels=0 if reasons else sum(len(h.planned.kernels) for h in halves),
             graph_breaks=sum(e.kind == "graph_break" for e in seen),
             seconds=time.perf_counter() - self.started,
             device=self.device,

@@ -56,13 +56,18 @@ class Origins:
         return tuple(self._quoted.get(_one_line(comment), ()))
 
     def at(self, file: str, line: int, column: int | None = None, end: int | None = None) -> Ids:
-        """The innermost expression that encloses a place, or all that begin on the line when none does."""
+        """What a place in the source means: `pointed` of the expressions around it, or all of its line."""
         on_line = [o for o in self.by_id.values() if o.file == file and o.line == line]
         if column is not None:
             around = [o for o in on_line if o.column <= column and (end or column) <= _end(o)]
             if around:
-                return self.ids([min(around, key=lambda o: _end(o) - o.column)])
+                return self.pointed(self.ids(sorted(around, key=lambda o: o.column - _end(o))))
         return self.ids(on_line)
+
+    def pointed(self, outside_in: Ids) -> Ids:
+        """Of nested expressions the innermost that computed something, and what was read on the way to it."""
+        inside = next((k for k in reversed(range(len(outside_in))) if outside_in[k] in self.hue), 0)
+        return outside_in[inside:]
 
 
 def _end(origin: Origin) -> int:

@@ -146,13 +146,11 @@ def _with_expressions(
 
 def _expression(piece: Any, around: list[tuple[int, Origin]], origins: Origins) -> Html:
     outside_in: Ids = origins.ids([o for _, o in sorted(around, key=lambda pair: -pair[0])])
-    # Pointing here means the innermost expression that computed something, and what was read on the way
-    # to it.
-    computed = next((k for k in reversed(range(len(outside_in))) if outside_in[k] in origins.hue), 0)
-    hue = hue_class(outside_in[computed:], origins)
+    own = origins.pointed(outside_in)
+    hue = hue_class(own, origins)
     return el(
         "span", piece, class_=f"x {hue}".strip(), data_origins=" ".join(outside_in),
-        data_point=" ".join(outside_in[computed:]),
+        data_point=" ".join(own),
     )  # fmt: skip
 
 

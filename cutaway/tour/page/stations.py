@@ -230,7 +230,9 @@ def _events(view: View) -> tuple[Html, Html] | None:
     total = max((e.duration_ns for e in events if e.kind == "compile"), default=0)
     caches = [e.name for e in events if e.kind == "cache"]
     counted: list[tuple[object, str]] = [(milliseconds(total), "to compile")]
-    counted += [(caches.count(word), f"cache {word}") for word in ("hit", "miss") if word in caches]
+    for word, several in (("hit", "hits"), ("miss", "misses")):
+        count = caches.count(word)
+        counted += [(count, f"cache {word if count == 1 else several}")] if count else []
     return facts(*counted), pane("the ledger of this compile", drawings.waterfall(events))
 
 
