@@ -289,8 +289,8 @@ class Graph:
         return node
 
     def _fresh(self, base: str) -> str:
-        base = "".join(c if c.isalnum() or c == "_" else "_" for c in base).strip("_") or "value"
-        base = f"{base}_" if keyword.iskeyword(base) or base[0].isdigit() else base
+        base = "".join(c if c.isascii() and c.isalnum() else "_" for c in base).strip("_") or "value"
+        base = f"_{base}" if base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
         name = base
         while name in self._names:
             self._suffix[base] = self._suffix.get(base, 0) + 1

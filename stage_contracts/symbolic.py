@@ -81,8 +81,9 @@ class _Symbolic:
         self.expr, self.env = expr, env
 
     @property
-    def hint(self) -> Any:
-        return self.env.evaluate(self.expr)
+    def hint(self) -> int | float:
+        value = self.env.evaluate(self.expr)
+        return int(value) if isinstance(self, SymInt) else float(value)
 
     def __repr__(self) -> str:
         return str(self.expr)
@@ -93,9 +94,13 @@ class _Symbolic:
     def _arith(self, other: Any, function: Any, reflected: bool = False) -> Any:
         right = other.expr if isinstance(other, _Symbolic) else other
         expr = function(right, self.expr) if reflected else function(self.expr, right)
-        if getattr(expr, "is_Integer", False):
-            return int(expr)
-        return (SymInt if expr.is_integer else SymFloat)(expr, self.env)
+        # int or float by the rules of Python, not of sympy, which does not know that what is divided by is not 0
+        whole = (
+            isinstance(self, SymInt) and isinstance(other, (int, SymInt)) and function is not operator.truediv
+        )
+        if getattr(expr, "is_number", True):
+            return int(expr) if whole else float(expr)
+        return (SymInt if whole else SymFloat)(expr, self.env)
 
     def _compare(self, other: Any, relation: str) -> SymBool:
         import sympy

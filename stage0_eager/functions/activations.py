@@ -100,70 +100,52 @@ def one_hot(input, num_classes):
 @operator
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
     """-input[target] per element; input holds log-probabilities (N, C, ...), target classes (N, ...)."""
-    dim = 0 if input.ndim == 1 else 1
-    classes = input.shape[dim]
-    ids_shape = tuple(classes if i == dim else 1 for i in range(input.ndim))
-    ids = c.reshape(c.iota(classes, 0, 1, dt.int64, input.device), ids_shape)
-    expanded = (*input.shape[:dim], 1, *input.shape[dim + 1 :])
+    return _nll(input, target, weight, ignore_index, reduction, 0.0)
+
+
+def _nll(logp, target, weight, ignore_index, reduction, smoothing):
+    """The loss against (1 - smoothing) * the target's class + smoothing * all classes evenly."""
+    dim = 0 if logp.ndim == 1 else 1
+    classes = logp.shape[dim]
+    ids_shape = tuple(classes if i == dim else 1 for i in range(logp.ndim))
+    ids = c.reshape(c.iota(classes, 0, 1, dt.int64, logp.device), ids_shape)
+    expanded = (*logp.shape[:dim], 1, *logp.shape[dim + 1 :])
     # a comparison with the class numbers instead of a gather: one fused kernel, and a gradient without scatter
     hit = c.eq(c.reshape(target, expanded), ids)
     if weight is not None:
-        input = c.mul(input, c.reshape(weight, ids_shape))
-    loss = c.neg(c.sum(c.where(hit, input, 0), (dim,), False))
+        weight = c.reshape(weight, ids_shape)
+        logp = c.mul(logp, weight)
+    loss = c.neg(c.sum(c.where(hit, logp, 0), (dim,), False))
+    if smoothing:
+        even = c.div(c.neg(c.sum(logp, (dim,), False)), classes)
+        loss = c.add(c.mul(loss, 1 - smoothing), c.mul(even, smoothing))
     kept = c.ne(target, ignore_index)
     loss = c.where(kept, loss, 0)
-    if reduction == "none":
-        return loss
-    total = c.sum(loss, tuple(range(loss.ndim)), False)
-    if reduction == "sum":
-        return total
     if reduction != "mean":
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+        return _reduce(loss, reduction)
     if weight is None:
-        share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), input.dtype)
+        share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), logp.dtype)
     else:
-        chosen = c.sum(c.where(hit, c.reshape(weight, ids_shape), 0), (dim,), False)
+        chosen = c.sum(c.where(hit, weight, 0), (dim,), False)
         share = c.sum(c.where(kept, chosen, 0), tuple(range(kept.ndim)), False)
-    return c.div(total, share)
+    return c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)
 
 
 @operator
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross entropy of logits (N, C, ...) with class indices (N, ...) or, if floating, class probabilities."""
     dim = 0 if input.ndim == 1 else 1
-    if target.is_floating_point():
-        logp = log_softmax(input, dim)
-        logp = logp if weight is None else c.mul(logp, weight)
-        target = _smooth(target, label_smoothing, input.shape[dim])
-        loss = c.neg(c.sum(c.mul(logp, target), (dim,), False))
-        if reduction == "none":
-            return loss
-        total = c.sum(loss, tuple(range(loss.ndim)), False)
-        return total if reduction == "sum" else c.div(total, max(loss.numel(), 1))
-    hard = nll_loss(log_softmax(input, dim), target, weight, ignore_index, reduction)
-    if label_smoothing == 0:
-        return hard
     logp = log_softmax(input, dim)
-    even = nll_loss_even(logp, target, dim, ignore_index, reduction)
-    return c.add(c.mul(hard, 1 - label_smoothing), c.mul(even, label_smoothing))
-
-
-def _smooth(target, label_smoothing, classes):
-    if label_smoothing == 0:
-        return target
-    return c.add(c.mul(target, 1 - label_smoothing), label_smoothing / classes)
-
-
-def nll_loss_even(logp, target, dim, ignore_index, reduction):
-    """The loss against the even distribution: what label smoothing mixes in."""
-    kept = c.ne(target, ignore_index)
-    loss = c.where(kept, c.neg(c.div(c.sum(logp, (dim,), False), logp.shape[dim])), 0)
-    if reduction == "none":
-        return loss
-    total = c.sum(loss, tuple(range(loss.ndim)), False)
-    if reduction == "sum":
-        return total
-    return c.div(total, c.cast(c.sum(kept, tuple(range(kept.ndim)), False), logp.dtype))
+    if not target.is_floating_point():
+        return _nll(logp, target, weight, ignore_index, reduction, label_smoothing)
+    if weight is not None:
+        logp = c.mul(logp, c.reshape(weight, tuple(-1 if i == dim else 1 for i in range(logp.ndim))))
+    if label_smoothing:
+        target = c.add(c.mul(target, 1 - label_smoothing), label_smoothing / input.shape[dim])
+    loss = c.neg(c.sum(c.mul(logp, target), (dim,), False))
+    if reduction != "mean":
+        return _reduce(loss, reduction)
+    return c.div(c.sum(loss, tuple(range(loss.ndim)), False), max(loss.numel(), 1))
 
 
 @operator

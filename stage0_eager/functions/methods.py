@@ -34,8 +34,8 @@ _ARITHMETIC = {
 }  # fmt: skip
 
 _METHODS = {
-    pointwise: (*pointwise.SAME_AS_CORE, "add", "sub", "div", "round", "square", "clamp", "isfinite", "masked_fill",
-                "lerp", "addcmul", "addcdiv"),
+    pointwise: (*pointwise.SAME_AS_CORE, "add", "sub", "div", "pow", "round", "square", "clamp", "isfinite",
+                "masked_fill", "lerp", "addcmul", "addcdiv"),
     reductions: ("sum", "prod", "mean", "var", "std", "amax", "amin", "any", "all", "argmax", "argmin", "cumsum",
                  "logsumexp", "softmax", "log_softmax"),
     shape: ("transpose", "t", "unsqueeze", "squeeze", "flatten", "narrow", "select", "flip", "split", "chunk",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.core import core as c
 from stage0_eager.operator import Operator, operator, register
+from stage0_eager.tensor import Tensor
 from stage_contracts.core_ops import CORE_OPS
 
 if TYPE_CHECKING:  # the rows that a loop below makes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # the rows that a loop below makes
 SAME_AS_CORE = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc sigmoid abs floor ceil trunc neg sign isnan isinf logical_not bitwise_not mul maximum minimum "
-    "floor_divide remainder fmod pow atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
+    "floor_divide remainder fmod atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
     "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift where"
 ).split()
 
@@ -63,6 +64,19 @@ def div(input, other, *, rounding_mode=None):
     raise RuntimeError(
         f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}"
     )
+
+
+@operator
+def pow(input, exponent):
+    """input ** exponent."""
+    if (
+        isinstance(exponent, int)
+        and exponent < 0
+        and isinstance(input, Tensor)
+        and not input.is_floating_point()
+    ):
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return c.pow(input, exponent)
 
 
 @operator

@@ -1,0 +1,95 @@
+"""Symbolic sizes: arithmetic as Python's, assumptions recorded with the line that forced them, errors without a hint.
+
+Input: dimensions with and without hints.
+"""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from stage_contracts.origin import Origin
+from stage_contracts.symbolic import Assumption, DataDependentError, ShapeEnv, SymBool, SymFloat, SymInt
+
+
+def env_with(**hints):
+    env = ShapeEnv()
+    return env, *(env.dimension(name, hint) for name, hint in hints.items())
+
+
+def test_arithmetic_stays_symbolic_and_has_a_hint():
+    env, n, k = env_with(n=6, k=4)
+    for value, want in (
+        (n + k, 10), (n - 1, 5), (10 - n, 4), (n * k, 24), (2 * n, 12), (n // 4, 1), (20 // n, 3), (n % 4, 2), (-n, -6),
+        (n + k * 2 - 3, 11),
+    ):  # fmt: skip
+        assert type(value) is SymInt and value.hint == want
+    assert type(n / 4) is SymFloat and (n / 4).hint == 1.5 and (3 / n).hint == 0.5
+    assert n / n == 1.0 and type(n / n) is float and (n / (n * 2)) == 0.5
+    assert n - n == 0 and type(n - n) is int and (n * k - k * n) == 0 and type((2 * n) // n) in (int, SymInt)
+    assert str(n * 2 + k) == "k + 2*n" and env.assumptions == []
+
+
+@given(
+    st.integers(1, 50),
+    st.integers(1, 50),
+    st.lists(st.tuples(st.sampled_from("+-*"), st.integers(-5, 5) | st.just("k")), max_size=5),
+)
+@settings(max_examples=100, derandomize=True, deadline=None)
+def test_a_hint_is_what_python_would_compute(a, b, steps):
+    _, n, k = env_with(n=a, k=b)
+    symbolic, number = n, a
+    for op, operand in steps:
+        other, plain = (k, b) if operand == "k" else (operand, operand)
+        symbolic, number = {
+            "+": lambda s, p, o, q: (s + o, p + q), "-": lambda s, p, o, q: (s - o, p - q), "*": lambda s, p, o, q: (s * o, p * q),
+        }[op](symbolic, number, other, plain)  # fmt: skip
+    assert (symbolic if isinstance(symbolic, int) else symbolic.hint) == number
+
+
+def test_a_question_is_answered_from_the_hint_and_recorded_with_its_line():
+    env, n, k = env_with(n=6, k=4)
+    env.origin = Origin("model.py", 12, "if n > k")
+    assert bool(n > k) and not bool(n < 5) and bool(n == 6) and bool(n != k)
+    assert [str(a) for a in env.assumptions] == [
+        f"{text}  # model.py:12: if n > k" for text in ("n > k", "n >= 5", "Eq(n, 6)", "Ne(n, k)")
+    ]
+    assert bool(n > k)
+    assert len(env.assumptions) == 4  # once each
+    assert type(n > k) is SymBool and repr(n > k) == "n > k"
+
+
+def test_what_is_known_anyway_is_not_recorded():
+    env, n = env_with(n=6)
+    assert bool(n == n) and bool(n >= 0) and not bool(n < 0) and bool(n + 1 > 0)  # noqa: PLR0124
+    assert env.assumptions == []
+
+
+def test_int_fixes_a_size_to_its_hint():
+    env, n = env_with(n=6)
+    assert int(n) == 6 and list(range(n)) == [0, 1, 2, 3, 4, 5]
+    assert [str(a.condition) for a in env.assumptions] == ["Eq(n, 6)"]
+    assert [10, 20][n - 5] == 20 and float(n / 4) == 1.5
+    assert bool(n) and not bool(n - 6)
+
+
+def test_an_unbacked_size_computes_but_answers_nothing():
+    env = ShapeEnv()
+    u = env.dimension("u0", None)
+    assert str(u * 2 + 1) == "2*u0 + 1"
+    assert bool(u >= 0)  # every size is
+    for ask in (lambda: bool(u > 3), lambda: int(u), lambda: (u + 1).hint, lambda: bool(u)):
+        with pytest.raises(
+            DataDependentError, match="depends on the data .u0 has no value at compile time.; rewrite"
+        ):
+            ask()
+    assert env.assumptions == []
+
+
+def test_ranges_and_equality():
+    env = ShapeEnv()
+    n = env.dimension("n", 5, low=1, high=9)
+    assert list(env.ranges.values()) == [(1, 9)]
+    assert hash(n + 1) == hash(n + 1) and len({n, n}) == 1
+    assert Assumption(1 < 2, None) == Assumption(True, None)
+    signed = env.dimension("delta", -3, low=-10)
+    assert not bool(signed > 0)
