@@ -54,7 +54,7 @@ function specimen(root) {
     lit = new Set(ids.flatMap((id) => byId.get(id) || []));
     for (const element of lit) {
       // A line of several origins, of which not all are meant, is shown as one that others share.
-      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id));
+      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id) || onlyRead.has(id));
       element.classList.add("lit");
       if (!whole) element.classList.add("part");
     }

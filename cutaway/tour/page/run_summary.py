@@ -24,7 +24,10 @@ def run_summary(run: TourResult) -> Html:
         (f"{run.accuracy:.1%}", f"of {run.held_out} held-out digits read correctly"),
         (number(run.compiled_ms, "ms"), f"a training step, compiled; {number(run.eager_ms, 'ms')} eager"),
         (f"{run.ratio:.1f}×", "faster, measured in turn in this run"),
-        (number(run.kernels), f"kernels, compiled in {number(run.compile_s, 's')}; {_breaks(run.graph_breaks)}"),
+        (
+            number(run.kernels),
+            f"kernels, compiled in {number(run.compile_s, 's')}; {_breaks(run.graph_breaks)}",
+        ),
     ]
     cells = [el("div", el("dt", what), el("dd", value)) for value, what in figures]
     curve = el(
