@@ -301,7 +301,7 @@ def _compile_module(
         "compiled": property(lambda self: call),
         "artifacts": property(lambda self: call.artifacts),
     }
-    twin = object.__new__(type(cls.__name__, (cls,), namespace))
+    twin: Any = object.__new__(type(cls.__name__, (cls,), namespace))
     object.__setattr__(twin, "__dict__", module.__dict__)
     return twin
 

@@ -19,7 +19,9 @@ def fit(g: Any, meta: TensorMeta) -> Any:
     """Undo broadcasting and promotion: sum `g` to `meta`'s shape and cast it to its dtype."""
     lead = g.ndim - meta.ndim
     dims = tuple(range(lead)) + tuple(
-        i + lead for i, size in enumerate(meta.shape) if isinstance(size, int) and size == 1 and g.shape[i + lead] != 1
+        i + lead
+        for i, size in enumerate(meta.shape)
+        if isinstance(size, int) and size == 1 and g.shape[i + lead] != 1
     )
     if dims:
         g = c.sum(g, dims, True)
@@ -163,7 +165,9 @@ c.where.derivative(
     input=lambda g, condition, input_meta: fit(c.where(condition, g, 0.0), input_meta),
     other=lambda g, condition, other_meta: fit(c.where(condition, 0.0, g), other_meta),
 )
-c.cast.derivative(input=lambda g, input_meta: c.cast(g, input_meta.dtype) if g.dtype is not input_meta.dtype else g)
+c.cast.derivative(
+    input=lambda g, input_meta: c.cast(g, input_meta.dtype) if g.dtype is not input_meta.dtype else g
+)
 
 # ---- reductions -----------------------------------------------------------------------------------------------
 
@@ -189,7 +193,9 @@ def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_met
 
 def _extremum_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     hit = c.eq(input, spread(out, input_meta, dims, keepdim))
-    share = c.div(spread(g, input_meta, dims, keepdim), spread(c.sum(hit, dims, True), input_meta, dims, True))
+    share = c.div(
+        spread(g, input_meta, dims, keepdim), spread(c.sum(hit, dims, True), input_meta, dims, True)
+    )
     return fit(c.where(hit, share, 0.0), input_meta)
 
 
@@ -231,7 +237,9 @@ c.permute.derivative(input=lambda g, dims: c.permute(g, _inverse(dims)))
 c.expand.derivative(input=lambda g, input_meta: fit(g, input_meta))
 c.slice.derivative(input=_slice_input)
 c.slice_scatter.derivative(
-    input=lambda g, src_meta, dim, start, stop, step: c.slice_scatter(g, zeros(src_meta), dim, start, stop, step),
+    input=lambda g, src_meta, dim, start, stop, step: c.slice_scatter(
+        g, zeros(src_meta), dim, start, stop, step
+    ),
     src=lambda g, dim, start, stop, step: c.slice(g, dim, start, stop, step),
 )
 c.flip.derivative(input=lambda g, dims: c.flip(g, dims))
@@ -254,7 +262,9 @@ def _into_corner(g: Any, meta: TensorMeta) -> Any:
     """scatter reads only the leading corner of src that index covers; the rest gets no gradient."""
     if g.shape == meta.shape:
         return g
-    return c.constant_pad(g, tuple((0, want - have) for want, have in zip(meta.shape, g.shape, strict=True)), 0.0)
+    return c.constant_pad(
+        g, tuple((0, want - have) for want, have in zip(meta.shape, g.shape, strict=True)), 0.0
+    )
 
 
 # ---- contraction, identity ------------------------------------------------------------------------------------

@@ -241,7 +241,9 @@ def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
     try:
         return arrays.namespace(device).full(shape, value, dtype.numpy)
     except OverflowError:
-        raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow") from None
+        raise RuntimeError(
+            f"value {value} cannot be converted to type {dtype.name} without overflow"
+        ) from None
 
 
 def _iota(xp: Any, length: int, start: Any, step: Any, dtype: DType, device: Any) -> Any:

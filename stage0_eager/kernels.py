@@ -1,4 +1,4 @@
-"""Eager kernels: each formula made fit to run: operands promoted, warnings silenced, results laid out, errors explained.
+"""Eager kernels: formulas made fit to run: operands promoted, warnings off, results laid out, errors explained.
 
 Input: formulas.py's table and the meta rules. `eager_kernel(name)` is what eager calls for a core operator, and what
 stages 3 and 4 call where they have no kernel of their own.
@@ -50,7 +50,11 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name != "cast":
         return _quiet(_elementwise(core, kernel))
-    if core.kind in ("view", "creation", "random"):  # nothing to silence; strides are given, or row-major anyway
+    if core.kind in (
+        "view",
+        "creation",
+        "random",
+    ):  # nothing to silence; strides are given, or row-major anyway
         return _explained(core, kernel)
     return _quiet(_laid_out(core, _explained(core, kernel)))
 
@@ -108,7 +112,9 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
     if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
     if out.flags.c_contiguous:
-        return out.ravel().reshape(out.shape) if 1 in out.shape else out  # sizes of 1 with strides of their own
+        return (
+            out.ravel().reshape(out.shape) if 1 in out.shape else out
+        )  # sizes of 1 with strides of their own
     wanted = core.meta(*map(_meta_of, args)).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
@@ -143,7 +149,9 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
                 out = kernel(xp, *operands)
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
-                cast = [a if d is dtype else _as(a, dtype) for a, d in zip(operands[first:], dtypes, strict=True)]
+                cast = [
+                    a if d is dtype else _as(a, dtype) for a, d in zip(operands[first:], dtypes, strict=True)
+                ]
                 out = kernel(xp, *operands[:first], *cast)
         except ValueError:
             core.meta(*map(_meta_of, operands))  # raises torch's message where shapes do not match
@@ -158,7 +166,11 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
 def _computes_in(core: CoreOp, dtype: DType) -> bool:
     """Whether operands of this dtype are accepted and need no cast."""
     kind = (dtype.numpy, True)
-    operands = ((dt.bool_.numpy, True), kind, kind) if core.name == "where" else (kind,) * (core.params.count(",") + 1)
+    operands = (
+        ((dt.bool_.numpy, True), kind, kind)
+        if core.name == "where"
+        else (kind,) * (core.params.count(",") + 1)
+    )
     try:
         return _compute_dtype(core.name, operands) is dtype.numpy
     except (RuntimeError, TypeError):
@@ -167,6 +179,8 @@ def _computes_in(core: CoreOp, dtype: DType) -> bool:
 
 def _kind_of(operand: Any) -> Any:
     """What promotion looks at: a dtype and whether there are dimensions, or the type of a Python number."""
+    if isinstance(operand, np.generic):  # a NumPy number counts as the Python number it is
+        return type(operand.item())
     return (operand.dtype, operand.ndim > 0) if hasattr(operand, "ndim") else type(operand)
 
 

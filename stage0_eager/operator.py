@@ -47,7 +47,7 @@ class Operator:
         self.arity = len(self.params)
         self.whole = body is None  # handled as one step: core, or a composite with its own derivative
         if body is not None:
-            update_wrapper(self, body)  # type: ignore[arg-type]
+            update_wrapper(self, body)
         else:
             self.__doc__ = core.meaning if core else None
             self.__signature__ = inspect.signature(self.bind)
@@ -139,8 +139,10 @@ def metas_in(tree: Any) -> list[TensorMeta]:
 def _with_grad(result: Any, grad: bool) -> Any:
     if isinstance(result, TensorMeta):
         wanted = grad and result.dtype.is_floating_point
-        return result if result.requires_grad is wanted else result.with_(
-            requires_grad=wanted, strides=result.strides, shape=result.shape
+        return (
+            result
+            if result.requires_grad is wanted
+            else result.with_(requires_grad=wanted, strides=result.strides, shape=result.shape)
         )
     return type(result)(_with_grad(r, grad) for r in result) if isinstance(result, (tuple, list)) else result
 
@@ -158,14 +160,16 @@ def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tupl
                 pieces.append("*")
                 starred = True
             if p.kind is p.VAR_POSITIONAL or p.kind is p.VAR_KEYWORD:
-                raise TypeError(f"operator {name}: *{key} is not allowed; make the variadic form a plain function")
+                raise TypeError(
+                    f"operator {name}: *{key} is not allowed; make the variadic form a plain function"
+                )
             pieces.append(f"{key}=defaults[{key!r}]" if key in defaults else key)
         params, namespace = ", ".join(pieces), {"defaults": defaults}
     else:
         order = [p.split("=")[0].strip() for p in params.split(",")]
         namespace = {}
     exec(f"def {name}({params}): return ({', '.join(order)},)", namespace)
-    return namespace[name]
+    return namespace[name]  # type: ignore[return-value]
 
 
 # ---- evaluation: arrays in, arrays out -----------------------------------------------------------------------

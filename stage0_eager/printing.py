@@ -19,7 +19,13 @@ def tensor_text(tensor: Any) -> str:
     if tensor.dtype in (dt.float16, dt.bfloat16):
         array = array.astype(np.float32)
     body = np.array2string(
-        array, separator=", ", precision=4, suppress_small=False, prefix="tensor(", threshold=1000, edgeitems=3
+        array,
+        separator=", ",
+        precision=4,
+        suppress_small=False,
+        prefix="tensor(",
+        threshold=1000,
+        edgeitems=3,
     )
     extra = []
     if tensor.dtype not in (dt.float32, dt.int64, dt.bool_):

@@ -70,7 +70,9 @@ def next_random(generator: Generator | None, device: Any) -> tuple[Tensor, int]:
     return Tensor(arrays.move(state, device)), 0
 
 
-def uniform(shape: tuple, dtype: Any = dt.float32, device: Any = CPU, generator: Generator | None = None) -> Tensor:
+def uniform(
+    shape: tuple, dtype: Any = dt.float32, device: Any = CPU, generator: Generator | None = None
+) -> Tensor:
     """Uniform on [0, 1): the top 24 bits of a word times 2**-24 (float64: 32 bits times 2**-32)."""
     rng, offset = next_random(generator, device)
     bits = c.random_bits(rng, offset, tuple(shape))

@@ -6,7 +6,7 @@ Input: `no_grad()` and tracers set it; `operator.py` reads it at every call. Eac
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
@@ -24,14 +24,14 @@ def is_grad_enabled() -> bool:
     return STATE.grad_enabled
 
 
-class set_grad_enabled(ContextDecorator):  # noqa: N801  (torch's name)
+class set_grad_enabled(ContextDecorator):
     """`set_grad_enabled(False)` acts at once; as a context manager or decorator it restores the mode after."""
 
     def __init__(self, mode: bool) -> None:
         self.mode, self.previous = bool(mode), STATE.grad_enabled
         STATE.grad_enabled = self.mode
 
-    def __call__(self, function: Callable) -> Callable:
+    def __call__(self, function: Any) -> Any:
         STATE.grad_enabled = self.previous  # used as a decorator: nothing has happened yet
         return super().__call__(function)
 
@@ -62,13 +62,13 @@ class _GradMode(ContextDecorator):
         return type(self)()
 
 
-class no_grad(_GradMode):  # noqa: N801  (torch's name)
+class no_grad(_GradMode):
     """Operators in this block, or in the decorated function, are not recorded."""
 
     mode = False
 
 
-class enable_grad(_GradMode):  # noqa: N801
+class enable_grad(_GradMode):
     """Operators in this block are recorded, also inside no_grad."""
 
     mode = True

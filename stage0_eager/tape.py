@@ -47,7 +47,9 @@ class TapeNode:
             rule = self.op.derivatives[edge.param]
             results.append(rule.rule(g, *(saved[name] for name in rule.needs)))
         # a parameter that is a sequence of tensors has one edge per tensor and a rule that yields a sequence
-        return [r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)]
+        return [
+            r[e.position] if e.position is not None else r for r, e in zip(results, self.edges, strict=True)
+        ]
 
     def unpack(self) -> dict[str, Any]:
         if self.saved is None:
@@ -55,7 +57,10 @@ class TapeNode:
                 "Trying to backward through the graph a second time (or directly access saved tensors after they "
                 "have already been freed). Specify retain_graph=True if you need to backward through it again."
             )
-        return {name: value.unpack(self) if type(value) is SavedTensor else value for name, value in self.saved.items()}
+        return {
+            name: value.unpack(self) if type(value) is SavedTensor else value
+            for name, value in self.saved.items()
+        }
 
     def release(self) -> None:
         self.saved = None
@@ -122,7 +127,9 @@ def needs_tape(op: Any, args: tuple) -> bool:
                 up_to_date(arg)
             if arg.requires_grad:
                 return True
-        elif type(arg) in (list, tuple) and any(isinstance(a, Tensor) and up_to_date(a).requires_grad for a in arg):
+        elif type(arg) in (list, tuple) and any(
+            isinstance(a, Tensor) and up_to_date(a).requires_grad for a in arg
+        ):
             return True
     return False
 
@@ -290,7 +297,9 @@ def _walk(
                     found[id(tensor)] = (tensor, g)
             if len(slot) > 1:
                 slot = [
-                    g if g is not None or not m.dtype.is_floating_point else core.full(m.shape, 0.0, m.dtype, m.device)
+                    g
+                    if g is not None or not m.dtype.is_floating_point
+                    else core.full(m.shape, 0.0, m.dtype, m.device)
                     for g, m in zip(slot, node.out_metas, strict=True)
                 ]
             if STATE.interpreter is not None:

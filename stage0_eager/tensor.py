@@ -6,7 +6,7 @@ arithmetic are operators of the table, attached by functions/methods.py.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class Tensor:
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
     __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
+
+    if TYPE_CHECKING:  # functions/methods.py attaches the operators
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
@@ -62,8 +67,12 @@ class Tensor:
     @property
     def device(self) -> Device:
         data = self._data
-        return arrays.CPU if type(data) is np.ndarray else data.meta.device if is_traced(self) else (
-            arrays.device_of_array(data)
+        return (
+            arrays.CPU
+            if type(data) is np.ndarray
+            else data.meta.device
+            if is_traced(self)
+            else (arrays.device_of_array(data))
         )
 
     @property
@@ -105,11 +114,15 @@ class Tensor:
                 f"only Tensors of floating point dtype can require gradients, got {self.dtype.name}"
             )
         if not requires_grad and not self.is_leaf:
-            raise RuntimeError("you can only change requires_grad flags of leaf variables. Use detach() instead.")
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. Use detach() instead."
+            )
         self.requires_grad = requires_grad
         return self
 
-    def backward(self, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False) -> None:
+    def backward(
+        self, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
         """Accumulate gradients into the leaves. `gradient` is needed unless this is a single element."""
         from stage0_eager.tape import backward
 
@@ -136,7 +149,9 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The array itself, sharing memory. Raises as torch does when it requires grad or is on a GPU."""
         if self.requires_grad:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         if self.is_cuda:
             raise TypeError("can't convert cuda:0 device type tensor to numpy. Use tensor.cpu() first.")
         return self._real("numpy()")

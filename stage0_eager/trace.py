@@ -61,7 +61,9 @@ class Tracer:
         """A traced tensor that is an input of the graph."""
         assert self.graph is not None
         node = self.graph.placeholder(name, meta, **marks)
-        return Tensor(TracedArray(meta.with_(requires_grad=False, strides=meta.strides), node), meta.requires_grad)
+        return Tensor(
+            TracedArray(meta.with_(requires_grad=False, strides=meta.strides), node), meta.requires_grad
+        )
 
     def process(self, op: Operator, args: tuple) -> Any:
         """Record one call and return traced tensors for its results."""

@@ -23,7 +23,9 @@ def write_through(view: Any, value: Any) -> Any:
     """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
     base = root(view)
     if base.requires_grad and base.is_leaf:
-        raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
     new = _replaced(base, _chain(view), value)
     with no_grad():
         c.copy_(view, value)
@@ -72,11 +74,13 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 
 
 # From the whole and a new value for what the view shows to the new whole. (A write to an expanded view is refused.)
-_UNDO = {
+_UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
     "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
-    "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(whole, part, dim, start, stop, step),
+    "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
+        whole, part, dim, start, stop, step
+    ),
 }
 
 

@@ -56,6 +56,8 @@ class Worker:
             assert self.process.stdin
             self.process.stdin.close()
             self.process.wait(timeout=10)
+            assert self.process.stdout
+            self.process.stdout.close()
         self.folder.cleanup()
 
 

@@ -13,9 +13,18 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0001": ("a construct the capturer does not handle", "move it out of the compiled function"),
     "GB0002": ("a call that cannot be captured", "call it outside, or register it as an operator"),
     "GB0003": ("a branch on a tensor's data", "use cutaway.where, which computes both sides"),
-    "GB0004": ("a tensor's data read into Python (item, float, numpy)", "keep the value a tensor, or read it outside"),
-    "GB0005": ("a kind of argument that cannot be guarded", "pass tensors, modules, numbers, or containers of them"),
-    "GB0006": ("a side effect on an object from outside", "return the value instead and store it in the caller"),
+    "GB0004": (
+        "a tensor's data read into Python (item, float, numpy)",
+        "keep the value a tensor, or read it outside",
+    ),
+    "GB0005": (
+        "a kind of argument that cannot be guarded",
+        "pass tensors, modules, numbers, or containers of them",
+    ),
+    "GB0006": (
+        "a side effect on an object from outside",
+        "return the value instead and store it in the caller",
+    ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
     "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
 }
@@ -54,7 +63,9 @@ class Unsupported(RuntimeError):
     falls back to eager and the break is recorded.
     """
 
-    def __init__(self, construct: str, origin: Origin | None = None, *, code: str = "GB0001", hint: str = "") -> None:
+    def __init__(
+        self, construct: str, origin: Origin | None = None, *, code: str = "GB0001", hint: str = ""
+    ) -> None:
         self.construct, self.origin = construct, origin
         self.graph_break = GraphBreak(code, construct, origin, hint)
         super().__init__(str(self.graph_break))

@@ -107,7 +107,9 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) is not wanted:
-            raise TypeError(f"{owners[0]}.{name} expects {wanted.__name__}, got {type(value).__name__} {value!r}")
+            raise TypeError(
+                f"{owners[0]}.{name} expects {wanted.__name__}, got {type(value).__name__} {value!r}"
+            )
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
 

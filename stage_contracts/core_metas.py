@@ -308,7 +308,9 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
                 f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
             )
         sizes.append(old if keep else size)
-        strides.append(0 if isinstance(old, int) and old == 1 else stride)  # as NumPy: a size of 1 never steps
+        strides.append(
+            0 if isinstance(old, int) and old == 1 else stride
+        )  # as NumPy: a size of 1 never steps
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
         raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
@@ -358,7 +360,9 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
             a == b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=False)) if i != dim
         )
         if not same_elsewhere:
-            raise RuntimeError(f"cat: sizes must match except in dimension {dim}; got {first.shape} and {t.shape}")
+            raise RuntimeError(
+                f"cat: sizes must match except in dimension {dim}; got {first.shape} and {t.shape}"
+            )
     total: Any = 0
     for t in tensors:
         total = total + t.shape[dim]
@@ -380,21 +384,26 @@ def gather(input: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
     if index.dtype is not dt.int64:
         raise RuntimeError(f"gather(): Expected dtype int64 for index, got {index.dtype.name}")
     if index.ndim != input.ndim:
-        raise RuntimeError(f"Index tensor must have the same number of dimensions as input: {index} and {input}")
+        raise RuntimeError(
+            f"Index tensor must have the same number of dimensions as input: {index} and {input}"
+        )
     return TensorMeta(index.shape, input.dtype, device=input.device)
 
 
 def scatter(input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta) -> TensorMeta:
     gather(input, dim, index)
     if src.dtype is not input.dtype:
-        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {input.dtype.name}, {src.dtype.name}")
+        seen = f"{input.dtype.name}, {src.dtype.name}"
+        raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {seen}")
     return clone(input)
 
 
 def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
     """Matrix product over the last two dimensions of operands of rank 2 or more; the rest broadcasts."""
     if input.ndim < 2 or other.ndim < 2:
-        raise RuntimeError(f"core.matmul takes operands of rank 2 or more, got {input.shape} and {other.shape}")
+        raise RuntimeError(
+            f"core.matmul takes operands of rank 2 or more, got {input.shape} and {other.shape}"
+        )
     if input.dtype is not other.dtype:
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {input.dtype.name} != {other.dtype.name}"

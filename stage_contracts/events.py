@@ -45,7 +45,9 @@ class Event:
 
     def __str__(self) -> str:
         took = f" {self.duration_ns / 1e6:.2f} ms" if self.duration_ns else ""
-        extra = " ".join(f"{k}={v}" for k, v in self.details.items() if isinstance(v, (str, int, float, bool)))
+        extra = " ".join(
+            f"{k}={v}" for k, v in self.details.items() if isinstance(v, (str, int, float, bool))
+        )
         return f"[{self.kind}] {self.name}{took} {extra}".rstrip()
 
 

@@ -76,7 +76,12 @@ def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
 def nodes_in(tree: Any) -> Iterator[Node]:
     """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
     found: list[Node] = []
-    map_args(tree, lambda node: (found.append(node), node)[1])
+
+    def note(node: Node) -> Node:
+        found.append(node)
+        return node
+
+    map_args(tree, note)
     return iter(found)
 
 
@@ -151,7 +156,7 @@ class Graph:
         **meta: Any,
     ) -> Node:
         """Append a call of `target` (an operator, or operator.getitem) at the insertion point."""
-        base = name or getattr(target, "name", None) or getattr(target, "__name__", "call")
+        base = str(name or getattr(target, "name", None) or getattr(target, "__name__", "call"))
         node = Node(self, "call_function", self._fresh(base), target, tuple(args), dict(kwargs or {}))
         node.meta.update({"val": val, "origins": tuple(origins), **meta})
         return self._insert(node)

@@ -50,7 +50,9 @@ def literal(value: Any) -> str:
 
 def _type_comment(node: Node) -> str:
     val = node.val
-    parts = [f"({', '.join(map(str, val))})" if isinstance(val, tuple) else str(val)] if val is not None else []
+    parts = (
+        [f"({', '.join(map(str, val))})" if isinstance(val, tuple) else str(val)] if val is not None else []
+    )
     parts += [f"{key}={node.meta[key]}" for key in _MARKS if node.meta.get(key)]
     return f"  # {'; '.join(parts)}" if parts else ""
 
@@ -112,6 +114,7 @@ def compile_graph(graph: Graph) -> Any:
 
 # ---- reading back ------------------------------------------------------------------------------------------
 
+_ONE_META = re.compile(r"\w+\[[^\]]*\](?: strides=\([^)]*\))?(?: device=\S+?)?(?: requires_grad)?(?=,|\)$)")
 _ORIGIN = re.compile(r"# (?P<file>.+?):(?P<line>\d+)(?:: (?P<text>.*))?$")
 
 
@@ -151,7 +154,9 @@ def parse_graph(
                 node.meta["origins"] = origins
             _read_comment(node, lines[statement.lineno - 1], symbols)
         else:
-            raise ValueError(f"line {statement.lineno}: not a graph statement: {lines[statement.lineno - 1]!r}")
+            raise ValueError(
+                f"line {statement.lineno}: not a graph statement: {lines[statement.lineno - 1]!r}"
+            )
     return graph
 
 
@@ -167,8 +172,7 @@ def _read_comment(node: Node, line: str, symbols: dict[str, Any] | None) -> None
         if equals and key in _MARKS:
             node.meta[key] = value
         elif part.startswith("("):
-            inner = re.findall(r"\w+\[[^\]]*\](?: strides=\([^)]*\))?(?: device=\S+?)?(?: requires_grad)?(?=,|\)$)", part)
-            node.meta["val"] = tuple(parse_meta(p, symbols) for p in inner)
+            node.meta["val"] = tuple(parse_meta(p, symbols) for p in _ONE_META.findall(part))
         elif "[" in part:
             node.meta["val"] = parse_meta(part, symbols)
         elif symbols and part in symbols:

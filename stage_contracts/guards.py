@@ -26,7 +26,9 @@ class GuardKind:
 
 GUARD_KINDS: dict[str, GuardKind] = {
     "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
-    "TENSOR": GuardKind(2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"),
+    "TENSOR": GuardKind(
+        2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"
+    ),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
     "IDENTITY": GuardKind(4, "{s} is {e}", "the very same function, class, module, None or bool"),
@@ -68,10 +70,14 @@ class Guard:
         if self.kind == "KEYS" and not all(type(key) is str for key in expected):
             # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
             source = self.source.expression() if self.source else ""
-            return f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
+            return (
+                f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
+            )
         if isinstance(expected, Source) or self.kind == "SHAPE":
             text = expected.expression() if isinstance(expected, Source) else str(expected)
-        elif _is_literal(expected):
+        elif _is_literal(expected) and (
+            self.kind != "IDENTITY" or expected is None or type(expected) is bool
+        ):
             text = repr(expected)
         else:
             text = name_of(expected) if name_of else _readable(expected)
@@ -122,7 +128,9 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     """
     namespace: dict[str, Any] = {"check_tensor": check_tensor, "held_at": [-1], **names}
 
-    named: dict[int, str] = {}  # by identity: an expected object is never hashed or compared, which may be user code
+    named: dict[
+        int, str
+    ] = {}  # by identity: an expected object is never hashed or compared, which may be user code
 
     def name_of(value: Any) -> str:
         if id(value) not in named:

@@ -76,10 +76,10 @@ def symbol(name: str) -> sympy.Symbol:
 
 
 class _Printer(StrPrinter):
-    def _print_FloorDiv(self, expr: Any) -> str:  # noqa: N802  (sympy finds printers by class name)
+    def _print_FloorDiv(self, expr: Any) -> str:  # sympy finds printers by class name
         return f"({self._atom(expr.args[0])} // {self._atom(expr.args[1])})"
 
-    def _print_Mod(self, expr: Any) -> str:  # noqa: N802
+    def _print_Mod(self, expr: Any) -> str:
         return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
 
     def _atom(self, expr: Any) -> str:

@@ -128,5 +128,7 @@ class Partition:
         if wanted != saved:
             lost = [n for n in wanted if n not in saved] or "them in this order"
             extra = [n for n in saved if n not in wanted]
-            raise GraphError(f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}")
+            raise GraphError(
+                f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
+            )
         return self

@@ -103,29 +103,34 @@ class _Symbolic:
         right = other.expr if isinstance(other, _Symbolic) else other
         return SymBool(getattr(sympy, relation)(self.expr, right), self.env)
 
-    def __add__(self, o: Any) -> Any: return self._arith(o, operator.add)  # fmt: skip
-    def __radd__(self, o: Any) -> Any: return self._arith(o, operator.add, True)  # fmt: skip
-    def __sub__(self, o: Any) -> Any: return self._arith(o, operator.sub)  # fmt: skip
-    def __rsub__(self, o: Any) -> Any: return self._arith(o, operator.sub, True)  # fmt: skip
-    def __mul__(self, o: Any) -> Any: return self._arith(o, operator.mul)  # fmt: skip
-    def __rmul__(self, o: Any) -> Any: return self._arith(o, operator.mul, True)  # fmt: skip
-    def __floordiv__(self, o: Any) -> Any: return self._arith(o, operator.floordiv)  # fmt: skip
-    def __rfloordiv__(self, o: Any) -> Any: return self._arith(o, operator.floordiv, True)  # fmt: skip
-    def __mod__(self, o: Any) -> Any: return self._arith(o, operator.mod)  # fmt: skip
-    def __truediv__(self, o: Any) -> Any: return self._arith(o, operator.truediv)  # fmt: skip
-    def __rtruediv__(self, o: Any) -> Any: return self._arith(o, operator.truediv, True)  # fmt: skip
-    def __neg__(self) -> Any: return self._arith(-1, operator.mul)  # fmt: skip
-    def __eq__(self, o: object) -> Any: return self._compare(o, "Eq")  # fmt: skip
-    def __ne__(self, o: object) -> Any: return self._compare(o, "Ne")  # fmt: skip
-    def __lt__(self, o: Any) -> Any: return self._compare(o, "Lt")  # fmt: skip
-    def __le__(self, o: Any) -> Any: return self._compare(o, "Le")  # fmt: skip
-    def __gt__(self, o: Any) -> Any: return self._compare(o, "Gt")  # fmt: skip
-    def __ge__(self, o: Any) -> Any: return self._compare(o, "Ge")  # fmt: skip
-
     def __bool__(self) -> bool:
         import sympy
 
         return self.env.assume(sympy.Ne(self.expr, 0))
+
+
+# Python's operators: the name of the method, what it does, whether the operands are swapped.
+_ARITHMETIC = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "truediv": operator.truediv,
+}
+_RELATIONS = {"eq": "Eq", "ne": "Ne", "lt": "Lt", "le": "Le", "gt": "Gt", "ge": "Ge"}
+
+
+def _attach() -> None:
+    for name, function in _ARITHMETIC.items():
+        setattr(_Symbolic, f"__{name}__", lambda self, other, f=function: self._arith(other, f))
+        setattr(_Symbolic, f"__r{name}__", lambda self, other, f=function: self._arith(other, f, True))
+    for name, relation in _RELATIONS.items():
+        setattr(_Symbolic, f"__{name}__", lambda self, other, r=relation: self._compare(other, r))
+    setattr(_Symbolic, "__neg__", lambda self: self._arith(-1, operator.mul))  # noqa: B010
+
+
+_attach()
 
 
 class SymInt(_Symbolic):

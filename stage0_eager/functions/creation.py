@@ -34,10 +34,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
         array = array.astype(dtype_of(dtype).numpy)
     elif not hasattr(data, "dtype") and array.dtype == np.float64:
         array = array.astype(np.float32)
-    elif not hasattr(data, "dtype") and array.size == 0 and array.dtype == np.float64:
-        array = array.astype(np.float32)
     dtype_of(array.dtype)  # raises TypeError for complex, object, strings
-    out = Tensor(arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device)))
+    out = Tensor(
+        arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device))
+    )
     return out.requires_grad_() if requires_grad else out
 
 
@@ -46,12 +46,20 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if not isinstance(array, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
     dtype_of(array.dtype)
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError("a stride of the array is negative, which tensors do not have; pass array.copy()")
     return Tensor(array)
 
 
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where possible."""
-    out = data if isinstance(data, Tensor) else from_numpy(data) if isinstance(data, np.ndarray) else tensor(data)
+    out = (
+        data
+        if isinstance(data, Tensor)
+        else from_numpy(data)
+        if isinstance(data, np.ndarray)
+        else tensor(data)
+    )
     if dtype is not None and out.dtype is not dtype_of(dtype):
         out = c.cast(out, dtype_of(dtype))
     return out if device is None or out.device == device_of(device) else c.to_device(out, device_of(device))
@@ -73,7 +81,9 @@ def arange_between(start, end, step=1, *, dtype=None, device=None):
         floating = any(isinstance(v, float) for v in (start, end, step))
         dtype = dt.float32 if floating else dt.int64
     span, step_ = end - start, step
-    length = -(-span // step_) if isinstance(span, int) and isinstance(step_, int) else int(np.ceil(span / step_))
+    length = (
+        -(-span // step_) if isinstance(span, int) and isinstance(step_, int) else int(np.ceil(span / step_))
+    )
     return c.iota(length, start, step, dtype_of(dtype), device_of(device))
 
 
@@ -83,7 +93,9 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
     return arange_between(start, end, step, dtype=dtype, device=device)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     size = (size,) if isinstance(size, int) else tuple(size)
     out = full_of_shape(size, fill_value, dtype=dtype, device=device)
     return out.requires_grad_() if requires_grad else out
@@ -117,10 +129,14 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor
 def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
     rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
-    return c.cast(c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype))
+    return c.cast(
+        c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype)
+    )
 
 
-def _random(function: Any, size: tuple, dtype: Any, device: Any, generator: Any, requires_grad: bool) -> Tensor:
+def _random(
+    function: Any, size: tuple, dtype: Any, device: Any, generator: Any, requires_grad: bool
+) -> Tensor:
     out = function(shape_of(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator)
     return out.requires_grad_() if requires_grad else out
 

@@ -5,7 +5,7 @@ Input: a tensor to write to, then the arguments of the function without the unde
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
 from stage0_eager.core import core as c
@@ -13,6 +13,11 @@ from stage0_eager.functions import activations, pointwise
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
 from stage0_eager.tensor import is_traced
+
+if TYPE_CHECKING:  # the rows that a loop below makes
+
+    def __getattr__(name: str) -> Any: ...
+
 
 # name_ does what name does, into its first operand
 IN_PLACE = (

@@ -68,7 +68,9 @@ def addmm(input, mat1, mat2, *, beta=1, alpha=1):
 def linear(input, weight, bias=None):
     """input @ weight.T + bias, with weight of shape (out_features, in_features)."""
     if input.ndim == 1:
-        out = c.reshape(c.matmul(c.reshape(input, (1, *input.shape)), transpose_last(weight)), (weight.shape[0],))
+        out = c.reshape(
+            c.matmul(c.reshape(input, (1, *input.shape)), transpose_last(weight)), (weight.shape[0],)
+        )
     elif input.ndim == 2:
         out = c.matmul(input, transpose_last(weight))
     else:  # one large product instead of a batch of small ones
@@ -87,4 +89,6 @@ def _rows(x):
 def _need_rank(name, rank, *tensors):
     for x in tensors:
         if x.ndim != rank:
-            raise RuntimeError(f"{name}: expected {rank}D tensors, got {', '.join(f'{x.ndim}D' for x in tensors)}")
+            raise RuntimeError(
+                f"{name}: expected {rank}D tensors, got {', '.join(f'{x.ndim}D' for x in tensors)}"
+            )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.core import core as c
-from stage0_eager.functions import activations, inplace, linalg, pointwise, reductions, shape
+from stage0_eager.functions import activations, creation, inplace, linalg, pointwise, reductions, shape
 from stage0_eager.operator import Operator, operator
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
@@ -146,8 +146,10 @@ def _special_method(name: str, op: Operator) -> Any:
         return op
     else:
 
-        def method(self, other):
-            return op(self, other) if isinstance(other, _OPERANDS) else NotImplemented
+        def method(self, other):  # type: ignore[misc]
+            if isinstance(other, _OPERANDS):
+                return op(self, other)
+            return op(self, creation.from_numpy(other)) if isinstance(other, np.ndarray) else NotImplemented
 
     method.__name__, method.__doc__ = name, op.__doc__
     return method

@@ -5,11 +5,16 @@ Input: tensors and Python numbers. Where a core operator has the public signatur
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.core import core as c
 from stage0_eager.operator import Operator, operator, register
 from stage_contracts.core_ops import CORE_OPS
+
+if TYPE_CHECKING:  # the rows that a loop below makes
+
+    def __getattr__(name: str) -> Any: ...
+
 
 # Public functions that are exactly their core operator.
 SAME_AS_CORE = (
@@ -55,7 +60,9 @@ def div(input, other, *, rounding_mode=None):
         exact = c.div(input, other)
         dtype = exact.dtype if input.is_floating_point() else input.dtype
         return c.cast(c.trunc(exact), dtype)
-    raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}")
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}"
+    )
 
 
 @operator

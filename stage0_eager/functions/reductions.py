@@ -51,7 +51,7 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
     if dtype is not None and dtype is not input.dtype:
         input = c.cast(input, dtype)
     if not input.is_floating_point():
-        raise RuntimeError(f"mean(): could not infer output dtype. Input dtype must be floating, got {input.dtype.name}")
+        raise RuntimeError(f"mean(): Input dtype must be floating, got {input.dtype.name}")
     dims = all_dims(input, dim)
     return c.div(c.sum(input, dims, keepdim), count(input, dims))
 
@@ -143,7 +143,8 @@ def softmax(input, dim, dtype=None):
 
 softmax.derivative(
     input=lambda g, out, dim, input_meta: _cast_like(
-        c.mul(out, c.sub(g, c.sum(c.mul(g, out), (wrap_dim(dim, out.ndim),) if out.ndim else (), True))), input_meta
+        c.mul(out, c.sub(g, c.sum(c.mul(g, out), (wrap_dim(dim, out.ndim),) if out.ndim else (), True))),
+        input_meta,
     )
 )
 
@@ -160,7 +161,8 @@ def log_softmax(input, dim, dtype=None):
 
 log_softmax.derivative(
     input=lambda g, out, dim, input_meta: _cast_like(
-        c.sub(g, c.mul(c.exp(out), c.sum(g, (wrap_dim(dim, out.ndim),) if out.ndim else (), True))), input_meta
+        c.sub(g, c.mul(c.exp(out), c.sum(g, (wrap_dim(dim, out.ndim),) if out.ndim else (), True))),
+        input_meta,
     )
 )
 

@@ -96,8 +96,12 @@ def flatten(input, start_dim=0, end_dim=-1):
     first, last = wrap_dim(start_dim, input.ndim), wrap_dim(end_dim, input.ndim)
     if first > last:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
-    return c.reshape(input, (*input.shape[:first], -1, *input.shape[last + 1 :])) if input.numel() else c.reshape(
-        input, (*input.shape[:first], _product(input.shape[first : last + 1]), *input.shape[last + 1 :])
+    return (
+        c.reshape(input, (*input.shape[:first], -1, *input.shape[last + 1 :]))
+        if input.numel()
+        else c.reshape(
+            input, (*input.shape[:first], _product(input.shape[first : last + 1]), *input.shape[last + 1 :])
+        )
     )
 
 
@@ -170,7 +174,9 @@ def split(tensor, split_size_or_sections, dim=0):
     else:
         sections = list(split_size_or_sections)
         if builtin_sum(sections) != size:
-            raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {size}, got {sections}")
+            raise RuntimeError(
+                f"split_with_sizes expects split_sizes to sum exactly to {size}, got {sections}"
+            )
     pieces, at = [], 0
     for length in sections:
         pieces.append(c.slice(tensor, dim, at, at + length, 1))

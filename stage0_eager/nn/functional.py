@@ -1,5 +1,8 @@
 """torch.nn.functional's names: the public functions, gathered."""
 
+from typing import Any
+
+from stage0_eager.functions import pointwise
 from stage0_eager.functions.activations import (
     cross_entropy,
     dropout,
@@ -16,9 +19,11 @@ from stage0_eager.functions.activations import (
     softplus,
 )
 from stage0_eager.functions.linalg import linear
-from stage0_eager.functions.pointwise import sigmoid, tanh  # type: ignore[attr-defined]
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+
+sigmoid: Any = pointwise.sigmoid
+tanh: Any = pointwise.tanh
 
 __all__ = [
     "cross_entropy", "dropout", "embedding", "flatten", "gelu", "l1_loss", "layer_norm", "leaky_relu", "linear",

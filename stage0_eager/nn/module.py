@@ -67,7 +67,9 @@ class Module:
         object.__setattr__(self, "training", True)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        raise NotImplementedError(
+            f'Module [{type(self).__name__}] is missing the required "forward" function'
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._forward_hooks or self._forward_pre_hooks):
@@ -90,7 +92,13 @@ class Module:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             object.__setattr__(self, name, value)
             return
-        home = "_parameters" if isinstance(value, Parameter) else "_modules" if isinstance(value, Module) else None
+        home = (
+            "_parameters"
+            if isinstance(value, Parameter)
+            else "_modules"
+            if isinstance(value, Module)
+            else None
+        )
         if home is None and name in self._buffers and (value is None or isinstance(value, Tensor)):
             home = "_buffers"
         if home is None and value is None:
@@ -267,7 +275,9 @@ class Module:
         ]
         problems = wrong + ([f"missing keys: {missing}", f"unexpected keys: {unexpected}"] if strict else [])
         if wrong or (strict and (missing or unexpected)):
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}: " + "; ".join(problems))
+            raise RuntimeError(
+                f"Error(s) in loading state_dict for {type(self).__name__}: " + "; ".join(problems)
+            )
         with no_grad():
             for key, value in expected.items():
                 if key in state:
@@ -287,5 +297,3 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}(\n  " + "\n  ".join([extra, *lines] if extra else lines) + "\n)"
-
-

@@ -95,8 +95,8 @@ class SGD(Optimizer):
             raise ValueError(f"Invalid learning rate: {lr}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-                                      nesterov=nesterov))  # fmt: skip
+        momenta = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **momenta})
 
     def update(self, p, g, state, group):
         buffer = state.get("momentum_buffer")
@@ -113,7 +113,7 @@ class AdamW(Optimizer):
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
         if lr < 0:
             raise ValueError(f"Invalid learning rate: {lr}")
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay))
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
     def update(self, p, g, state, group):
         if not state:

@@ -44,4 +44,6 @@ def edges(dtype):
         np.finfo(dtype.numpy).smallest_subnormal, np.finfo(dtype.numpy).smallest_normal, np.finfo(dtype.numpy).max,
     )  # fmt: skip
     halves = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 10.0, 100.0, float(large), float(tiny), float(normal), np.inf]
-    return np.array([*halves, *(-v for v in halves), 0.0, -0.0, np.nan, 0.1, -0.3, 7.25, -7.25]).astype(dtype.numpy)
+    return np.array([*halves, *(-v for v in halves), 0.0, -0.0, np.nan, 0.1, -0.3, 7.25, -7.25]).astype(
+        dtype.numpy
+    )

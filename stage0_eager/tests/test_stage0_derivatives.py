@@ -126,10 +126,14 @@ def test_first_derivative(qualname, case):
     for place, g in zip(places, found, strict=True):
         want = finite_difference(weighted(op, weights), args, place)
         assert g.shape == at(args, place).shape and g.dtype is dt.float64
-        np.testing.assert_allclose(g.numpy(), want, rtol=2e-6, atol=1e-7, err_msg=f"{qualname}, operand {place}")
+        np.testing.assert_allclose(
+            g.numpy(), want, rtol=2e-6, atol=1e-7, err_msg=f"{qualname}, operand {place}"
+        )
 
 
-SECOND = "exp log sin tan sqrt rsqrt reciprocal tanh sigmoid erf mul div pow matmul softmax log_softmax atan2 prod"
+SECOND = (
+    "exp log sin tan sqrt rsqrt reciprocal tanh sigmoid erf mul div pow matmul softmax log_softmax atan2 prod"
+)
 
 
 @pytest.mark.parametrize("name", SECOND.split())
@@ -144,10 +148,15 @@ def test_second_derivative(name):
 
     def mixed(arrays, create_graph=False):
         given = tensors(arrays)
-        firsts = grad([op(*given)], [at(given, p) for p in places], [Tensor(weights)], create_graph=create_graph)
+        firsts = grad(
+            [op(*given)], [at(given, p) for p in places], [Tensor(weights)], create_graph=create_graph
+        )
         total = firsts[0] * 0
         for f, m in zip(firsts, mixes, strict=True):
-            total = core.add(core.sum(core.mul(f, Tensor(m)), tuple(range(f.ndim))), core.sum(total, tuple(range(total.ndim))))
+            total = core.add(
+                core.sum(core.mul(f, Tensor(m)), tuple(range(f.ndim))),
+                core.sum(total, tuple(range(total.ndim))),
+            )
         return given, total
 
     given, total = mixed(args, create_graph=True)
@@ -186,7 +195,9 @@ def test_rules_call_operators_only(qualname, case):
     eager = tensors(args)
     weights = np.random.default_rng(3).uniform(0.5, 1.5, out.shape)
     want = grad([op(*eager)], [at(eager, p) for p in floats_in(args)], [Tensor(weights)])
-    flat = [t for a in tensors(args, False) for t in (a if isinstance(a, list) else [a]) if isinstance(t, Tensor)]
+    flat = [
+        t for a in tensors(args, False) for t in (a if isinstance(a, list) else [a]) if isinstance(t, Tensor)
+    ]
     for one, other in zip(tracer.graph.interpret([*flat, Tensor(weights)]), want, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
@@ -235,11 +246,18 @@ def test_a_bad_gradient_stays_where_it_belongs():
     bad = Tensor(np.array([np.nan, np.inf]))
     x, y = (Tensor(np.array(v), True) for v in ([2.0, 1.0], [1.0, 2.0]))
     chosen = core.where(Tensor(np.array([True, False])), x, y)
-    assert [np.isfinite(g.numpy()).tolist() for g in grad([chosen], [x, y], [bad])] == [[False, True], [True, False]]
+    assert [np.isfinite(g.numpy()).tolist() for g in grad([chosen], [x, y], [bad])] == [
+        [False, True],
+        [True, False],
+    ]
     gx, gy = grad([core.maximum(x, y)], [x, y], [bad])
     assert np.isnan(gx.numpy()[0]) and gx.numpy()[1] == 0 and gy.numpy().tolist() == [0.0, np.inf]
     assert grad([core.pow(x, 0)], [x], [bad])[0].tolist() == [0.0, 0.0]
     zero = Tensor(np.array([0.0]), True)
     assert grad([core.pow(0.0, Tensor(np.array([2.0]), True))], [zero], allow_unused=True) == (None,)
     exponent = Tensor(np.array([2.0, 0.0, -1.0]), True)
-    assert grad([core.pow(0.0, exponent)], [exponent], [Tensor(np.ones(3))])[0].tolist() == [0.0, 0.0, -np.inf]
+    assert grad([core.pow(0.0, exponent)], [exponent], [Tensor(np.ones(3))])[0].tolist() == [
+        0.0,
+        0.0,
+        -np.inf,
+    ]

@@ -53,7 +53,9 @@ def agree(got, want, name, dtype, arguments):
         ulp = np.where(np.isfinite(one_up), one_up, np.inf) - np.abs(wide_want)
         allowed = 0 if name in EXACT else ULPS[dtype.name]
         apart = np.abs(wide_got - wide_want)
-        close = (wide_got == wide_want) | (np.isnan(wide_got) & np.isnan(wide_want)) | (apart <= allowed * ulp)
+        close = (
+            (wide_got == wide_want) | (np.isnan(wide_got) & np.isnan(wide_want)) | (apart <= allowed * ulp)
+        )
     zero_sign = np.signbit(wide_got) == np.signbit(wide_want)
     keeps_zero_sign = name not in ("remainder", "maximum", "minimum", "floor_divide")
     close &= zero_sign | (wide_want != 0) | (not keeps_zero_sign)
@@ -150,7 +152,9 @@ def test_where_picks_each_element_and_nothing_leaks_from_the_other_side():
 @pytest.mark.parametrize("target", DTYPES, ids=lambda d: d.name)
 def test_cast(source, target):
     x = edges(source)
-    if source.is_floating_point and target.category == dt.INTEGER:  # what does not fit is undefined in C and here
+    if (
+        source.is_floating_point and target.category == dt.INTEGER
+    ):  # what does not fit is undefined in C and here
         low, high = target.limits
         wide = x.astype(np.float64)
         x = x[np.isfinite(wide) & (wide > low - 1) & (wide < high)]

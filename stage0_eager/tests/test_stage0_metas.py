@@ -23,7 +23,7 @@ def metas_of(tree):
 def outcome(function, args):
     try:
         return function(*args), None
-    except Exception as error:  # noqa: BLE001  (the two must raise alike, whatever it is)
+    except Exception as error:
         return None, error
 
 
@@ -58,22 +58,55 @@ def cases(name, dtype):
         elif name == "cast":
             yield from ([x, other] for other in DTYPES)
         elif name == "reshape":
-            targets = [(-1,), (size,), (4, -1), (2, 12), (1, size, 1), (2, 3, 2, 2), (6, 4), (5, 5), (-1, -1), (0, -1)]
-            yield from ([x, t] for t in [*targets, x.shape, (*x.shape, 1), (1, *x.shape), (3, 1, 8), (4, 1, 3, 2)])
+            targets = [
+                (-1,),
+                (size,),
+                (4, -1),
+                (2, 12),
+                (1, size, 1),
+                (2, 3, 2, 2),
+                (6, 4),
+                (5, 5),
+                (-1, -1),
+                (0, -1),
+            ]
+            yield from (
+                [x, t] for t in [*targets, x.shape, (*x.shape, 1), (1, *x.shape), (3, 1, 8), (4, 1, 3, 2)]
+            )
         elif name == "permute":
             order = tuple(range(rank))
             yield from ([x, dims] for dims in [order, order[::-1], (0, 0, 1), (1, 0), (-1, 0, 1), (0, 1, 5)])
         elif name == "expand":
-            targets = [x.shape, (2, *x.shape), (2, 3, 4), (-1,) * rank, (2, -1, 4), (4, 3, 2), (7, 7, 7), (3,), (-1, 2, 3, 4)]
+            targets = [
+                x.shape,
+                (2, *x.shape),
+                (2, 3, 4),
+                (-1,) * rank,
+                (2, -1, 4),
+                (4, 3, 2),
+                (7, 7, 7),
+                (3,),
+                (-1, 2, 3, 4),
+            ]
             yield from ([x, t] for t in targets)
         elif name in ("slice", "slice_scatter"):
-            windows = [(0, 0, 1, 1), (0, None, None, 2), (-1, 1, -1, 1), (2, -3, None, 3), (0, 5, 2, 1), (0, 0, 1, -1), (9, 0, 1, 1)]
+            windows = [
+                (0, 0, 1, 1),
+                (0, None, None, 2),
+                (-1, 1, -1, 1),
+                (2, -3, None, 3),
+                (0, 5, 2, 1),
+                (0, 0, 1, -1),
+                (9, 0, 1, 1),
+            ]
             if name == "slice":
                 yield from ([x, *w] for w in windows)
             else:
                 for w in windows[:4]:
                     part, wrong = outcome(core.slice, [x, *w])
-                    yield from [] if wrong else [[x, part, *w], [x, core.clone(part), *w], [x, here["0-d"], *w]]
+                    yield from (
+                        [] if wrong else [[x, part, *w], [x, core.clone(part), *w], [x, here["0-d"], *w]]
+                    )
         elif name == "flip":
             yield from ([x, dims] for dims in [(0,), (-1,), tuple(range(rank)), (), (8,)])
         elif name == "cat":
@@ -127,7 +160,9 @@ def test_elementwise(name, dtype):
 def test_all_other_operators(name, dtype):
     ran = [check(getattr(core, name), *args) for args in cases(name, dtype)]
     refused = name == "matmul" and dtype is dt.bool_  # as in torch
-    assert sum(ran) >= 8 or (refused and len(ran) > 8), "too few of the cases gave a value for this to be a test"
+    assert sum(ran) >= 8 or (refused and len(ran) > 8), (
+        "too few of the cases gave a value for this to be a test"
+    )
 
 
 def test_creation():
@@ -159,9 +194,13 @@ def test_a_layout_changes_no_value():
             if x.ndim == 0:
                 continue
             plain = np.ascontiguousarray(x)
-            extra = {"sum": [(0,)], "cumsum": [1], "flip": [(0, 2)], "cast": [dt.float64], "exp": []}.get(name)
-            build = (lambda a, e=extra: [Tensor(a), *e]) if extra is not None else (
-                lambda a, n=name: [Tensor(a > 2)] * (n == "where") + [Tensor(a), Tensor(a)]
+            extra = {"sum": [(0,)], "cumsum": [1], "flip": [(0, 2)], "cast": [dt.float64], "exp": []}.get(
+                name
+            )
+            build = (
+                (lambda a, e=extra: [Tensor(a), *e])
+                if extra is not None
+                else (lambda a, n=name: [Tensor(a > 2)] * (n == "where") + [Tensor(a), Tensor(a)])
             )
             one, other = getattr(core, name)(*build(x)), getattr(core, name)(*build(plain))
             if name == "sum":  # NumPy adds in the order of memory

@@ -195,7 +195,9 @@ def test_numpy_of_what_requires_grad_is_refused():
 def test_a_leaf_is_not_written_while_gradients_are_recorded():
     x = leaf(1, 2)
     for write in (lambda: x.add_(1), lambda: x.zero_(), lambda: x.copy_(zeros(2))):
-        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+        with pytest.raises(
+            RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"
+        ):
             write()
     with pytest.raises(RuntimeError, match="a view of a leaf Variable"):
         x[0] = 3.0
@@ -223,7 +225,9 @@ def test_a_saved_tensor_written_since_is_refused():
     x = leaf(1, 2)
     y = x.exp()  # saves its output
     y.add_(1)
-    with pytest.raises(RuntimeError, match="has been modified by an inplace operation.*is at version 1; expected version 0"):
+    with pytest.raises(
+        RuntimeError, match="has been modified by an inplace operation.*is at version 1; expected version 0"
+    ):
         y.sum().backward()
     a = x * 1
     b = a * a  # saves a
@@ -315,7 +319,9 @@ def test_writes_through_any_view_match_the_functional_program(name, view):
 
 
 def test_a_write_to_an_expanded_tensor_is_refused():
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+    with pytest.raises(
+        RuntimeError, match="more than one element of the written-to tensor refers to a single memory"
+    ):
         zeros(2, 1).expand(2, 3).add_(1)
 
 
@@ -325,7 +331,9 @@ def test_overlapping_source_and_destination():
     assert x.tolist() == [1, 1, 2, 3]
 
 
-@pytest.mark.parametrize("name", [n for n in f.inplace.IN_PLACE if n not in ("addcmul", "addcdiv", "lerp", "masked_fill", "clamp")])
+@pytest.mark.parametrize(
+    "name", [n for n in f.inplace.IN_PLACE if n not in ("addcmul", "addcdiv", "lerp", "masked_fill", "clamp")]
+)
 def test_in_place_forms_do_what_the_plain_form_does(name):
     x, other = tensor([0.25, 0.5, 0.75]), tensor([2.0, 3.0, 0.5])
     method = getattr(x, name) if hasattr(x, name) else lambda *a: getattr(f.activations, name)(x, *a)
@@ -348,13 +356,17 @@ def test_in_place_forms_with_more_operands():
 
 
 def test_in_place_keeps_dtype_and_shape_or_refuses():
-    with pytest.raises(RuntimeError, match="result type float32 can't be cast to the desired output type int64"):
+    with pytest.raises(
+        RuntimeError, match="result type float32 can't be cast to the desired output type int64"
+    ):
         tensor([1, 2]).add_(1.5)
     with pytest.raises(RuntimeError, match="can't be cast to the desired output type int64"):
         tensor([1, 2]).div_(2)
     with pytest.raises(RuntimeError, match="result type int64 can't be cast to the desired output type bool"):
         tensor([True]).add_(1)
-    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+    with pytest.raises(
+        RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"
+    ):
         tensor([1.0, 2.0]).add_(zeros(3, 2))
     narrow = tensor([1.0, 2.0]).add_(tensor([1.0, 1.0], dtype="float64"))
     assert narrow.dtype.name == "float32" and narrow.tolist() == [2, 3]

@@ -3,6 +3,7 @@
 Input: the seam `capture`. One case per thing a program can read; each changes it and puts it back.
 """
 
+import inspect
 from contextlib import contextmanager
 
 import pytest
@@ -11,6 +12,7 @@ from stage0_eager import nn, no_grad
 from stage0_eager.functions.pointwise import sin
 from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.tests.harness import guard_function, guards_hold, tensor
+from stage1_capture.tiny import signature_text
 from stage_contracts import dtype as dt
 
 SCALE = 2.0
@@ -360,6 +362,22 @@ def test_a_guard_carries_the_line_that_needed_it(seam):
     assert guard.origin.file == __file__
     assert guard.origin.line == has_default.__code__.co_firstlineno + 1
     assert str(guard).startswith("type(y) is type(3) and y == 3  # test_stage1_capture_guards.py:")
+
+
+def test_the_signature_is_that_of_the_code():
+    """Not that of what it wraps, nor what it claims to be."""
+
+    def wrapper(x, /, y, z=1, *rest, k, j=2, **options):
+        return x
+
+    wrapper.__wrapped__ = two
+    wrapper.__signature__ = inspect.signature(two)
+    text, names = signature_text(wrapper)
+    assert text == "x, /, y, z=__default_z, *rest, k, j=__default_j, **options"
+    assert names == {"__function__": wrapper, "__default_z": 1, "__default_j": 2}
+    assert signature_text(lambda x, /: x)[0] == "x, /"
+    assert signature_text(lambda *, k: k)[0] == "*, k"
+    assert signature_text(lambda: None)[0] == ""
 
 
 @pytest.mark.conformance("capture", tier="full")

@@ -180,7 +180,7 @@ def local_containers(x):
     parts.append(x + 1)
     parts.extend([x * 2])
     parts += [x]
-    named = dict(a=parts[0], b=1)  # noqa: C408
+    named = dict(a=parts[0], b=1)
     named["c"] = parts.pop()
     named.update(d=named.get("zz", 5))
     parts.insert(0, None)

@@ -146,6 +146,13 @@ def slots(x, holder):
     return x * holder.weight
 
 
+@program(lambda: nn.Sequential(nn.Linear(4, 4), nn.ReLU()), (3, 4), nodes=4)
+def children_by_name(model, x):
+    for name in ("0", "1"):
+        x = getattr(model, name)(x)
+    return x * model[0].weight[0, 0] if model[-1] is model[1] else x
+
+
 @dataclasses.dataclass
 class Config:
     width: int = 3

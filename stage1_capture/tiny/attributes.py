@@ -7,6 +7,7 @@ is a break.
 
 from __future__ import annotations
 
+import keyword
 import types
 from typing import Any
 
@@ -138,10 +139,15 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
             tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
     if found is not MISSING and hasattr(type(found), "__set__"):
         tx.unsupported("GB0001", f"the descriptor {cls.__name__}.{name}")
-    homes = [own, *(own.get(r, {}) for r in REGISTRIES[:3])] if isinstance(real, Module) else [own]
-    for home in homes:
+    homes = {"__dict__": own}
+    if isinstance(real, Module):
+        homes |= {registry: own.get(registry, {}) for registry in REGISTRIES[:3]}
+    for place, home in homes.items():
         if name in home and (home is own or found is MISSING):
-            child = _child(value, name)
+            child: Source | None = _child(value, name)
+            spelled = name.isidentifier() and not keyword.iskeyword(name)
+            if value.source is not None and not spelled:  # getattr(self, "0")
+                child = ItemSource(AttrSource(value.source, place), name)
             if child is not None and isinstance(real, Module):
                 tx.output.epoch_sources.add(child)
             return wrap(tx.output, home[name], child)
@@ -177,10 +183,13 @@ def _super_attribute(tx: Tx, owner: type, receiver: Variable, name: str) -> Vari
 # ---- binding -------------------------------------------------------------------------------------
 
 
-def _child(value: Variable, *names: str) -> Source | None:
-    source = value.source
-    for name in names:
-        source = source and AttrSource(source, name)
+def _child(value: Variable, name: str, *names: str) -> AttrSource | None:
+    """The source of value.name, value.name.other, ...; None where the value has none."""
+    if value.source is None:
+        return None
+    source = AttrSource(value.source, name)
+    for inner in names:
+        source = AttrSource(source, inner)
     return source
 
 

@@ -68,7 +68,7 @@ def root_locals(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> dict[str, Variable]:
     """The parameters of the call, by name. One left to its default relies on the default too."""
-    signature = inspect.signature(function, follow_wrapped=False)
+    signature = inspect.Signature(parameters_of(function))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -76,7 +76,7 @@ def root_locals(
         raise Unsupported(why, output.start, code="GB0002") from None
     given = set(bound.arguments)
     bound.apply_defaults()
-    for parameter in parameters_of(function):
+    for parameter in signature.parameters.values():
         if parameter.name not in given and parameter.default is not parameter.empty:
             _guard_default(output, function, parameter.name, parameter.default)
     return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
@@ -92,8 +92,7 @@ def _guard_default(output: OutputGraph, function: types.FunctionType, name: str,
         where = ItemSource(
             AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount
         )
-    simple = type(value) in (int, float, str, bytes, tuple)
-    output.guard("EQUALS" if simple else "IDENTITY", where, value)
+    output.guard("IDENTITY", where, value)
 
 
 def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:

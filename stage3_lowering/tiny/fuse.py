@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from stage3_lowering.tiny.legality import nests_of, read_by, scheduler_node
 from stage3_lowering.tiny.merge import build_kernel
-from stage3_lowering.tiny.schedule import Schedule, nests_of, read_by, scheduler_node
+from stage3_lowering.tiny.schedule import Schedule
 from stage3_lowering.tiny.spaces import normalise
 from stage_contracts import config
 from stage_contracts.device import CPU
