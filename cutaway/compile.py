@@ -179,7 +179,7 @@ def compile_frame(
     with events.timed("compile", fn.__qualname__) as details:
         with events.timed("pass", "capture"):
             frame = pipeline.capture(fn, args, kwargs)
-        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name)
+        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
         breaks = list(frame.breaks)
         compiled: Callable | None = None
         if frame.graph is not None and frame.residual is not None:
@@ -328,7 +328,6 @@ def emit_for(artifacts: Artifacts, half: str, target: str) -> Any:
     if part is None:
         raise ValueError(f"{artifacts.function_name} has no {half} (backend {artifacts.backend})")
     if target not in part.emitted:
-        part.emitted[target] = default_pipeline().emit(
-            part.planned, target_named(target, part.planned.device)
-        )
+        emit = (artifacts.pipeline or default_pipeline()).emit
+        part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
     return part.emitted[target]
