@@ -60,7 +60,7 @@ def test_a_question_is_answered_from_the_hint_and_recorded_with_its_line():
 
 def test_what_is_known_anyway_is_not_recorded():
     env, n = env_with(n=6)
-    assert bool(n == n) and bool(n >= 0) and not bool(n < 0) and bool(n + 1 > 0)  # noqa: PLR0124
+    assert bool(n == n) and bool(n >= 0) and not bool(n < 0) and bool(n + 1 > 0)
     assert env.assumptions == []
 
 
