@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from stage_contracts.graph import Graph
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
+    from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program
 
 
@@ -47,6 +48,7 @@ class Artifacts:
     forward: HalfArtifacts | None = None
     backward: HalfArtifacts | None = None
     backend: str = "inductor"
+    pipeline: Pipeline | None = None  # the seams that made all this
     events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:

@@ -97,7 +97,7 @@ class CompiledFunction:
     ) -> None:
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
-        self._fn: Any = fn.__func__ if isinstance(fn, types.MethodType) else fn
+        self._fn = _python_function(fn)
         self._backend, self._fullgraph, self._options = backend, fullgraph, options
         self._pipeline = pipeline
         self._dispatch = pipeline.dispatch
@@ -129,9 +129,8 @@ class CompiledFunction:
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
         """Compile a new entry for this call; None when the limit says to run eagerly."""
         with self._lock, config.patch(self._options):
-            entry = self._dispatch(
-                self.entries, args, kwargs
-            )  # another thread may have compiled it meanwhile
+            # another thread may have compiled it meanwhile
+            entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
             if self.entries and not self._may_recompile(args, kwargs):
@@ -165,6 +164,20 @@ class CompiledFunction:
         return False
 
 
+def _python_function(fn: Callable) -> Any:
+    """The Python function to capture: a method's own, or one that calls `fn` (an operator, a partial, a builtin)."""
+    if isinstance(fn, types.MethodType):
+        return fn.__func__
+    if isinstance(fn, types.FunctionType):
+        return fn
+
+    @functools.wraps(fn, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return call
+
+
 def compile_frame(
     fn: types.FunctionType,
     args: tuple,
@@ -179,7 +192,7 @@ def compile_frame(
     with events.timed("compile", fn.__qualname__) as details:
         with events.timed("pass", "capture"):
             frame = pipeline.capture(fn, args, kwargs)
-        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name)
+        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
         breaks = list(frame.breaks)
         compiled: Callable | None = None
         if frame.graph is not None and frame.residual is not None:
@@ -328,7 +341,6 @@ def emit_for(artifacts: Artifacts, half: str, target: str) -> Any:
     if part is None:
         raise ValueError(f"{artifacts.function_name} has no {half} (backend {artifacts.backend})")
     if target not in part.emitted:
-        part.emitted[target] = default_pipeline().emit(
-            part.planned, target_named(target, part.planned.device)
-        )
+        emit = (artifacts.pipeline or default_pipeline()).emit
+        part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
     return part.emitted[target]

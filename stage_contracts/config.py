@@ -35,7 +35,8 @@ class LoweringConfig:
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
-    cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -ffp-contract=off"
+    # No flag changes a value: -fno-trapping-math only says that nobody reads the floating-point status flags.
+    cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
     cache: bool = True  # keep built code on disk
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # size bound of the disk cache

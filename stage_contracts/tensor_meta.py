@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from stage_contracts.device import CPU, Device, device_of
@@ -78,7 +79,7 @@ class TensorMeta:
     def nbytes(self) -> Any:
         return self.numel * self.dtype.itemsize
 
-    @property
+    @cached_property
     def is_contiguous(self) -> bool:
         """Row-major and dense. Strides of dimensions of size 1 do not matter."""
         wanted = contiguous_strides(self.shape)

@@ -5,6 +5,7 @@ Input: small functions through the default pipeline.
 
 from __future__ import annotations
 
+import functools
 import pickle
 import threading
 from dataclasses import replace
@@ -220,6 +221,31 @@ def test_a_foreign_backend_sees_torch_like_graphs():
 
     with pytest.raises(BackendFailed, match="failing.*KeyError"):
         cutaway.compile(affine, backend=failing)(*inputs())
+
+
+def test_anything_callable_compiles():
+    class Scale:
+        def __init__(self, by):
+            self.by = by
+
+        def __call__(self, x):
+            return x * self.by
+
+        def twice(self, x):
+            return x * self.by * 2
+
+    x = cutaway.randn(5)
+    for fn in (
+        cutaway.relu,
+        functools.partial(cutaway.add, alpha=2, other=x),
+        Scale(3),
+        Scale(3).twice,
+        cutaway.sum,
+    ):
+        compiled = cutaway.compile(fn)
+        for _ in range(2):
+            same(compiled(x), fn(x))
+        assert len(compiled.entries) == 1
 
 
 def test_bad_options_are_errors_at_once():

@@ -69,6 +69,17 @@ def test_every_seam_has_conformance_tests_and_the_default_passes_them():
     from stage_contracts.pipeline import DEFAULT_SEAMS
 
     swaps = [part for seam, target in DEFAULT_SEAMS.items() for part in ("--swap", f"{seam}={target}")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *STAGES[1:], *swaps]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tier",
+        "core",
+        *STAGES[1:],
+        *swaps,
+    ]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-4000:] + result.stderr[-2000:]

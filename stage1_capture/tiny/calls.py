@@ -114,14 +114,16 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
 
 
 def make_iterator(tx: Tx, value: Variable) -> IteratorVariable:
-    """`iter(value)`. Lists are walked live, so that a loop sees what its body appends."""
+    """`iter(value)`. Containers are walked live, so that a loop sees what its body changes."""
     match value:
         case IteratorVariable():
             return value
-        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
+        case ListVariable(items=items) | TupleVariable(items=items):
             return IteratorVariable(iter(items))
         case ConstDictVariable(items=entries):
-            return IteratorVariable(iter([from_constant(key) for key in entries]))
+            return IteratorVariable(_walk_dict(tx, entries, lambda key, _: from_constant(key)))
+        case DictViewVariable(mapping=mapping, pick=pick):
+            return IteratorVariable(_walk_dict(tx, mapping.items, pick))
         case ConstantVariable(value=str() | bytes() | range() as constant):
             return IteratorVariable(map(from_constant, constant))
         case TensorVariable(meta=meta) if meta.shape:
@@ -133,6 +135,21 @@ def make_iterator(tx: Tx, value: Variable) -> IteratorVariable:
                 if isinstance(made, IteratorVariable):
                     return made
     tx.unsupported("GB0001", f"a loop over {describe(value)}")
+
+
+def _walk_dict(
+    tx: Tx, entries: dict[Any, Variable], pick: Callable[[Any, Variable], Variable]
+) -> Iterator[Variable]:
+    """Walk the dict itself, so that a loop that changes its size is told so here as in eager."""
+    keys = iter(entries)
+    while True:
+        try:
+            key = next(keys)
+        except StopIteration:
+            return
+        except RuntimeError as error:
+            tx.unsupported("GB0002", f"a loop over a dict raises RuntimeError: {error}")
+        yield pick(key, entries[key])
 
 
 def _rows(tx: Tx, tensor: TensorVariable) -> Iterator[Variable]:

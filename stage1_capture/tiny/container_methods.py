@@ -5,6 +5,7 @@ Input: the receiver is args[0]. A method that changes its receiver needs one tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.tiny.builtin_functions import dict_, next_
@@ -54,19 +55,19 @@ def _update(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return NONE
 
 
-def _view(kind: str) -> Builtin:
+def _view(pick: Callable[[Any, Variable], Variable]) -> Builtin:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        entries: dict[Any, Variable] = args[0].items  # type: ignore[attr-defined]
-        pairs = [(from_constant(k), v) for k, v in entries.items()]
-        match kind:
-            case "keys":
-                return DictViewVariable([k for k, _ in pairs])
-            case "values":
-                return DictViewVariable([v for _, v in pairs])
-        return DictViewVariable([TupleVariable(list(pair)) for pair in pairs])
+        assert isinstance(args[0], ConstDictVariable)
+        return DictViewVariable(args[0], pick)
 
     return call
 
+
+VIEWS: dict[str, Callable[[Any, Variable], Variable]] = {
+    "keys": lambda key, value: from_constant(key),
+    "values": lambda key, value: value,
+    "items": lambda key, value: TupleVariable([from_constant(key), value]),
+}
 
 METHODS.update(
     {(ListVariable, n): _on_items(n, changes=True) for n in ("append", "insert", "pop", "reverse", "clear")}
@@ -75,7 +76,7 @@ METHODS.update({(ConstDictVariable, n): _on_items(n, changes=True) for n in ("po
 METHODS.update(
     {(kind, "copy"): _on_items("copy", changes=False) for kind in (ListVariable, ConstDictVariable)}
 )
-METHODS.update({(ConstDictVariable, n): _view(n) for n in ("keys", "values", "items")})
+METHODS.update({(ConstDictVariable, name): _view(pick) for name, pick in VIEWS.items()})
 METHODS[ConstDictVariable, "get"] = _on_items("get", changes=False)
 METHODS[ListVariable, "extend"] = _extend
 METHODS[ConstDictVariable, "update"] = _update

@@ -67,9 +67,14 @@ class ConstDictVariable(Variable):
 
 @dataclass(eq=False)
 class DictViewVariable(Variable):
-    """d.keys(), d.values(), d.items(): can be walked and measured, nothing else."""
+    """d.keys(), d.values(), d.items(): can be walked and measured only. Sees later changes of d."""
 
-    items: list[Variable]
+    mapping: ConstDictVariable
+    pick: Callable[[Any, Variable], Variable]  # what it shows of a key and its value
+
+    @property
+    def items(self) -> list[Variable]:
+        return [self.pick(key, value) for key, value in self.mapping.items.items()]
 
 
 @dataclass(eq=False)

@@ -18,7 +18,7 @@ from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps
 from stage_contracts.program import Launch, Program
 
 # Warnings are errors: generated code is clean, except that it may compute what it does not use.
-FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -ffp-contract=off -Wall -Werror -Wno-unused-variable"
+FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Werror -Wno-unused-variable"
 
 
 @lru_cache(maxsize=1)

@@ -241,10 +241,8 @@ def memory_drawing(half: HalfArtifacts, origins: Origins) -> Html:
         el("b", bytes_text(total)), f" of pool for {number(len(temporaries))} temporaries that would take ",
         el("b", bytes_text(unshared)), " side by side. Steps run from left to right, bytes upwards.",
     ]  # fmt: skip
-    return el(
-        "div", el("p", *words), el("div", *boxes, class_="pool"), el("div", *ticks, class_="ticks"),
-        class_="drawing",
-    )  # fmt: skip
+    axis = el("div", *ticks, class_="ticks many" if len(ticks) > 12 else "ticks")
+    return el("div", el("p", *words), el("div", *boxes, class_="pool"), axis, class_="drawing")
 
 
 def _lifetimes(program: Program) -> dict[str, tuple[int, int]]:

@@ -78,7 +78,8 @@ def commented_lines(source: str, origins: Origins, names: Mapping[str, Ids] | No
     for line in source.splitlines():
         comment = _COMMENT.match(line)
         quoted = origins.quoted(comment["quote"]) if comment else ()
-        indent = len(line) - len(line.lstrip())
+        # The `):` of a signature belongs to the block that it opens.
+        indent = 1 if line.startswith(")") else len(line) - len(line.lstrip())
         if not line.strip():
             found.append(())
             scopes = [scope for scope in scopes if scope[0] > 0]

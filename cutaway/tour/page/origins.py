@@ -64,6 +64,10 @@ class Origins:
                 return self.pointed(self.ids(sorted(around, key=lambda o: o.column - _end(o))))
         return self.ids(on_line)
 
+    def around(self, origin: Origin) -> Ids:
+        """An origin with the expression it is a part of: of `F.relu(x)`, what was read to find `x`."""
+        return self.at(origin.file, origin.line, origin.column, origin.end_column)
+
     def pointed(self, outside_in: Ids) -> Ids:
         """Of nested expressions the innermost that computed something, and what was read on the way to it."""
         inside = next((k for k in reversed(range(len(outside_in))) if outside_in[k] in self.hue), 0)

@@ -54,7 +54,7 @@ function specimen(root) {
     lit = new Set(ids.flatMap((id) => byId.get(id) || []));
     for (const element of lit) {
       // A line of several origins, of which not all are meant, is shown as one that others share.
-      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id));
+      const whole = element.dataset.origins.split(" ").every((id) => ids.includes(id) || onlyRead.has(id));
       element.classList.add("lit");
       if (!whole) element.classList.add("part");
     }
@@ -111,7 +111,9 @@ function specimen(root) {
     for (const code of all(".stages .code", root)) {
       if (here && code.contains(here)) continue;
       const first = one(".ln.lit", code);
-      if (first) code.scrollTop = first.offsetTop - code.offsetTop - code.clientHeight / 3;
+      if (!first) continue;
+      const down = first.getBoundingClientRect().top - code.getBoundingClientRect().top;
+      if (down < 0 || down > code.clientHeight - 60) code.scrollTop += down - code.clientHeight / 3;
     }
     const line = one(".source .ln.lit", root);
     const aside = one(".python", root);

@@ -76,7 +76,7 @@ def _guards(view: View) -> tuple[Html, Html] | None:
     if not guards:
         return None
     source = "".join(f"{' '.join(str(g).split())}\n" for g in guards)
-    ids = [view.origins.ids([g.origin] if g.origin else []) for g in guards]
+    ids = [view.origins.around(g.origin) if g.origin else () for g in guards]
     under = sum(g.under_epoch for g in guards)
     counted = [(len(guards), "facts")]
     counted += [(under, "of them checked only after a module changed")] if under else []
