@@ -106,8 +106,7 @@ def test_every_decision_is_recorded_with_a_reason():
     ]
 
 
-@pytest.mark.parametrize("case", ["chain", "broadcast", "maximum", "extremes", "any, all", "softmax", "layer norm",
-                                  "integer extremes", "full", "views", "cast"])  # fmt: skip
+@pytest.mark.parametrize("case", ["maximum", "any, all", "integer extremes", "softmax", "views"])
 def test_triton_is_what_numpy_says(case):
     pytest.importorskip("triton")
     from stage3_lowering.triton_interpreter import run_in_interpreter
