@@ -79,7 +79,7 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Stage 2's graphs, operator by operator."""
-    from stage2_autograd.tiny import aot_eager as interpreter
+    from stage2_autograd.aot_eager import aot_eager as interpreter
 
     return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
 
@@ -174,7 +174,7 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         with events.timed("pass", "build"):
             kernels = build_all(emitted, pipeline)
     except CompilerMissing as missing:
-        from stage4_runtime.tiny import launch_on_numpy, report_once
+        from stage4_runtime.runtime import launch_on_numpy, report_once
 
         report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
         events.record("fallback", "numpy", reason=str(missing))
@@ -211,7 +211,7 @@ def target_named(name: str, device: Device) -> Target:
         return Target("cpp", CPU)
     arch = "sm_90"
     if device.type == "cuda":
-        from stage4_runtime.tiny import gpu_architecture
+        from stage4_runtime.runtime import gpu_architecture
 
         arch = gpu_architecture(device)
     return Target("triton", device, arch)

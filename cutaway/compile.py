@@ -142,7 +142,7 @@ class CompiledFunction:
             return entry
 
     def _may_recompile(self, args: tuple, kwargs: dict[str, Any]) -> bool:
-        from stage4_runtime.tiny import explain_miss
+        from stage4_runtime.runtime import explain_miss
 
         names = guard_names(self._fn)[1]
         reason = explain_miss(self.entries[-1], args, kwargs, names)
@@ -239,7 +239,7 @@ def compile_frame(
 
 def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
     """The parameter list of `fn` as text, and what guard expressions may name."""
-    from stage1_capture.tiny import signature_text
+    from stage1_capture.capture import signature_text
 
     signature, defaults = signature_text(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))

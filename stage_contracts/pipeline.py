@@ -130,22 +130,24 @@ class Pipeline:
     dispatch: Dispatch
 
 
-# Where the implementations live. The default pipeline and the one-screen one, as "module:object".
-TINY_SEAMS: dict[str, str] = {
-    "capture": "stage1_capture.tiny:capture",
+# Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
+DEFAULT_SEAMS: dict[str, str] = {
+    "capture": "stage1_capture.capture:capture",
     "functionalize": "stage2_autograd.tiny:functionalize",
     "differentiate": "stage2_autograd.tiny:differentiate",
     "decompose": "stage2_autograd.tiny:decompose",
     "partition": "stage2_autograd.tiny:partition",
-    "lower": "stage3_lowering.tiny:lower",
-    "fuse": "stage3_lowering.tiny:fuse",
-    "plan_memory": "stage4_runtime.tiny:plan_memory",
-    "emit": "stage3_lowering.tiny:emit",
-    "build": "stage4_runtime.tiny:build",
-    "launch": "stage4_runtime.tiny:launch",
-    "dispatch": "stage4_runtime.tiny:dispatch",
+    "lower": "stage3_lowering.lowering:lower",
+    "fuse": "stage3_lowering.lowering:fuse",
+    "plan_memory": "stage4_runtime.runtime:plan_memory",
+    "emit": "stage3_lowering.lowering:emit",
+    "build": "stage4_runtime.runtime:build",
+    "launch": "stage4_runtime.runtime:launch",
+    "dispatch": "stage4_runtime.runtime:dispatch",
 }
-DEFAULT_SEAMS: dict[str, str] = dict(TINY_SEAMS)
+TINY_SEAMS: dict[str, str] = {
+    seam: f"{path.split('.')[0]}.tiny:{seam}" for seam, path in DEFAULT_SEAMS.items()
+}
 
 
 def load_seam(path: str) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.tensor import Tensor
-from stage1_capture.tiny import signature_text
+from stage1_capture.capture import signature_text
 from stage_contracts.graph_text import parse_graph
 from stage_contracts.guards import compile_guards
 

@@ -1,4 +1,4 @@
-"""Breaks: what tiny capture cannot do is one GraphBreak with the user's expression, and nothing has happened.
+"""Breaks: what capture cannot do is one GraphBreak with the user's expression, and nothing has happened.
 
 Input: the seam `capture`. Each program notes in LOG what eager would do; capturing it must leave LOG empty.
 """
@@ -12,8 +12,8 @@ import pytest
 
 from stage0_eager import Tensor, nn, no_grad
 from stage0_eager.functions.creation import tensor as make_tensor
+from stage1_capture.capture import bytecode, capture
 from stage1_capture.tests.harness import guards_hold, tensor
-from stage1_capture.tiny import bytecode, capture
 from stage_contracts.breaks import CATALOGUE
 
 LOG = []

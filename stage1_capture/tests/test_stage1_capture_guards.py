@@ -11,8 +11,8 @@ import pytest
 from stage0_eager import nn, no_grad
 from stage0_eager.functions.pointwise import sin
 from stage0_eager.nn.module import bump_structure_epoch
+from stage1_capture.capture import signature_text
 from stage1_capture.tests.harness import guard_function, guards_hold, tensor
-from stage1_capture.tiny import signature_text
 from stage_contracts import dtype as dt
 
 SCALE = 2.0

@@ -207,13 +207,13 @@ def test_an_unknown_buffer_is_caught(seam):
 
 def test_a_merge_across_a_dependency_is_caught(seam, monkeypatch):
     """A fuse that does not look where its nests read what they write."""
-    module = importlib.import_module("stage3_lowering.tiny.schedule")
+    module = importlib.import_module("stage3_lowering.lowering.schedule")
     square = X[:, :6].copy()
     lowered = seam("lower")(trace(lambda c, x: c.sub(c.exp(x), c.permute(c.exp(x), (1, 0))), square))
     seam("fuse")(lowered)
     monkeypatch.setattr(module, "clash", lambda nodes: None)
     with pytest.raises(GraphError, match=r"reads buf\d\[.*\], but buf\d is written at"):
-        importlib.import_module("stage3_lowering.tiny").fuse(lowered)
+        importlib.import_module("stage3_lowering.lowering").fuse(lowered)
 
 
 def test_a_lowering_that_reads_before_it_writes_is_caught(seam):

@@ -1,25 +1,11 @@
-"""Stage 3 on one screen per seam: `lower`, `fuse` and `emit` for pointwise programs, reductions and views.
+"""Tiny lowering: one file per seam, each the seam's idea on one screen.
 
-Input: a graph of core operators. Read lower.py (with values.py, state.py), then fuse.py (with spaces.py,
-merge.py), then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
+Input: a graph of core operators. lower.py makes a loop nest of each, fuse.py pastes nests together, emit.py
+writes them as C++ or Triton. spellings.py is the table of what these two languages are taught to say.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from stage3_lowering.tiny.emit_cpp import emit_cpp
-from stage3_lowering.tiny.emit_triton import emit_triton
+from stage3_lowering.tiny.emit import emit
 from stage3_lowering.tiny.fuse import fuse
 from stage3_lowering.tiny.lower import lower
-from stage_contracts.program import Program, Target
 
-EMITTERS: dict[str, Callable[[Program, Target], Program]] = {"cpp": emit_cpp, "triton": emit_triton}
-
-
-def emit(program: Program, target: Target) -> Program:
-    """Write source for the kernels: one unit per graph (cpp), one module per kernel (triton)."""
-    return EMITTERS[target.name](program, target)
-
-
-__all__ = ["EMITTERS", "emit", "fuse", "lower"]
+__all__ = ["emit", "fuse", "lower"]

@@ -1,154 +1,104 @@
-"""Triton for a Program: one module per kernel, a block of points per program instance, written to be read.
+"""Tiny emit, Triton: one program per row of a reduction, or per block of points.
 
-Input: fuse.py's Program (planned or not), the same that emit_cpp takes. A pointwise kernel runs over a row of
-XBLOCK points; a reduction over [XBLOCK, RBLOCK]: the whole row at once where it fits, else in a loop over
-RBLOCK steps.
+Input: a fused Kernel. `/` and tl.sqrt round differently on a GPU than on a CPU.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any
 
-from stage3_lowering.tiny.merge import ROW_LIMIT
-from stage3_lowering.tiny.triton_ops import HELPERS, POINTERS
-from stage3_lowering.tiny.triton_statements import Statements
-from stage_contracts import config
-from stage_contracts.loop_ir import LoopNest
-from stage_contracts.loop_text import with_comments
-from stage_contracts.program import Kernel, Program, SourceUnit, Target
-from stage_contracts.tensor_meta import TensorMeta
+from stage3_lowering.tiny.spellings import POINTER, TRITON, TYPES
+from stage3_lowering.tiny.statements import INDENT, limit, statements
+from stage_contracts import dtype as dt
+from stage_contracts.dtype import DType
+from stage_contracts.index_expr import print_index
+from stage_contracts.loop_ir import Instr, Value
+from stage_contracts.loop_text import origin_comments
+from stage_contracts.program import Kernel
 
-INDENT = "    "
-HEADER = """\
+IMPORTS = """\
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
 
 @triton.jit
-"""  # Triton's cache key has the line a kernel starts at, so that is the same in every module
-POINTWISE_BLOCK = 1024
-LOOP_BLOCK = 1024  # RBLOCK of a reduction that does not fit
-ELEMENTS_PER_WARP = 256
+"""
+FOLDERS = """
+
+@triton.jit
+def _prod(a, b):
+    return a * b
 
 
-def emit_triton(program: Program, target: Target) -> Program:
-    """The program with one Triton module per kernel, and each kernel's grid, constants and signature."""
-    metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    kernels, units = {}, []
-    for name, kernel in program.kernels.items():
-        grid = _grid(kernel, metas)
-        unit = SourceUnit(
-            f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target, {name: grid}
+@triton.jit
+def _amax(a, b):  # NaN if either is NaN
+    return tl.where((a > b) | (a != a), a, b)
+
+
+@triton.jit
+def _amin(a, b):
+    return tl.where((a < b) | (a != a), a, b)
+"""
+
+
+def triton_grid(kernel: Kernel, types: dict[str, DType]) -> dict[str, Any]:
+    """How to launch: one program per row of a reduction, or per block of points."""
+    (nest,) = kernel.nests
+    points, row = math.prod(nest.ranges), math.prod(nest.reduction_ranges)
+    block = 1 << ((row if nest.is_reduction else min(points, 1024)) - 1).bit_length()
+    programs = points if nest.is_reduction else -(-points // block)
+    constants = {"RBLOCK" if nest.is_reduction else "XBLOCK": block}
+    signature = {p: TYPES[types[p].name][POINTER] for p in kernel.params}
+    return {"grid": (programs, 1, 1), "num_warps": max(1, min(8, block // 256)), "constants": constants,
+            "signature": signature}  # fmt: skip
+
+
+def triton_kernel(kernel: Kernel) -> str:
+    """A value that varies along the block is a block; any other is a scalar, which needs no mask."""
+    (nest,) = kernel.nests
+    block = "RBLOCK" if nest.is_reduction else "XBLOCK"
+    axes = set(nest.reduction_variables if nest.is_reduction else nest.loop_variables)
+    masked = lambda index: ", mask" if index.free_symbols & axes else ""  # noqa: E731
+
+    def fold(instr: Instr, kind: str, value: Value) -> str:
+        if kind in ("any", "all"):  # bits fold as integers
+            kept, largest = (f"mask & {value}", "max") if kind == "any" else (f"(mask == 0) | {value}", "min")
+            return f"{instr.name} = tl.{largest}(({kept}).to(tl.int32), 0) != 0"
+        start = {"sum": "0", "prod": "1"}.get(kind) or limit(instr.dtype, kind == "amin", "float('inf')")
+        kept = f"tl.where(mask, {value}, {start})"
+        return f"{instr.name} = " + (
+            f"tl.sum({kept}, 0)" if kind == "sum" else f"tl.reduce({kept}, 0, _{kind})"
         )
-        kernels[name] = replace(kernel, unit=unit.name, grid=grid)
-        units.append(unit)
-    return program.with_(kernels=kernels, units=(*program.units, *units))
 
-
-def _space(kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    reductions = (nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges)
-    return kernel.nests[0].ranges, next(reductions, ())
-
-
-def _grid(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> dict:
-    """How to launch: {"grid": (x, y, z), "num_warps": n, "constants": {...}, "signature": {param:
-    "*fp32"}}."""
-    outer, inner = _space(kernel)
-    points, row = math.prod(outer), math.prod(inner)
-    if inner:
-        row_block = _power_of_2(row) if row <= ROW_LIMIT else LOOP_BLOCK
-        constants = {"XBLOCK": min(_power_of_2(points), max(1, 1024 // row_block)), "RBLOCK": row_block}
+    lines = statements(nest, TRITON, {
+        "load": lambda i, buffer, index: f"{i.name} = tl.load({buffer} + {print_index(index)}{masked(index)})",
+        "store": lambda i, buffer, index, v: f"tl.store({buffer} + {print_index(index)}, {v}{masked(index)})",
+        "constant": lambda i, value: f"{i.name} = tl.full([], {triton_literal(value)}, {TYPES[i.dtype.name][TRITON]})",
+        "cast": lambda i, value, to: f"{i.name} = " + (f"{value} != 0" if to is dt.bool_ else
+                                                       f"{value}.to({TYPES[to.name][TRITON]})"),
+        "reduction": fold,
+    })  # fmt: skip
+    program_id = "tl.program_id(0).to(tl.int64)"
+    points = [
+        f"x = {program_id}" if nest.is_reduction else f"x = {program_id} * XBLOCK + tl.arange(0, XBLOCK)"
+    ]
+    step = math.prod(nest.ranges)
+    for k, size in enumerate(nest.ranges):  # the point x taken apart: one variable per loop
+        step //= max(size, 1)
+        points.append(f"i{k} = x // {step} % {max(size, 1)}")
+    if nest.is_reduction:
+        points += ["r0 = tl.arange(0, RBLOCK)", f"mask = r0 < {nest.reduction_ranges[0]}"]
     else:
-        constants = {"XBLOCK": min(_power_of_2(points), POINTWISE_BLOCK)}
-    warps = _power_of_2(math.prod(constants.values()) // ELEMENTS_PER_WARP)
-    return {
-        "grid": (max(1, -(-points // constants["XBLOCK"])), 1, 1),
-        "num_warps": min(8, warps),
-        "constants": constants,
-        "signature": {p: POINTERS[metas[p].dtype.name] for p in kernel.params},
-    }
+        points.append(f"mask = x < {math.prod(nest.ranges)}")
+    head = [
+        *origin_comments(kernel.origins),
+        f"def {kernel.name}({', '.join(kernel.params)}, {block}: tl.constexpr):",
+    ]
+    text = IMPORTS + "\n".join([head[-1], *(INDENT + line for line in [*head[:-1], *points, *lines])]) + "\n"
+    return text + FOLDERS * ("tl.reduce" in text)
 
 
-def _power_of_2(n: int) -> int:
-    """The smallest power of 2 that is at least `n`, and at least 1."""
-    return 1 << max(n - 1, 0).bit_length()
-
-
-def emit_kernel(kernel: Kernel, metas: Mapping[str, TensorMeta]) -> str:
-    """The module text of one kernel, with the helpers it calls after it."""
-    outer, inner = _space(kernel)
-    far = any(1 + sum((n - 1) * s for n, s in zip(m.shape, m.strides, strict=True)) >= 1 << 31
-              for m in (metas[p] for p in kernel.params))  # fmt: skip
-    body = _points("i", "XBLOCK", outer, bool(inner), far)
-    whole_row = math.prod(inner) <= ROW_LIMIT
-    if inner and whole_row:
-        body += [*_row("tl.arange(0, RBLOCK)[None, :]", inner), "mask = xmask & rmask"]
-    writer = Statements(kernel, whole_row)
-    written: set[str] = set()
-    for nest in kernel.nests:
-        if not whole_row and written & set(nest.reads):
-            body.append("tl.debug_barrier()  # what other threads stored is read below")
-        body += _section(nest, writer, inner, loop=not whole_row and bool(nest.reduction_ranges))
-        written |= set(nest.writes)
-    params = [*kernel.params, "XBLOCK: tl.constexpr", *["RBLOCK: tl.constexpr"] * bool(inner)]
-    signature = [f"def {kernel.name}({', '.join(params)}):"]
-    if len(signature[0]) > 100:
-        signature = [f"def {kernel.name}(", *(f"{INDENT}{p}," for p in params), "):"]
-    text = HEADER + "\n".join([*signature, *(INDENT + line for line in body)]) + "\n"
-    return text + _helpers(text)
-
-
-def _points(letter: str, block: str, sizes: tuple[int, ...], column: bool, far: bool) -> list[str]:
-    """The points of this program instance: `i0 = ...`, taken apart into one variable per loop where there are
-    more."""
-    flat = f"{letter}0" if len(sizes) == 1 else "xindex"
-    start = "tl.program_id(0).to(tl.int64)" if far else "tl.program_id(0)"
-    lines = [f"{flat} = {start} * {block} + tl.arange(0, {block}){'[:, None]' * column}"]
-    lines += [f"xmask = {flat} < {math.prod(sizes)}", *_digits(letter, flat, sizes)]
-    return lines if column else [*lines[:1], lines[1].replace("xmask", "mask"), *lines[2:]]
-
-
-def _row(places: str, sizes: tuple[int, ...]) -> list[str]:
-    """The reduction points, likewise."""
-    flat = "r0" if len(sizes) == 1 else "rindex"
-    return [f"{flat} = {places}", f"rmask = {flat} < {math.prod(sizes)}", *_digits("r", flat, sizes)]
-
-
-def _digits(letter: str, flat: str, sizes: tuple[int, ...]) -> list[str]:
-    if len(sizes) <= 1:
-        return []
-    lines, stride = [], math.prod(sizes)
-    for k, size in enumerate(sizes):
-        stride //= max(size, 1)
-        digit = flat if stride <= 1 else f"{flat} // {stride}"
-        lines.append(f"{letter}{k} = {digit}" if k == 0 else f"{letter}{k} = {digit} % {max(size, 1)}")
-    return lines
-
-
-def _section(nest: LoopNest, writer: Statements, inner: tuple[int, ...], loop: bool) -> list[str]:
-    """One pass over the row; in a loop where the row does not fit."""
-    shown = config.current().lowering.comments
-    before, inside, after = writer.begin(nest, loop), list[str](), list[str]()
-    for k, (comments, instr) in enumerate(with_comments(nest, header=False)):
-        part = inside if k < nest.split else after
-        part += (comments if shown else []) + writer.write(instr, inner=k < nest.split)
-    if not loop:
-        return before + inside + after
-    head = [f"for roffset in range(0, {math.prod(inner)}, RBLOCK):"]
-    row = [*_row("roffset + tl.arange(0, RBLOCK)[None, :]", inner), "mask = xmask & rmask"]
-    return before + head + [INDENT + line for line in row + inside] + writer.end() + after
-
-
-def _helpers(text: str) -> str:
-    """The helpers that `text` calls, and those that they call."""
-    used: set[str] = set()
-    pending = [text]
-    while pending:
-        names = set(re.findall(r"\b(_[a-z_]+)\b", pending.pop())) & set(HELPERS) - used
-        used |= names
-        pending += [HELPERS[name] for name in names]
-    return "".join(f"\n\n@triton.jit{body}" for name, body in HELPERS.items() if name in used)
+def triton_literal(value: Any) -> str:
+    return f"float('{value}')" if isinstance(value, float) and value - value != 0 else repr(value)

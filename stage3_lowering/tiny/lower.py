@@ -1,57 +1,169 @@
-"""The seam `lower`: a graph in core operators becomes loop nests and external calls, one per operator.
+"""Tiny lower: each core operator becomes one loop nest, or a call of its eager kernel.
 
-Input: stage 2's forward or backward Graph; each node's `val` is a TensorMeta. One rule per kind of operator,
-in a table at the end. Lowering never refuses: an operator without a rule becomes a call of its eager kernel.
+Input: stage 2's forward or backward Graph. A tensor is a strided View of a buffer, so that an index map is
+arithmetic on strides (views.py). What a rule leaves out becomes an ExternCall: no operator is refused.
 """
 
 from __future__ import annotations
 
+import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage3_lowering.tiny import placement
-from stage3_lowering.tiny.pointwise import pointwise
-from stage3_lowering.tiny.reduction import reduction
-from stage3_lowering.tiny.state import State
-from stage3_lowering.tiny.values import VIEWS, Lazy
+from stage3_lowering.tiny import views
+from stage3_lowering.tiny.body import Body
+from stage3_lowering.tiny.spellings import SPELLINGS, TYPES
+from stage3_lowering.tiny.views import View, concrete
+from stage_contracts import core_metas
+from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
-from stage_contracts.graph import Graph, Node
-from stage_contracts.loop_ir import LoweredGraph
+from stage_contracts.graph import Graph, Node, map_args
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph
+from stage_contracts.tensor_meta import TensorMeta
+
+LONGEST_GPU_ROW = 1 << 15  # a Triton row reduction holds its whole row at once
 
 
 def lower(graph: Graph) -> LoweredGraph:
     """Core operators to loop nests and external calls. Refuses no operator."""
-    state = State(graph)
+    state = Lowering(graph.name)
     for node in graph.nodes:
         if node.op == "placeholder":
-            state.values[node] = state.given(node, state.inputs)
+            state.values[node] = state.given(node, "in", state.inputs)
         elif node.op == "get_attr":
-            state.values[node] = state.given(node, state.constants)
+            state.values[node] = state.given(node, "const", state.constants)
         elif node.op == "call_function":
-            state.values[node] = _lower_call(state, node)
-    return state.finish(graph)
+            state.values[node] = state.call(node)
+    return state.finish(graph.outputs)
 
 
-def _lower_call(state: State, node: Node) -> Any:
-    if node.target is operator.getitem:
-        source, position = node.args
-        return state.values[source][position]
-    row = CORE_OPS.get(node.target.name) if node.target.namespace == "core" else None
-    result = None
-    if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
-        result = rule(state, node, state.bind(row, node))
-    return state.extern(node) if result is None else result
+class Lowering:
+    """The buffers and nodes so far, and what each graph node became: a View, a number, a tuple of them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values: dict[Node, Any] = {}
+        self.buffers: dict[str, TensorMeta] = {}
+        self.inputs: dict[str, Any] = {}
+        self.constants: dict[str, Any] = {}
+        self.nodes: list[LoopNest | ExternCall] = []
+        self.count = 0  # of instructions: names are unique in the whole graph
+
+    def given(self, node: Node, prefix: str, table: dict[str, Any]) -> Any:
+        value = node.graph.attributes.get(node.target, node.val)
+        if not isinstance(node.val, TensorMeta):
+            return value  # a symbolic size, or a subgraph
+        name = f"{prefix}_{node.name}"
+        self.buffers[name], table[name] = concrete(node.val), getattr(value, "_data", value)
+        return View(name, self.buffers[name])
+
+    def new(self, meta: TensorMeta) -> View:
+        """A buffer for a result: its strides where they are dense, else row-major."""
+        name, meta = f"buf{len(self.buffers) - len(self.inputs) - len(self.constants)}", concrete(meta)
+        dense = core_metas.is_dense(meta.shape, meta.strides)
+        self.buffers[name] = meta if dense else TensorMeta(meta.shape, meta.dtype, device=meta.device)
+        return View(name, self.buffers[name])
+
+    def call(self, node: Node) -> Any:
+        if node.target is operator.getitem:
+            source, position = node.args
+            return self.values[source][position]
+        row = CORE_OPS.get(node.target.name) if getattr(node.target, "namespace", "") == "core" else None
+        if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
+            args, kwargs = map_args((node.args, node.kwargs), self.values.__getitem__)
+            bound = inspect.signature(eval(f"lambda {row.params}: None")).bind(*args, **kwargs)
+            bound.apply_defaults()
+            if (result := rule(self, node, **bound.arguments)) is not None:
+                return result
+        args, kwargs = map_args((node.args, node.kwargs), lambda used: self.reference(self.values[used]))
+        name = getattr(node.target, "qualname", str(node.target))
+        return self.extern(node, row.name if row else name, args, kwargs)
+
+    def extern(self, node: Node, target: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A call of an eager kernel; it takes views as views."""
+        several = isinstance(node.val, (tuple, list))
+        results = tuple(map(self.new, node.val if several else [node.val]))
+        names = tuple(result.name for result in results)
+        self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))
+        return results if several else results[0]
+
+    def reference(self, value: Any) -> Any:
+        if not isinstance(value, View):
+            return value
+        whole = value == View(value.name, self.buffers[value.name])
+        return BufferRef(value.name, *(() if whole else (value.meta.shape, value.meta.strides, value.offset)))
+
+    def finish(self, results: Sequence[Any]) -> LoweredGraph:
+        """Every output has a buffer of its own, laid out as its meta says."""
+        outputs: list[Any] = []
+        for node in results:
+            value = self.values[node] if isinstance(node, Node) else node
+            ref = self.reference(value)
+            if isinstance(value, View) and (
+                ref.shape is not None or ref in outputs or value.meta.strides != concrete(node.val).strides
+            ):
+                ref = self.reference(clone(self, node, value) or self.extern(node, "clone", (ref,), {}))
+            outputs.append(ref)
+        return LoweredGraph(self.name, self.buffers, tuple(self.inputs), self.constants,
+                            tuple(self.nodes), tuple(outputs)).verify()  # fmt: skip
 
 
-# By name, else by kind. A rule gives None for what it leaves to the eager kernel.
-RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
+# ---- the rules: each gives the result, or None to leave it to the eager kernel ---------------------------
+
+
+def loopable(node: Node, *operands: Any) -> bool:
+    """Whether a nest may compute this: dtypes this version knows, one device, not empty."""
+    metas = [concrete(node.val), *(o.meta for o in operands if isinstance(o, View))]
+    return all(m.dtype.name in TYPES and m.device == metas[0].device and 0 not in m.shape for m in metas)
+
+
+def pointwise(state: Lowering, node: Node, **args: Any) -> View | None:
+    name, operands = node.target.name, list(args.values())
+    if name == "cast":
+        return clone(state, node, args["input"])
+    values = operands[1:] if name == "where" else operands
+    compute = core_metas.promoted_dtype([v.meta if isinstance(v, View) else v for v in values])
+    if CORE_OPS[name].meta is core_metas.pointwise_float and not compute.is_floating_point:
+        compute = dt.float32
+    if name not in SPELLINGS[compute.category] or not loopable(node, *operands):
+        return None
+    body = Body(state, concrete(node.val).shape)
+    condition = [body.element(operands[0], dt.bool_)] if name == "where" else []
+    elements = [body.element(value, compute) for value in values]
+    return body.store(node, body.add(name, *condition, *elements, dtype=node.val.dtype))
+
+
+def clone(state: Lowering, node: Node, input: Any, **_: Any) -> View | None:
+    if not loopable(node, input):
+        return None
+    body = Body(state, concrete(node.val).shape)
+    return body.store(node, body.element(input, node.val.dtype))
+
+
+def reduction(
+    state: Lowering, node: Node, input: View, keepdim: bool, dims: Any = (), dim: Any = 0
+) -> View | None:
+    """Over the last dimension only; no argmax."""
+    kind, shape = node.target.name, input.meta.shape
+    last = [d % len(shape) for d in dims if shape] == [len(shape) - 1]
+    too_long = input.meta.device.type != "cpu" and shape[-1:] > (LONGEST_GPU_ROW,)
+    bits = input.meta.dtype is dt.bool_ and kind in ("amax", "amin")
+    if not last or too_long or bits or not loopable(node, input):
+        return None
+    body = Body(state, shape, fold=True)
+    value = body.element(input, node.val.dtype)  # any and all fold bools, a sum of bools folds integers
+    return body.store(node, body.add("reduction", kind, value, dtype=node.val.dtype))
+
+
+RULES: dict[str, Callable[..., View | None]] = {  # by name, else by kind
     "pointwise": pointwise,
     "reduction": reduction,
-    **dict.fromkeys(VIEWS, placement.lower_view),
-    "identity": placement.identity,
-    "full": placement.full,
-    "iota": placement.iota,
-    "gather": placement.gather,
-    "random_bits": placement.random_bits,
+    "clone": clone,
+    "contiguous": clone,
+    "detach": lambda state, node, input: input,
+    "full": lambda state, node, value, **_: clone(state, node, value),
+    "permute": lambda state, node, input, dims: views.permute(input, dims),
+    "expand": lambda state, node, input, shape: views.expand(input, concrete(node.val).shape),
+    "reshape": lambda state, node, input, shape: views.reshape(input, concrete(node.val).shape),
 }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stage4_runtime.tiny.build import forget_built
+from stage4_runtime.runtime.build import forget_built
 from stage_contracts import config
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stage4_runtime.runtime import compiler
 from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
-from stage4_runtime.tiny import compiler
 from stage_contracts import config
 from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.program import SourceUnit, Target

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stage4_runtime.runtime import build, cache, private_folder
+from stage4_runtime.runtime.build import forget_built
 from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
-from stage4_runtime.tiny import build, cache, private_folder
-from stage4_runtime.tiny.build import forget_built
 from stage_contracts import config
 
 KEY = cache.Key("forward", {"source": "text", "flags": "-O3", "compiler": "g++ 12"})

@@ -7,13 +7,13 @@ import threading
 import numpy as np
 import pytest
 
+from stage4_runtime.runtime import build, launch, plan_memory
+from stage4_runtime.runtime.build import forget_built
+from stage4_runtime.runtime.cuda import KERNEL_ALIGNMENT, KernelLauncher, gpu_architecture
+from stage4_runtime.runtime.triton_compile import POINTER_ALIGNMENT
+from stage4_runtime.runtime.triton_units import TritonKernel
 from stage4_runtime.tests.fake_cupy import FakeCupy, array
 from stage4_runtime.tests.programs import chain, external, meta, program, python_kernels, sum_kernel
-from stage4_runtime.tiny import build, launch, plan_memory
-from stage4_runtime.tiny.build import forget_built
-from stage4_runtime.tiny.cuda import KERNEL_ALIGNMENT, KernelLauncher, gpu_architecture
-from stage4_runtime.tiny.triton_compile import POINTER_ALIGNMENT
-from stage4_runtime.tiny.triton_units import TritonKernel
 from stage_contracts import config
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
@@ -70,7 +70,7 @@ def test_a_kernel_triton_refuses():
 
 @needs_triton
 def test_a_kernel_that_takes_too_long(monkeypatch):
-    monkeypatch.setattr("stage4_runtime.tiny.triton_units.TIME_LIMIT", 0.01)
+    monkeypatch.setattr("stage4_runtime.runtime.triton_units.TIME_LIMIT", 0.01)
     with pytest.raises(BuildError, match=r"nothing for 0\.01 seconds; it was stopped"):
         build(triton_unit())
 
@@ -204,8 +204,8 @@ def test_a_program_of_two_streams_is_refused(on_fake_gpu):
 
 
 def test_the_users_allocator_gives_all_memory(on_fake_gpu, monkeypatch):
+    from stage4_runtime.runtime.cuda import cupy_library
     from stage4_runtime.tests.fake_cupy import empty
-    from stage4_runtime.tiny.cuda import cupy_library
 
     asked = []
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stage0_eager
-from stage4_runtime.tiny import explain_miss
+from stage4_runtime.runtime import explain_miss
 from stage_contracts.guards import GUARD_KINDS, Guard, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry

@@ -27,7 +27,7 @@ full = pytest.mark.conformance("launch", tier="full")
 @pytest.fixture
 def launched(seam):
     """`launched(program, constants)`: planned by the default, launched by the seam, kernels in Python."""
-    from stage4_runtime.tiny import plan_memory
+    from stage4_runtime.runtime import plan_memory
 
     def make(of, constants=None, kernels=None):
         planned = plan_memory(of)
@@ -48,7 +48,7 @@ def test_a_chain_of_kernels(seam, launched):
 
 @core
 def test_compiled_kernels(seam, launched):
-    from stage4_runtime.tiny import build
+    from stage4_runtime.runtime import build
 
     (y,) = launched(chain(1), kernels=build(cpp_unit()))(numbers(64))
     np.testing.assert_array_equal(y, numbers(64) + 1)

@@ -5,7 +5,7 @@ import operator
 import numpy as np
 
 import stage0_eager
-from stage4_runtime.tiny import launch_on_numpy, report_once
+from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage_contracts.dtype import float32
 from stage_contracts.graph import Graph
 from stage_contracts.tensor_meta import TensorMeta

@@ -131,7 +131,7 @@ def test_buffers_live_to_the_end_when_several_streams_run(seam):
 
 
 def test_a_size_known_only_at_run_time_is_refused():
-    from stage4_runtime.tiny import plan_memory
+    from stage4_runtime.runtime import plan_memory
 
     size = ShapeEnv().dimension("s0", 64)
     unknown = chain(3)
@@ -141,7 +141,7 @@ def test_a_size_known_only_at_run_time_is_refused():
 
 
 def test_matmul_writes_into_planned_memory():
-    from stage4_runtime.tiny import plan_memory
+    from stage4_runtime.runtime import plan_memory
 
     steps = [external("matmul", "x", "w", out="buf0"), external("matmul", "buf0", "w", out="y")]
     square = meta(8, 8)

@@ -1,17 +1,12 @@
-"""Tiny runtime: the seams plan_memory, build, launch and dispatch, each in the file of its name.
+"""Tiny runtime: one file per seam, each the seam's idea on one screen.
 
-Input: Programs from lowering. Nothing here imports CuPy or Triton before a program for a GPU asks for it.
+Input: a Program from lowering. It flows through plan_memory, (emit,) build and launch; dispatch then chooses
+among what was launched. What each leaves to the full version in `runtime/` is said at its top.
 """
 
 from stage4_runtime.tiny.build import build
-from stage4_runtime.tiny.cuda import gpu_architecture
-from stage4_runtime.tiny.dispatch import dispatch, explain_miss
+from stage4_runtime.tiny.dispatch import dispatch
 from stage4_runtime.tiny.launch import launch
-from stage4_runtime.tiny.numpy_fallback import launch_on_numpy
-from stage4_runtime.tiny.plan_memory import lifetimes, plan_memory
-from stage4_runtime.tiny.report import report_once
+from stage4_runtime.tiny.plan_memory import plan_memory
 
-__all__ = [
-    "build", "dispatch", "explain_miss", "gpu_architecture", "launch", "launch_on_numpy", "lifetimes",
-    "plan_memory", "report_once",
-]  # fmt: skip
+__all__ = ["build", "dispatch", "launch", "plan_memory"]

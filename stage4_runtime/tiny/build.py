@@ -1,149 +1,200 @@
-"""Build: a source unit becomes loaded kernels, once per process and, with the disk cache, once ever.
+"""Tiny build: source becomes kernels to call, and what was compiled once is not compiled again.
 
-Input: a SourceUnit. Its language picks a builder from the table; a builder makes files (a shared library, a
-cubin) that the disk cache keeps, and a loader turns files into kernels.
+Input: a SourceUnit. Idea: a compiler is a function of its text, its flags and itself, so the hash of these three
+names its result: first in a table of this process, then in a folder on disk. Triton's kernels are compiled for
+their GPU here, without one. The full version bounds and signs the disk cache, compiles Triton in a child process,
+and drops flags that a compiler does not know.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
+import shlex
+import shutil
+import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from stage4_runtime.tiny import cache, triton_units
-from stage4_runtime.tiny.compiler import compile_shared, cpu_identity, find_compiler
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.program import SourceUnit
 
-
-@dataclass(frozen=True)
-class Builder:
-    """How one language is built. `key` also finds the compiler, so it raises CompilerMissing."""
-
-    key: Callable[[SourceUnit], cache.Key]
-    make: Callable[[SourceUnit], Mapping[str, bytes]]  # file name -> bytes
-    load: Callable[[SourceUnit, Mapping[str, bytes]], Mapping[str, Any]]
+_BUILT: dict[str, Mapping[str, Any]] = {}
+_LOCK = threading.Lock()
 
 
 def build(unit: SourceUnit) -> Mapping[str, Any]:
     """Compile and load one unit: kernel name -> loaded kernel. Raises BuildError, CompilerMissing."""
-    if unit.language not in BUILDERS:
-        raise BuildError(f"unit {unit.name} is in {unit.language!r}; expected one of {', '.join(BUILDERS)}")
-    builder = BUILDERS[unit.language]
-    key = builder.key(unit)
-    with _lock_of(key.digest):  # a second thread with the same unit waits for the first one's kernels
-        if key.digest not in _BUILT:
-            _BUILT[key.digest] = _build_or_load(unit, builder, key)
-        return _BUILT[key.digest]
+    if unit.language not in ("cpp", "triton"):
+        raise BuildError(f"unit {unit.name} is in {unit.language!r}; expected one of cpp, triton")
+    command = compiler() if unit.language == "cpp" else ()
+    parts = (
+        unit.text,
+        unit.kernels,
+        unit.target.arch,
+        repr(unit.grids),
+        command,
+        command and macros(command),
+    )
+    key = hashlib.sha256(repr(parts).encode()).hexdigest()
+    with _LOCK:  # a second thread with the same unit waits for the first one's kernels
+        if key not in _BUILT:
+            _BUILT[key] = load(unit, library_of(unit, key, command)) if command else compile_triton(unit)
+        return _BUILT[key]
 
 
-_BUILT: dict[str, Mapping[str, Any]] = {}
-_LOCKS: dict[str, threading.Lock] = {}
-_LOCKS_LOCK = threading.Lock()
+def compiler() -> tuple[str, ...]:
+    """The compiler's command: the configured one, $CXX, or the first on the path; then the flags."""
+    chosen = config.current().runtime.cxx or os.environ.get("CXX", "")
+    for candidate in [chosen] if chosen else ["g++", "clang++", "c++"]:
+        words = [candidate] if Path(candidate).is_file() else shlex.split(candidate)
+        if found := shutil.which(words[0]):
+            return (found, *words[1:], *config.current().runtime.cxx_flags.split())
+    seen = f"{chosen!r} was not found" if chosen else "none of g++, clang++, c++ is on the path"
+    raise CompilerMissing(f"no C++ compiler: {seen}; install g++ or set CUTAWAY_RUNTIME_CXX to one")
 
 
-def _lock_of(digest: str) -> threading.Lock:
-    with _LOCKS_LOCK:
-        return _LOCKS.setdefault(digest, threading.Lock())
+@cache
+def macros(command: tuple[str, ...]) -> str:
+    """All macros the command predefines: its version, and the features of this CPU that its flags turn on."""
+    question = [*command, "-dM", "-E", "-x", "c++", os.devnull]
+    asked = subprocess.run(question, capture_output=True, text=True, check=False)
+    if asked.returncode:
+        raise CompilerMissing(f"no C++ compiler: {command[0]} fails: {asked.stderr.strip()[:300]}")
+    return asked.stdout
 
 
-def forget_built() -> None:
-    """Drop this process's built units, so that the next build asks the disk cache. For tests and timings."""
-    with _LOCKS_LOCK:
-        _BUILT.clear()
+def library_of(unit: SourceUnit, key: str, command: tuple[str, ...]) -> bytes:
+    """The unit's shared library: from the disk cache, or compiled and kept there."""
+    folder = None
+    try:
+        folder = private_folder()
+        library = (folder / f"{key}.so").read_bytes()
+        if (folder / f"{key}.sha256").read_text() == hashlib.sha256(library).hexdigest():
+            events.record("cache", "hit", unit=unit.name, key=key[:16])
+            return library
+        reason = "corrupt"
+    except (OSError, ValueError) as error:  # whatever is wrong is a miss
+        reason = "new source" if isinstance(error, FileNotFoundError) else str(error)
+    events.record("cache", "miss", unit=unit.name, key=key[:16], reason=reason)
+    with events.timed("build", unit.name, language="cpp", kernels=len(unit.kernels)):
+        library = compile_cpp(unit, command)
+    if folder is not None:
+        with suppress(OSError):  # a full disk: the next process compiles again
+            publish(folder / f"{key}.so", library)
+            publish(folder / f"{key}.sha256", hashlib.sha256(library).hexdigest().encode())
+    return library
 
 
-def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mapping[str, Any]:
-    files: Mapping[str, bytes] | None = cache.load(key)
-    if files is None:
-        with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
-            files = builder.make(unit)
-        cache.store(key, files)
-    return builder.load(unit, files)
+def private_folder() -> Path:
+    """The cache folder, which nobody else may own or write to: code from it runs as this user. Raises OSError."""
+    settings = config.current().runtime
+    if not settings.cache:
+        raise OSError("no disk cache: it is switched off (runtime.cache)")
+    folder = Path(settings.cache_dir or "~/.cache/cutaway-tiny").expanduser()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = folder.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise OSError(f"no disk cache: {folder} is not private; chmod 700 it")
+    return folder
 
 
-# ---- C++ -------------------------------------------------------------------------------------------------
+def publish(path: Path, data: bytes) -> None:
+    """Write aside, then rename: whoever reads sees all of it or none."""
+    descriptor, made = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    Path(made).replace(path)
 
 
-def _cpp_flags() -> tuple[str, ...]:
-    return tuple(config.current().runtime.cxx_flags.split())
+def compile_cpp(unit: SourceUnit, command: tuple[str, ...]) -> bytes:
+    folder = Path(tempfile.mkdtemp(prefix="cutaway-build-"))
+    (folder / "unit.cpp").write_text(unit.text)
+    words = [*command, "-std=c++17", "-shared", "-fPIC", "-o", "unit.so", "unit.cpp"]
+    plain = {**os.environ, "LC_ALL": "C"}  # messages in plain English
+    done = subprocess.run(words, cwd=folder, env=plain, capture_output=True, text=True, check=False)
+    if done.returncode:  # the folder stays, so that the message's path leads somewhere
+        said = "\n".join([f"$ {shlex.join(words)}", *done.stderr.strip().splitlines()[:30]])
+        raise BuildError(
+            f"the C++ compiler refused generated code, which is a bug in Cutaway. It said:\n{said}\n"
+            f"The source is {folder / 'unit.cpp'}; please report it with the program that led here."
+        )
+    library = (folder / "unit.so").read_bytes()
+    shutil.rmtree(folder, ignore_errors=True)
+    return library
 
 
-def _cpp_key(unit: SourceUnit) -> cache.Key:
-    parts = {
-        "language": unit.language,
-        "source": unit.text,
-        "entry points": " ".join(unit.kernels),
-        "flags": " ".join(_cpp_flags()),
-        "compiler": find_compiler().identity,
-        "cpu": cpu_identity(),
-    }
-    return cache.Key(unit.name, parts)
-
-
-def _cpp_make(unit: SourceUnit) -> Mapping[str, bytes]:
-    name = re.sub(r"\W", "_", unit.name) or "unit"
-    library = compile_shared(unit.text, name, find_compiler(), _cpp_flags())
-    return {"kernels.so": library, "kernels.cpp": unit.text.encode()}
-
-
-def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+def load(unit: SourceUnit, library: bytes) -> Mapping[str, Any]:
     """ctypes functions: addresses in, 0 out, or 1 for an index out of range. They run without the GIL."""
-    library = _load_library(files["kernels.so"])
+    with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # the very bytes that were checked
+        path = Path(folder) / "unit.so"
+        try:
+            path.write_bytes(library)
+            loaded = ctypes.CDLL(str(path))  # stays mapped when its file is gone
+        except OSError as error:
+            raise CompilerMissing(f"compiled code cannot be loaded here: {error}; set TMPDIR") from error
     kernels = {}
     for name in unit.kernels:
         header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
-        if header is None or not hasattr(library, name):
+        if header is None or not hasattr(loaded, name):
             raise BuildError(
                 f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)'
             )
-        kernels[name] = kernel = library[name]
-        kernel.restype = ctypes.c_int64
-        kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
+        kernels[name] = loaded[name]
+        kernels[name].restype = ctypes.c_int64
+        kernels[name].argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
     return kernels
 
 
-def _load_library(data: bytes) -> ctypes.CDLL:
-    """Load the very bytes that were checked, from a file nobody else can change: gone when this returns."""
+@dataclass(frozen=True)
+class CudaKernel:
+    """A compiled kernel as data: machine code, and the facts that launching it needs."""
+
+    cubin: bytes
+    name: str
+    shared: int  # bytes of shared memory
+    num_warps: int
+    grid: tuple[int, ...]
+
+
+def compile_triton(unit: SourceUnit) -> Mapping[str, CudaKernel]:
     try:
-        with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
-            path = Path(folder) / "kernels.so"
-            path.write_bytes(data)
-            with _sleeping_threads():
-                return ctypes.CDLL(str(path))  # stays mapped when its file is gone
-    except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
-        raise CompilerMissing(
-            f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx"
-        ) from error
-
-
-@contextmanager
-def _sleeping_threads() -> Iterator[None]:
-    """Load OpenMP's runtime, which reads this variable once, so that its idle threads sleep rather than spin.
-
-    The BLAS under NumPy has threads of its own that spin for a while: on a machine with few cores two pools that
-    both spin make a training step ten times slower. A user's own setting wins.
-    """
-    name = "OMP_WAIT_POLICY"
-    ours = name not in os.environ
-    if ours:
-        os.environ[name] = "passive"
-    try:
-        yield
-    finally:
-        if ours:
-            os.environ.pop(name, None)
-
-
-BUILDERS: dict[str, Builder] = {
-    "cpp": Builder(_cpp_key, _cpp_make, _cpp_load),
-    "triton": Builder(triton_units.key, triton_units.make, triton_units.load),
-}
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+    except ImportError:
+        raise CompilerMissing("Triton is not installed; install cutaway[triton]") from None
+    target = GPUTarget("cuda", int(unit.target.arch.removeprefix("sm_")), 32)
+    kernels = {}
+    with tempfile.TemporaryDirectory(prefix="cutaway-triton-") as folder, events.timed("build", unit.name):
+        path = Path(folder) / "unit.py"  # a real file: Triton reads the kernel's source lines
+        path.write_text(unit.text)
+        module: dict[str, Any] = {"__name__": "generated_kernels"}
+        exec(compile(unit.text, str(path), "exec"), module)
+        for name in unit.kernels:
+            function, grid = module[name], unit.grids[name]
+            constants = {k: v for k, v in grid["constants"].items() if k in function.arg_names}
+            types = {a: "constexpr" if a in constants else grid["signature"][a] for a in function.arg_names}
+            pointers = [k for k, t in enumerate(types.values()) if t.startswith("*")]
+            source = ASTSource(
+                fn=function, signature=types, constexprs=constants,
+                attrs={(k,): [["tt.divisibility", 16]] for k in pointers},  # as launch keeps it: wide loads
+            )  # fmt: skip
+            options = {"enable_fp_fusion": False, "num_warps": grid.get("num_warps", 4)}
+            try:
+                made = triton.compile(source, target, options)
+            except Exception as error:  # Triton's messages show the kernel's line themselves
+                raise BuildError(f"Triton refused kernel {name}: {error}") from error
+            facts = made.metadata
+            shape = tuple((*grid["grid"], 1, 1)[:3])
+            kernels[name] = CudaKernel(made.asm["cubin"], facts.name, facts.shared, facts.num_warps, shape)
+    return kernels

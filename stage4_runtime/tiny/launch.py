@@ -1,135 +1,200 @@
-"""Launch: a Program with built kernels becomes one Python function of arrays.
+"""Tiny launch: a Program is a list of instructions, and this loop is the machine that runs them.
 
-Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the
-function; here its names get their values. The text stays on the callable as `source_text`.
+Input: a planned Program, its built kernels and its constants. Idea: a table from buffer names to arrays; each
+step adds to it, reads it or takes away from it. A kernel is code that takes addresses and knows shapes by
+heart, so what enters the table is checked first. The full version writes this loop out as Python source,
+keeps pools between calls, and captures CUDA graphs.
 """
 
 from __future__ import annotations
 
-import linecache
+import ctypes
+import inspect
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
-from stage4_runtime.tiny.arrays import NUMPY, ArrayLibrary
-from stage4_runtime.tiny.bind_arrays import accept, array_of, conform
-from stage4_runtime.tiny.eager_call import eager_call
-from stage4_runtime.tiny.launch_names import EXTERNAL_PREFIX, INTO_PREFIX
-from stage4_runtime.tiny.launch_text import write_launch_text
+import numpy as np
+
+from stage0_eager import eager_kernel
+from stage4_runtime.tiny.plan_memory import span
 from stage_contracts import config
-from stage_contracts.device import device_of
-from stage_contracts.dtype import DTYPES
-from stage_contracts.program import External, Kernel, Program
+from stage_contracts.breaks import Unsupported
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.device import Device
+from stage_contracts.loop_ir import BufferRef
+from stage_contracts.program import Allocate, Copy, External, Free, Kernel, Launch, Program, Return
+from stage_contracts.tensor_meta import TensorMeta
+
+KNOWN = (Allocate, Launch, External, Copy, Free, Return)
 
 
 def launch(
-    program: Program,
-    kernels: Mapping[str, Any],
-    constants: Mapping[str, Any],
-    *,
-    cuda_graph: bool | None = None,
-    library: ArrayLibrary | None = None,
+    program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any]
 ) -> Callable[..., tuple]:
-    """A callable on arrays of the program's device. `cuda_graph=None` asks the configuration.
-
-    `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
-    """
-    if program.device.type == "cpu":
-        return plain_launch(program, kernels, constants, library or NUMPY)
-    from stage4_runtime.tiny import cuda  # a program for the CPU needs neither
-    from stage4_runtime.tiny import cuda_graph as graphs
-
-    library = library or cuda.cupy_library(program.device)
-    run = plain_launch(program, kernels, constants, library)
-    if config.current().runtime.cuda_graphs if cuda_graph is None else cuda_graph:
-        run = graphs.graphed(run, program, library)
-    return cuda.on_device(run, program.device)
-
-
-def plain_launch(
-    program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
-) -> Callable[..., tuple]:
-    """The program's steps, one after the other, on any array library."""
-    written = write_launch_text(program, library.current_stream is not None, library.kernel_alignment)
-    path = f"<cutaway launch {program.name} {id(written):x}>"
-    linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
-    names: dict[str, Any] = {
-        "cutaway": _Dtypes,
-        "ndarray": library.array_type,
-        "address": library.address,
-        "view": library.view,
-        "copyto": library.xp.copyto,
-        "current_stream": library.current_stream,
-        "float": float,
-        **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
-        **_arenas(),
-        "allocate_pool": library.allocate,
-        "slot_view": lambda memory, start, buffer: library.slot_view(
-            memory, start, program.buffers[buffer].meta
-        ),
-        "empty": lambda buffer: library.empty(program.buffers[buffer].meta),
-        "accept": lambda buffer, value: accept(program, buffer, value, library),
-        "conform": lambda buffer, value: conform(program, buffer, value, library),
-        "out_of_range": lambda kernel: _raise_out_of_range(program.kernels[kernel]),
-    }
-    for name, kernel in program.kernels.items():
-        names[written.kernels[name]] = library.bind(kernels[name], kernel)
-    for buffer in program.buffers.values():
-        if buffer.role == "constant":
-            names[written.names[buffer.name]] = accept(
-                program, buffer.name, array_of(constants[buffer.name]), library
-            )
+    """A callable: arrays of the program's device, one per input, to a tuple of new arrays."""
     for step in program.steps:
-        if isinstance(step, External):
-            prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
-            names[prefix + step.target] = _routine(step, library)
-    exec(compile(written.text, path, "exec"), names)
-    run = names[written.function]
-    run.source_text = written.text
-    run.program = program
+        if not isinstance(step, KNOWN) or getattr(step, "stream", False):
+            raise Unsupported(f"the step {step}", hint="stage4_runtime.runtime:launch may know it")
+    device = OnHost() if program.device.type == "cpu" else OnGpu(program.device)
+    ready = {name: device.ready(kernels[name]) for name in program.kernels}
+    fixed = {
+        name: entering(program, name, getattr(constants[name], "_data", constants[name]), device)
+        for name, buffer in program.buffers.items()
+        if buffer.role == "constant"
+    }
+
+    def run(*arrays: Any) -> tuple:
+        with device.current:
+            values = dict(fixed)
+            for name, array in zip(program.inputs, arrays, strict=True):
+                values[name] = entering(program, name, array, device)
+            pools = [device.memory(nbytes) for nbytes in program.pools]
+            for step in program.steps:
+                match step:
+                    case Allocate(buffer=name):
+                        meta, slot = program.buffers[name].meta, program.buffers[name].slot
+                        pool, at = (pools[slot.pool], slot.offset) if slot else (device.memory(span(meta)), 0)
+                        values[name] = device.view(pool, at, meta.dtype.numpy, meta.shape, strides_of(meta))
+                    case Launch(kernel=kernel, buffers=names):
+                        if ready[kernel](*[device.address(values[name]) for name in names]):
+                            raise out_of_range(program.kernels[kernel])
+                    case External(outputs=outputs):
+                        results = call(step, values, device)
+                        for name, result in zip(outputs, results, strict=True):
+                            array = device.xp.asarray(result)
+                            values[name] = entering(program, name, array, device, strict=False)
+                    case Copy(source=source, destination=destination):
+                        device.xp.copyto(values[destination], values[source])
+                    case Free(buffer=name):
+                        del values[name]
+        return resolve(program.return_step.values, values, device)
+
+    run.source_text = str(program)  # type: ignore[attr-defined]  # what the tools show: the steps themselves
     return run
 
 
-def _routine(step: External, library: ArrayLibrary) -> Callable:
-    """What an external call calls: the library's own routine with `out=`, or the operator's eager kernel."""
+def call(step: External, values: Mapping[str, Any], device: OnHost) -> tuple:
+    """The results of a library routine that writes `into` planned memory, or of an operator's eager kernel."""
+    args = resolve(step.args, values, device)
+    kwargs = {name: resolve(value, values, device) for name, value in step.kwargs.items()}
     if step.into:
-        return getattr(library.xp, step.target)
-    return eager_call(step.target, library.xp)
+        return (getattr(device.xp, step.target)(*args, **kwargs, out=values[step.outputs[0]]),)
+    signature = inspect.signature(eval(f"lambda {CORE_OPS[step.target].params}: None"))
+    result = eager_kernel(step.target)(device.xp, *signature.bind(*args, **kwargs).args)
+    return (result,) if len(step.outputs) == 1 else tuple(result)
 
 
-def _arenas() -> dict[str, Callable]:
-    """Memory for a call's temporaries, kept between calls: one arena per call that runs at the same time.
+def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
+    """The same nested value with arrays, or views of them, where buffers are named."""
+    if isinstance(value, BufferRef):
+        array = values[value.name]
+        if value.shape is None:
+            return array
+        strides = tuple(stride * array.itemsize for stride in value.strides or ())
+        return device.view(array, value.offset * array.itemsize, array.dtype, value.shape, strides)
+    if isinstance(value, tuple | list):
+        return type(value)(resolve(item, values, device) for item in value)
+    return value
 
-    A list's append and pop are atomic, so threads and nested calls each get an arena of their own. On a GPU
-    work of the last call may still run, but on its own stream, and arenas never change streams.
+
+def entering(program: Program, name: str, array: Any, device: OnHost, strict: bool = True) -> Any:
+    """The array if it is what its meta says, at an address kernels can read; else a copy that is.
+
+    Raises TypeError for another type, dtype or shape and, when strict, for other strides: another program's input.
     """
-    free: dict[Any, list[Any]] = {}
-
-    def take(new: Callable[[], Any], stream: Any = None) -> Any:
-        try:
-            return free[stream].pop()
-        except (KeyError, IndexError):
-            return new()
-
-    def give(arena: Any, stream: Any = None) -> None:
-        free.setdefault(stream, []).append(arena)
-
-    return {"take_arena": take, "give_arena": give}
-
-
-def _raise_out_of_range(kernel: Kernel) -> None:
-    lines = [origin.caret() for origin in kernel.origins] or [f"  in kernel {kernel.name}"]
-    raise IndexError(
-        "an index tensor holds a position outside the dimension it indexes; the computation came from\n"
-        + "\n".join(lines)
-        + "\nindex out of range: check the index tensor's values (negative ones count from the end)"
-    )
+    meta, expected = program.buffers[name].meta, device.xp.ndarray
+    where = f"program {program.name}: {program.buffers[name].role} {name} is"
+    if not isinstance(array, expected):
+        found = f"{type(array).__module__}.{type(array).__qualname__}"
+        raise TypeError(
+            f"{where} a {found}, expected a {expected.__module__}.{expected.__qualname__} ({meta})"
+        )
+    strides = zip(meta.shape, array.strides, strides_of(meta), strict=False)
+    in_place = array.size == 0 or all(size == 1 or have == want for size, have, want in strides)
+    if array.dtype != meta.dtype.numpy or array.shape != meta.shape or (strict and not in_place):
+        found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+        found += "" if array.flags.c_contiguous else f" with strides {array.strides} in bytes"
+        raise TypeError(f"{where} {found}, expected {meta}; compile again for this input, or convert it")
+    if in_place and device.address(array) % max(array.itemsize, device.alignment) == 0:
+        return array
+    fresh = device.view(device.memory(span(meta)), 0, meta.dtype.numpy, meta.shape, strides_of(meta))
+    device.xp.copyto(fresh, array)
+    return fresh
 
 
-class _Dtypes:
-    """`cutaway.float32` and `cutaway.device(...)`, as arguments print."""
-
-    device = staticmethod(device_of)
+def strides_of(meta: TensorMeta) -> tuple[int, ...]:
+    return tuple(stride * meta.dtype.itemsize for stride in meta.strides)  # in bytes
 
 
-for _name, _dtype in DTYPES.items():
-    setattr(_Dtypes, _name, _dtype)
+def out_of_range(kernel: Kernel) -> IndexError:
+    lines = "\n".join(origin.caret() for origin in kernel.origins) or f"  in kernel {kernel.name}"
+    return IndexError(f"in the computation of\n{lines}\nindex out of range: check the index tensor's values")
+
+
+class OnHost:
+    """NumPy: where memory comes from, and how it is addressed and viewed."""
+
+    xp: Any = np
+    current: Any = nullcontext()
+    alignment = 1  # what kernels assume of addresses, besides the size of an element
+
+    def memory(self, nbytes: int) -> Any:
+        """Uninitialised bytes that start at a multiple of 64."""
+        room = self.xp.empty(nbytes + 64, "uint8")
+        start = -self.address(room) % 64
+        return room[start : start + nbytes]
+
+    def address(self, array: Any) -> int:
+        return array.ctypes.data
+
+    def view(self, array: Any, offset: int, dtype: Any, shape: tuple, strides: tuple) -> Any:
+        """An array `offset` bytes into another's memory."""
+        reach = (
+            1 + sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) // array.itemsize
+        )
+        as_strided = np.lib.stride_tricks.as_strided
+        flat = as_strided(array, (reach if array.size else 0,), (array.itemsize,))
+        return as_strided(flat[offset // array.itemsize :].view(dtype), shape, strides)
+
+    def ready(self, loaded: Any) -> Callable[..., Any]:
+        return loaded
+
+
+class OnGpu(OnHost):
+    """CuPy: the same on one GPU, and kernels that the CUDA driver launches."""
+
+    alignment = 16  # what build promised Triton of every pointer
+
+    def __init__(self, device: Device) -> None:
+        if config.current().runtime.cuda_graphs:
+            raise Unsupported("a CUDA graph", hint="stage4_runtime.runtime:launch captures them")
+        import cupy
+
+        self.xp, self.current = cupy, cupy.cuda.Device(device.index)
+
+    def address(self, array: Any) -> int:
+        return array.data.ptr
+
+    def view(self, array: Any, offset: int, dtype: Any, shape: tuple, strides: tuple) -> Any:
+        return self.xp.ndarray(shape, dtype, array.data + offset, strides=strides)
+
+    def ready(self, loaded: Any) -> Callable[..., Any]:
+        driver = self.xp.cuda.driver
+        with self.current:
+            module = driver.moduleLoadData(loaded.cubin)
+            function = driver.moduleGetFunction(module, loaded.name)
+            if loaded.shared > 48 * 1024:  # more shared memory than a kernel gets without asking
+                driver.funcSetAttribute(function, 8, loaded.shared)  # MAX_DYNAMIC_SHARED_SIZE_BYTES
+
+        def run(*addresses: int, module: Any = module) -> None:  # unloading the module unloads the function
+            packed = (ctypes.c_uint64 * (len(addresses) + 2))(
+                *addresses
+            )  # two scratch pointers of Triton's: 0
+            where = [ctypes.addressof(packed) + 8 * k for k in range(len(packed))]
+            pointers = (ctypes.c_void_p * len(where))(*where)
+            stream = self.xp.cuda.get_current_stream().ptr
+            shape = (*loaded.grid, 32 * loaded.num_warps, 1, 1, loaded.shared)
+            driver.launchKernel(function, *shape, stream, ctypes.addressof(pointers), 0)
+
+        return run

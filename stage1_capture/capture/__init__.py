@@ -1,0 +1,11 @@
+"""Capture: a symbolic interpreter of CPython bytecode on a restricted language, for the seam `capture`.
+
+Input: a function and the arguments of one call. Reading order: capture.py, symbolic_convert.py, opcodes.py,
+variables.py, builder.py, calls.py, operators.py, codegen.py.
+"""
+
+from stage1_capture.capture import builtin_types, container_methods  # noqa: F401  (they fill tables of calls.py)
+from stage1_capture.capture.capture import GRAPH_NAME, capture
+from stage1_capture.capture.signature import signature_text
+
+__all__ = ["GRAPH_NAME", "capture", "signature_text"]

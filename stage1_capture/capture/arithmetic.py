@@ -1,0 +1,197 @@
+"""Operators, comparisons and truth of abstract values, as Python defines them.
+
+Input: abstract operands. Constants are computed now; a tensor's dunder methods are operators of the table,
+so `x + y` becomes a node; a branch on a tensor's data is a break.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from stage1_capture.capture.attributes import MISSING, class_lookup, special_method
+from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import (
+    ConstantVariable,
+    ConstDictVariable,
+    DictViewVariable,
+    ListVariable,
+    NotConstant,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+)
+
+Tx = InstructionTranslator
+
+# symbol -> the function for constants, and the name between the underscores of its methods
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+": (operator.add, "add"), "-": (operator.sub, "sub"), "*": (operator.mul, "mul"),
+    "/": (operator.truediv, "truediv"), "//": (operator.floordiv, "floordiv"), "%": (operator.mod, "mod"),
+    "**": (operator.pow, "pow"), "@": (operator.matmul, "matmul"), "&": (operator.and_, "and"),
+    "|": (operator.or_, "or"), "^": (operator.xor, "xor"), "<<": (operator.lshift, "lshift"),
+    ">>": (operator.rshift, "rshift"),
+}  # fmt: skip
+# symbol -> the function, the method of the left operand, the method of the right one
+COMPARISONS: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"), "<=": (operator.le, "__le__", "__ge__"),
+    ">": (operator.gt, "__gt__", "__lt__"), ">=": (operator.ge, "__ge__", "__le__"),
+    "==": (operator.eq, "__eq__", "__eq__"), "!=": (operator.ne, "__ne__", "__ne__"),
+}  # fmt: skip
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "UNARY_NEGATIVE": (operator.neg, "__neg__"),
+    "UNARY_POSITIVE": (operator.pos, "__pos__"),
+    "UNARY_INVERT": (operator.invert, "__invert__"),
+}
+
+
+def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
+    """`left + right`, or `left += right` when the symbol ends in =."""
+    in_place = symbol.endswith("=")
+    function, name = BINARY[symbol.removesuffix("=")]
+    if in_place and name == "add" and isinstance(left, ListVariable):
+        must_be_local(tx, left, "+=")
+        left.items.extend(iterate(tx, right))
+        return left
+    if in_place and isinstance(left, (ListVariable, ConstDictVariable)):
+        tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
+    both = _constants(left, right)
+    if both is not None:
+        return attempt(tx, symbol, lambda: from_constant(function(*both)))
+    joined = _on_sequences(tx, function, symbol, left, right)
+    if joined is not None:
+        return joined
+    attempts = [(left, right, f"__i{name}__")] if in_place else []
+    attempts += [(left, right, f"__{name}__"), (right, left, f"__r{name}__")]
+    for receiver, other, dunder in attempts:
+        method = special_method(tx, receiver, dunder)
+        result = _declined if method is None else call_function(tx, method, [other], {})
+        if not _declines(result):
+            return result
+    tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+_declined = ConstantVariable(NotImplemented)
+
+
+def _declines(result: Variable) -> bool:
+    """Whether an operand's method leaves the operation to the other operand."""
+    return isinstance(result, ConstantVariable) and result.value is NotImplemented
+
+
+def _constants(*operands: Variable) -> tuple | None:
+    """The operands' values when all are immutable constants."""
+    if all(isinstance(o, (ConstantVariable, TupleVariable)) for o in operands):
+        try:
+            return tuple(map(as_constant, operands))
+        except NotConstant:
+            pass
+    return None
+
+
+def _on_sequences(
+    tx: Tx, function: Callable, symbol: str, left: Variable, right: Variable
+) -> Variable | None:
+    """list + list, tuple * int: Python's own operation on the items."""
+    for kind in (ListVariable, TupleVariable):
+        if symbol == "+" and isinstance(left, kind) and isinstance(right, kind):
+            return kind([*left.items, *right.items])
+        for sequence, count in ((left, right), (right, left)):
+            if symbol == "*" and isinstance(sequence, kind) and isinstance(count, ConstantVariable):
+                return kind(attempt(tx, symbol, lambda s=sequence, c=count: s.items * c.value))  # type: ignore
+    return None
+
+
+def unary(tx: Tx, opname: str, value: Variable) -> Variable:
+    function, dunder = UNARY[opname]
+    if isinstance(value, ConstantVariable):
+        return attempt(tx, dunder, lambda: ConstantVariable(function(value.value)))
+    method = special_method(tx, value, dunder)
+    if method is None:
+        tx.unsupported("GB0001", f"{dunder} of {describe(value)}")
+    return call_function(tx, method, [], {})
+
+
+def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
+    """A comparison: a node between tensors, a constant between constants."""
+    function, dunder, reflected = COMPARISONS[symbol]
+    try:
+        values = as_constant(left), as_constant(right)
+        return attempt(tx, symbol, lambda: ConstantVariable(function(*values)))
+    except NotConstant:
+        pass
+    for receiver, other, name in ((left, right, dunder), (right, left, reflected)):
+        result = _rich_compare(tx, receiver, other, name)
+        if not _declines(result):
+            return result
+    by_identity = (UserDefinedObjectVariable, UserFunctionVariable, ConstantVariable, TensorVariable)
+    if symbol in ("==", "!=") and isinstance(left, by_identity) and isinstance(right, by_identity):
+        return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
+    tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
+    """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
+    if isinstance(receiver, TensorVariable) or _defines(receiver, name):
+        method = special_method(tx, receiver, name)
+        assert method is not None
+        return call_function(tx, method, [other], {})
+    if name == "__ne__" and _defines(receiver, "__eq__"):
+        equal = _rich_compare(tx, receiver, other, "__eq__")
+        return equal if _declines(equal) else ConstantVariable(not truth(tx, equal))
+    return _declined
+
+
+def _defines(value: Variable, name: str) -> bool:
+    if not isinstance(value, UserDefinedObjectVariable) or isinstance(value.real, type):
+        return False
+    return class_lookup(type(value.real), name) not in (MISSING, getattr(object, name))
+
+
+def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
+    """`left is right`. Two objects from outside that differ are guarded to differ."""
+    if left is right:
+        return True
+    match left, right:
+        case ConstantVariable(value=a), ConstantVariable(value=b):
+            if a is b or type(a) is not type(b) or a != b:
+                return a is b
+            tx.unsupported("GB0001", f"the identity of the constant {a!r}", "compare with ==")
+        case (
+            UserDefinedObjectVariable() | UserFunctionVariable(),
+            UserDefinedObjectVariable() | UserFunctionVariable(),
+        ):
+            if left.real is not None and left.real is right.real:
+                return True
+        case (UserMethodVariable(), UserMethodVariable()):
+            tx.unsupported("GB0001", "the identity of a bound method")
+    if left.source is not None and right.source is not None and type(left) is type(right):
+        tx.output.guard("NOT_ALIASED", left.source, right.source)
+    return False
+
+
+def truth(tx: Tx, value: Variable) -> bool:
+    """`bool(value)`, which must be known now."""
+    match value:
+        case ConstantVariable(value=constant):
+            return bool(constant)
+        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
+            return bool(items)
+        case ConstDictVariable(items=entries):
+            return bool(entries)
+        case TensorVariable():
+            tx.unsupported("GB0003", f"a branch on {describe(value)}")
+        case UserDefinedObjectVariable():
+            for name in ("__bool__", "__len__"):
+                method = special_method(tx, value, name)
+                if method is not None:
+                    return truth(tx, call_function(tx, method, [], {}))
+    return True

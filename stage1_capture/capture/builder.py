@@ -1,0 +1,230 @@
+"""VariableBuilder: a real object and the Source that reaches it become an abstract value and its guards.
+
+Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them.
+Only types and identities are looked at here, and the values of Python constants; no code of the user's
+runs.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stage0_eager.nn import Module, Parameter
+from stage0_eager.operator import Operator
+from stage0_eager.tensor import Tensor, is_traced
+from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.variables import (
+    CellVariable,
+    ConstantVariable,
+    ConstDictVariable,
+    LazyVariable,
+    ListVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+)
+from stage_contracts.device import Device
+from stage_contracts.dtype import DType
+from stage_contracts.source import AttrSource, ItemSource, Source
+
+# Every write to these dicts of a Module bumps the structure epoch.
+REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """The abstract value of `real`. `source` None: an object of the library, trusted not to change."""
+    builder = _EXACT.get(type(real))
+    if builder is None:
+        builder = next((_BY_CLASS[c] for c in type(real).__mro__ if c in _BY_CLASS), _wrap_object)
+    return builder(output, real, source)
+
+
+def lazily(output: OutputGraph, real: Any, source: Source | None) -> LazyVariable:
+    """As `wrap`, when somebody looks."""
+    return LazyVariable(lambda: wrap(output, real, source), source=source)
+
+
+def _wrap_constant(kind: str) -> Callable[[OutputGraph, Any, Source | None], Variable]:
+    def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+        output.guard(kind, source, real, source in output.epoch_sources)
+        return ConstantVariable(real)
+
+    return build
+
+
+def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
+    if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
+        output.guard("TYPE", source, type(real))
+        what = "a traced tensor" if is_traced(real) else f"a tensor of class {type(real).__name__}"
+        output.unsupported("GB0005", f"{source or 'a constant of the library'} is {what}")
+    under = source in output.epoch_sources and isinstance(real, Parameter)
+    output.guard("TENSOR", source, real.meta, under)
+    return _once(output, real, source, lambda: TensorVariable(real.meta, real=real, source=source))
+
+
+def _once(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Variable]) -> Variable:
+    """One object, one variable: a second source of it is guarded to be the same object again."""
+    known = output.known.get(id(real))
+    if known is None:
+        known = build()
+        output.known[id(real)] = known
+        output.kept.append(real)
+    elif source is not None and known.source is not None and source != known.source:
+        under = source in output.epoch_sources and known.source in output.epoch_sources
+        output.guard("ALIASED", source, known.source, under)
+    return known
+
+
+def _wrap_sequence(kind: type) -> Callable[[OutputGraph, Any, Source | None], Variable]:
+    def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+        output.guard("TYPE", source, type(real), source in output.epoch_sources)
+        output.guard("LENGTH", source, len(real))
+        items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
+        return _once(output, real, source, lambda: kind(items, source=source))
+
+    return build
+
+
+def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
+    output.guard("TYPE", source, slice, source in output.epoch_sources)
+    fields = ("start", "stop", "step")
+    items: list[Variable] = [
+        lazily(output, getattr(real, name), source and AttrSource(source, name)) for name in fields
+    ]
+    return SliceVariable(items, source=source)
+
+
+def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variable:
+    keys = tuple(real)
+    if not all(type(k) in (str, int, bool, type(None)) for k in keys):
+        output.guard("IDENTITY", source, real)
+        output.unsupported("GB0005", f"{source} is a dict whose keys are not all strings or integers")
+    registry = (
+        isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
+    )
+    if not registry:  # which Module made itself
+        output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    output.guard("KEYS", source, keys, registry)
+    items: dict[Any, Variable] = {}
+    for key, value in real.items():
+        item = source and ItemSource(source, key)
+        if registry and item is not None:
+            output.epoch_sources.add(item)
+        items[key] = lazily(output, value, item)
+    return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+
+
+def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """Something without state worth following: a class, builtin, operator, Python module, enum member."""
+    output.guard("IDENTITY", source, real, source in output.epoch_sources)
+    return UserDefinedObjectVariable(real, source=source)
+
+
+def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
+    if source is not None:
+        output.module_sources.add(source)
+    return _wrap_identity(output, real, source)
+
+
+def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    output.guard("IDENTITY", source, real, source in output.epoch_sources)
+    return function_variable(output, real, source)
+
+
+def function_variable(
+    output: OutputGraph, real: types.FunctionType, source: Source | None
+) -> UserFunctionVariable:
+    """A function as code, globals, and defaults and closure that are read when used."""
+    closure = [
+        CellVariable(_cell_contents(output, cell, source, i), outside=True)
+        for i, cell in enumerate(real.__closure__ or ())
+    ]
+    count = len(real.__defaults__ or ())
+    defaults_source = source and AttrSource(source, "__defaults__")
+    defaults: list[Variable] = [
+        # counted from the end, so that the source means the same parameter whatever comes before
+        lazily(output, value, defaults_source and ItemSource(defaults_source, i - count))
+        for i, value in enumerate(real.__defaults__ or ())
+    ]
+    kw_source = source and AttrSource(source, "__kwdefaults__")
+    kwdefaults: dict[str, Variable] = {
+        name: lazily(output, value, kw_source and ItemSource(kw_source, name))
+        for name, value in (real.__kwdefaults__ or {}).items()
+    }
+    module = source and AttrSource(source, "__globals__")
+    return UserFunctionVariable(
+        real.__code__,
+        real.__globals__,
+        real.__name__,
+        defaults,
+        kwdefaults,
+        closure,
+        module,
+        real,
+        source=source,
+    )
+
+
+def _cell_contents(
+    output: OutputGraph, cell: types.CellType, source: Source | None, index: int
+) -> LazyVariable | None:
+    try:
+        contents = cell.cell_contents
+    except ValueError:  # an empty cell: its variable is not assigned yet
+        return None
+    cells = source and AttrSource(source, "__closure__")
+    return lazily(output, contents, cells and AttrSource(ItemSource(cells, index), "cell_contents"))
+
+
+def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | None) -> Variable:
+    output.guard("TYPE", source, types.MethodType, source in output.epoch_sources)
+    function = wrap(output, real.__func__, source and AttrSource(source, "__func__"))
+    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    return UserMethodVariable(function, receiver, source=source)
+
+
+def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """A user's instance: its class is guarded now, its attributes as they are read."""
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    return _once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+
+
+def _wrap_foreign(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    output.guard("TYPE", source, type(real))
+    hint = "pass cutaway.from_numpy(array)" if isinstance(real, np.ndarray) else ""
+    output.unsupported(
+        "GB0005", f"{source or 'a value'} is a {type(real).__module__}.{type(real).__name__}", hint
+    )
+
+
+_EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
+    **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
+    **dict.fromkeys((int, float, str, bytes, range, Device), _wrap_constant("EQUALS")),
+    slice: _wrap_slice,
+    list: _wrap_sequence(ListVariable),
+    tuple: _wrap_sequence(TupleVariable),
+    dict: _wrap_dict,
+    OrderedDict: _wrap_dict,
+    types.FunctionType: _wrap_function,
+    types.MethodType: _wrap_method,
+    **dict.fromkeys((types.BuiltinFunctionType, types.ModuleType, Operator), _wrap_identity),
+    types.GeneratorType: _wrap_foreign,
+}
+_BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
+    Tensor: _wrap_tensor,
+    Module: _wrap_module,
+    type: _wrap_identity,
+    enum.Enum: _wrap_identity,
+    np.ndarray: _wrap_foreign,
+    np.generic: _wrap_foreign,
+}

@@ -1,0 +1,138 @@
+"""Builtins that ask what a value is: type, isinstance, getattr, hasattr, callable, super.
+
+Input: abstract arguments. A class is looked at, never asked: one that answers isinstance itself is a break.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+
+from stage0_eager import is_grad_enabled
+from stage0_eager.nn import Parameter
+from stage0_eager.tensor import Tensor
+from stage1_capture.capture.attributes import lookup
+from stage1_capture.capture.builtin_functions import builtin
+from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
+from stage1_capture.capture.variables import (
+    CellVariable,
+    ConstantVariable,
+    ConstDictVariable,
+    ListVariable,
+    SliceVariable,
+    SuperVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    describe,
+    realize,
+)
+
+Tx = InstructionTranslator
+
+_PYTHON_TYPES: dict[type, type] = {
+    ListVariable: list,
+    TupleVariable: tuple,
+    SliceVariable: slice,
+    UserFunctionVariable: types.FunctionType,
+    UserMethodVariable: types.MethodType,
+}
+
+
+# ---- what a value is -----------------------------------------------------------------------------
+
+
+def python_type(tx: Tx, value: Variable) -> type:
+    """The class of the object the value stands for. A tensor from outside may be a Parameter: guarded."""
+    match value:
+        case ConstantVariable(value=constant):
+            return type(constant)
+        case TensorVariable(real=real) if real is not None:
+            tx.output.guard("TYPE", value.source, type(real))
+            return type(real)
+        case TensorVariable():
+            return Tensor
+        case ConstDictVariable(kind=kind):
+            return kind
+        case UserDefinedObjectVariable(real=real):
+            return type(real)
+    if type(value) not in _PYTHON_TYPES:
+        tx.unsupported("GB0001", f"the class of {describe(value)}")
+    return _PYTHON_TYPES[type(value)]
+
+
+@builtin(type)
+def type_(tx: Tx, value: Variable) -> Variable:
+    return UserDefinedObjectVariable(python_type(tx, value))
+
+
+@builtin(isinstance)
+def isinstance_(tx: Tx, value: Variable, classes: Variable) -> Variable:
+    wanted = _classes(tx, classes)
+    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
+        return ConstantVariable(issubclass(Tensor, wanted))  # the same for both classes a tensor may have
+    return ConstantVariable(issubclass(python_type(tx, value), wanted))
+
+
+@builtin(issubclass)
+def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
+    return ConstantVariable(issubclass(_classes(tx, cls)[0], _classes(tx, classes)))
+
+
+def _classes(tx: Tx, value: Variable) -> tuple[type, ...]:
+    """A class or a tuple of classes, none of which answers isinstance with code of its own."""
+    if isinstance(value, TupleVariable):
+        return tuple(cls for item in value.items for cls in _classes(tx, realize(item)))
+    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    if type(real) not in (type, abc.ABCMeta):
+        tx.unsupported("GB0001", f"isinstance of {describe(value)}")
+    assert isinstance(real, type)
+    return (real,)
+
+
+@builtin(callable)
+def callable_(tx: Tx, value: Variable) -> Variable:
+    known = isinstance(value, (UserFunctionVariable, UserMethodVariable))
+    return ConstantVariable(known or class_lookup(python_type(tx, value), "__call__") is not MISSING)
+
+
+@builtin(getattr)
+def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
+    found = lookup(tx, value, tx.constant(name, "getattr"))
+    if found is None and not default:
+        tx.unsupported("GB0001", f"{describe(value)} has no attribute {tx.constant(name, 'getattr')!r}")
+    return found or default[0]
+
+
+@builtin(hasattr)
+def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
+    return ConstantVariable(lookup(tx, value, tx.constant(name, "hasattr")) is not None)
+
+
+@builtin(super)
+def super_(tx: Tx, *explicit: Variable) -> Variable:
+    """super() finds the class in the frame's cell and self in its first argument."""
+    if not explicit:
+        first = tx.function.code.co_varnames[0]
+        cell = tx.locals[first]
+        receiver = cell.contents if isinstance(cell, CellVariable) else cell
+        assert receiver is not None
+        explicit = (realize(tx.load_cell("__class__")), realize(receiver))
+    owner, receiver = explicit
+    if not isinstance(owner, UserDefinedObjectVariable) or not isinstance(
+        receiver, UserDefinedObjectVariable
+    ):
+        tx.unsupported("GB0001", "super() outside a method of a plain object")
+    return SuperVariable(owner.real, receiver)
+
+
+def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    return ConstantVariable(is_grad_enabled())  # the GRAD_MODE guard is always there
+
+
+BUILTINS[is_grad_enabled] = _grad_mode

@@ -1,0 +1,149 @@
+"""capture: one call of a Python function becomes a graph, guards and residual code, without running it.
+
+Input: a plain function and the arguments of one call (`self` included). What cannot be captured is one
+GraphBreak in the frame, whose guards then say for which calls the whole function runs eagerly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+from typing import Any
+
+from stage1_capture.capture import bytecode
+from stage1_capture.capture.builder import function_variable, lazily
+from stage1_capture.capture.codegen import PyCodegen
+from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.signature import parameters_of
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import TensorVariable, Variable
+from stage_contracts.breaks import GraphBreak, Unsupported
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.origin import Origin
+from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+
+GRAPH_NAME = "__compiled_graph_0"
+
+
+def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+    """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
+    if isinstance(function, types.MethodType):
+        function, args = function.__func__, (function.__self__, *args)
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(
+            f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
+        )
+    start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
+    output = OutputGraph(start)
+    try:
+        if bytecode.VERSION not in bytecode.SUPPORTED:
+            version = ".".join(map(str, bytecode.VERSION))
+            raise Unsupported(f"capture does not know the bytecode of Python {version}", start, code="GB0007")
+        table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+        root = root_function(output, function)
+        frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
+        result = frame.run()
+        output.frames.append(frame)  # the return value's breaks point at the return
+        return _captured(output, function, result)
+    except Unsupported as stop:
+        return _broken(output, function, stop.graph_break)
+    except RecursionError:  # the capturer uses several Python frames for one of the user's
+        return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+
+
+def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
+    """The captured function as an abstract value: its closure is reached by name."""
+    root = function_variable(output, function, FunctionSource(function.__name__))
+    if "C" not in function.__code__.co_varnames:
+        for name, cell, real in zip(
+            function.__code__.co_freevars, root.closure, function.__closure__ or (), strict=True
+        ):
+            if cell.contents is not None:
+                cell.contents = lazily(output, real.cell_contents, ClosureSource(name))
+    return root
+
+
+def root_locals(
+    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> dict[str, Variable]:
+    """The parameters of the call, by name. One left to its default relies on the default too."""
+    signature = inspect.Signature(parameters_of(function))
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        why = f"the call does not fit {function.__name__}: {error}"
+        raise Unsupported(why, output.start, code="GB0002") from None
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    for parameter in signature.parameters.values():
+        if parameter.name not in given and parameter.default is not parameter.empty:
+            _guard_default(output, function, parameter.name, parameter.default)
+    return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
+
+
+def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
+    """The guard function was made with this default: it must still be the function's."""
+    code, source = function.__code__, FunctionSource(function.__name__)
+    where: Source
+    if name in (function.__kwdefaults__ or {}):
+        where = ItemSource(AttrSource(source, "__kwdefaults__"), name)
+    else:
+        where = ItemSource(
+            AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount
+        )
+    output.guard("IDENTITY", where, value)
+
+
+def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
+    """Close the graph. A frame without tensor computation has none, and runs as it is."""
+    if not output.graph.calls:
+        return _frame(output, function, graph=None)
+    _guard_mutation(output)
+    codegen = PyCodegen(output, function, GRAPH_NAME)
+    text, code = codegen.generate(result)
+    return _frame(
+        output,
+        function,
+        graph=output.graph.verify(),
+        inputs=tuple(n.meta["source"] for n in output.graph.placeholders),
+        residual=code,
+        residual_globals=codegen.globals,
+        residual_source=text,
+    )
+
+
+def _guard_mutation(output: OutputGraph) -> None:
+    """When an input is written to, no other input may be it, or a view of it.
+
+    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
+    """
+    written = [t for t in output.mutated if t.source is not None]
+    inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
+    for target in written:
+        output.guard("IDENTITY", _base(target), None)
+        for other in inputs:
+            if other.real._base is target.real:
+                output.unsupported("GB0006", f"a write to {target.source}, of which {other.source} is a view")
+            if other is not target:
+                output.guard("NOT_ALIASED", other.source, target.source)
+                output.guard("NOT_ALIASED", _base(other), target.source)
+
+
+def _base(tensor: TensorVariable) -> AttrSource:
+    assert tensor.source is not None
+    return AttrSource(tensor.source, "_base")
+
+
+def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+    return _frame(output, function, graph=None, breaks=(why,))
+
+
+def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
+    defaults: dict[str, Any] = {"inputs": (), "residual": None}
+    return CapturedFrame(
+        function_name=function.__qualname__,
+        code=function.__code__,
+        guards=tuple(output.guards.values()),
+        **{**defaults, **fields},
+    )

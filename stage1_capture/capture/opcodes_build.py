@@ -1,0 +1,107 @@
+"""The instructions that build, extend and unpack containers, shared by all versions.
+
+Input: these enter the table of opcodes.py.
+"""
+
+from __future__ import annotations
+
+from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.opcodes import Tx, handles
+from stage1_capture.capture.variables import (
+    ConstantVariable,
+    ConstDictVariable,
+    ListVariable,
+    SliceVariable,
+    TupleVariable,
+)
+
+
+@handles("BUILD_TUPLE")
+def build_tuple(tx: Tx, i: Instruction) -> None:
+    tx.push(TupleVariable(tx.popn(i.arg)))
+
+
+@handles("BUILD_LIST")
+def build_list(tx: Tx, i: Instruction) -> None:
+    tx.push(ListVariable(tx.popn(i.arg)))
+
+
+@handles("BUILD_SLICE")
+def build_slice(tx: Tx, i: Instruction) -> None:
+    items = tx.popn(i.arg)
+    tx.push(SliceVariable(items if len(items) == 3 else [*items, ConstantVariable(None)]))
+
+
+@handles("BUILD_MAP")
+def build_map(tx: Tx, i: Instruction) -> None:
+    flat = tx.popn(2 * i.arg)
+    keys = [tx.constant(k, "a dict's key") for k in flat[::2]]
+    tx.push(ConstDictVariable(dict(zip(keys, flat[1::2]))))
+
+
+@handles("BUILD_CONST_KEY_MAP")
+def build_const_key_map(tx: Tx, i: Instruction) -> None:
+    keys = tx.constant(tx.pop(), "a dict's keys")
+    tx.push(ConstDictVariable(dict(zip(keys, tx.popn(i.arg)))))
+
+
+@handles("BUILD_STRING")
+def build_string(tx: Tx, i: Instruction) -> None:
+    tx.push(ConstantVariable("".join(tx.constant(part, "an f-string") for part in tx.popn(i.arg))))
+
+
+@handles("LIST_APPEND")
+def list_append(tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    tx.stack[-i.arg].items.append(value)  # type: ignore[attr-defined]
+
+
+@handles("LIST_EXTEND")
+def list_extend(tx: Tx, i: Instruction) -> None:
+    values = iterate(tx, tx.pop())
+    tx.stack[-i.arg].items.extend(values)  # type: ignore[attr-defined]
+
+
+@handles("MAP_ADD")
+def map_add(tx: Tx, i: Instruction) -> None:
+    key, value = tx.popn(2)
+    tx.stack[-i.arg].items[tx.constant(key, "a dict's key")] = value  # type: ignore[attr-defined]
+
+
+@handles("DICT_UPDATE", "DICT_MERGE")
+def dict_update(tx: Tx, i: Instruction) -> None:
+    update, target = tx.pop(), tx.stack[-i.arg]
+    if not isinstance(update, ConstDictVariable):
+        tx.unsupported("GB0001", "** of something that is not a dict")
+    repeated = set(update.items) & set(target.items)  # type: ignore[attr-defined]
+    if i.opname == "DICT_MERGE" and repeated:
+        tx.unsupported("GB0002", f"a call with the keyword {repeated.pop()!r} given twice")
+    target.items.update(update.items)  # type: ignore[attr-defined]
+
+
+@handles("UNPACK_SEQUENCE")
+def unpack_sequence(tx: Tx, i: Instruction) -> None:
+    items = iterate(tx, tx.pop())
+    if len(items) != i.arg:
+        tx.unsupported("GB0001", f"{len(items)} values to unpack into {i.arg} names")
+    for item in reversed(items):
+        tx.push(item)
+
+
+@handles("UNPACK_EX")
+def unpack_ex(tx: Tx, i: Instruction) -> None:
+    """a, *b, c = items: the low byte counts the names before the star, the next one those after it."""
+    before, after = i.arg & 0xFF, i.arg >> 8
+    items = iterate(tx, tx.pop())
+    if len(items) < before + after:
+        tx.unsupported("GB0001", f"{len(items)} values to unpack into at least {before + after} names")
+    end = len(items) - after
+    for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
+        tx.push(item)
+
+
+def list_to_tuple(tx: Tx, i: Instruction) -> None:
+    made = tx.pop()
+    assert isinstance(made, ListVariable)
+    tx.push(TupleVariable(made.items))

@@ -1,0 +1,145 @@
+"""Calls of operators: the one place where the graph grows.
+
+Input: an Operator and abstract arguments. The operator's meta rule says what the result is; nothing is
+computed. An operator that writes records a node too, and yields the tensor it wrote to.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager import is_grad_enabled
+from stage0_eager.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import (
+    NONE,
+    ConstantVariable,
+    ConstDictVariable,
+    ListVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage_contracts.breaks import Unsupported
+from stage_contracts.tensor_meta import TensorMeta
+
+Tx = InstructionTranslator
+
+
+def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """Record `op(*args, **kwargs)` and return what it yields."""
+    metas = [argument(tx, op, a, lambda t: t.meta) for a in args]
+    kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
+    try:
+        result = op.meta(*metas, **kwmetas)
+        same = _returned_argument(op, op.bind(*metas, **kwmetas), result)
+    except Unsupported as refusal:
+        broken = refusal.graph_break
+        tx.unsupported(broken.code, broken.reason, broken.hint)
+    except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
+        hint = "fix the call: run without compile it raises this error"
+        tx.unsupported("GB0002", f"{op.name} raises {type(error).__name__}: {error}", hint)
+    if same is not None:
+        found = op.bind(*args, **kwargs)[same]
+        assert isinstance(found, TensorVariable)
+        return found
+    if op.mutates:
+        return _call_in_place(tx, op, args, kwargs, result)
+    return _results(tx, _record(tx, op, args, kwargs, result), result)
+
+
+def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:
+    """An argument for a node (leaf: its node) or for a meta rule (leaf: its meta)."""
+    again = lambda v: argument(tx, op, v, leaf)  # noqa: E731
+    match realize(variable):
+        case TensorVariable() as tensor:
+            return leaf(tensor)
+        case ConstantVariable(value=value):
+            return value
+        case TupleVariable(items=items):
+            return tuple(map(again, items))
+        case ListVariable(items=items):
+            return list(map(again, items))
+        case SliceVariable(items=items):
+            return slice(*map(again, items))
+        case ConstDictVariable(items=items):
+            return {k: again(v) for k, v in items.items()}
+        case other:
+            tx.unsupported("GB0002", f"{op.name} with {describe(other)} as an argument")
+
+
+def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
+    nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
+    kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
+    return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx))
+
+
+def _origins(tx: Tx) -> tuple:
+    return (tx.output.origin(),)
+
+
+def _results(tx: Tx, node: Any, result: Any) -> Variable:
+    if isinstance(result, TensorMeta):
+        return TensorVariable(result, node)
+    graph, origins = tx.output.graph, _origins(tx)
+    items = [
+        TensorVariable(meta, graph.call_function(python.getitem, (node, i), val=meta, origins=origins))
+        for i, meta in enumerate(result)
+    ]
+    return TupleVariable(list(items))
+
+
+def _call_in_place(
+    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
+) -> Variable:
+    """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
+    target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
+    assert isinstance(target, TensorVariable)
+    meta = target.meta
+    if target.source is not None and meta.requires_grad and is_grad_enabled():
+        tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
+    if result is not None and result.requires_grad and not meta.requires_grad:
+        if target.source is not None:
+            tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
+        target.meta = meta.with_(requires_grad=True, strides=meta.strides)
+    if target.source is not None and target.real._base is not None:
+        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
+    _record(tx, op, args, kwargs, result)
+    tx.output.mutated[target] = None
+    return NONE if result is None else target
+
+
+def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:
+    """Which argument an operator hands back as it is (`cast` to the dtype there is, `dropout` in eval).
+
+    Python can tell that `y is x`, so such a call must not become a node that makes a new tensor.
+    """
+    if op.body is None or op.mutates or not isinstance(result, TensorMeta):
+        return None
+    candidates = [i for i, m in enumerate(metas) if isinstance(m, TensorMeta) and _same_array(m, result)]
+    if not candidates:
+        return None
+    wrapped = tuple(_on_metas(m) for m in metas)
+    with interpreting(Tracer(None)):
+        out = op._run_body(wrapped)
+    return next((i for i in candidates if wrapped[i] is out), None)
+
+
+def _same_array(a: TensorMeta, b: TensorMeta) -> bool:
+    return (a.shape, a.dtype, a.strides, a.device) == (b.shape, b.dtype, b.strides, b.device)
+
+
+def _on_metas(value: Any) -> Any:
+    if isinstance(value, TensorMeta):
+        return Tensor(TracedArray(value))
+    return type(value)(map(_on_metas, value)) if type(value) in (tuple, list) else value
+
+
+__all__ = ["argument", "call_operator", "map_tensors"]

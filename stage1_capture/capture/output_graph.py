@@ -1,0 +1,100 @@
+"""What one capture accumulates: the graph, its inputs, the guards, and the frames being interpreted.
+
+Input: the interpreter asks for guards, nodes and breaks here, so that each carries the user's line that
+needed it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+from stage0_eager import is_grad_enabled
+from stage1_capture.capture.variables import TensorVariable
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, Node
+from stage_contracts.guards import Guard
+from stage_contracts.origin import Origin
+from stage_contracts.source import Source
+
+MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
+_LIBRARY = ("stage0_eager", "stage_contracts")
+
+
+class OutputGraph:
+    """The state of one capture. `frames` is the stack of frames, outermost first."""
+
+    def __init__(self, start: Origin) -> None:
+        self.start = start  # the function's first line, for what has no better place
+        self.graph = Graph()
+        self.guards: dict[tuple, Guard] = {}
+        self.frames: list[Any] = []
+        self.steps = 0
+        self.known: dict[int, Any] = {}  # id of a real object -> its variable: one object, one variable
+        self.kept: list[Any] = []  # so that an id in `known` stays its object's
+        self.module_sources: set[Source] = set()
+        self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
+        self.mutated: dict[TensorVariable, None] = {}
+        self.guard("GRAD_MODE", None, is_grad_enabled())
+
+    # ---- where we are ----------------------------------------------------------------------------
+
+    def origin(self) -> Origin:
+        """The expression under way in the user's innermost frame; in the library's if there is none."""
+        begun = [frame for frame in self.frames if frame.current is not None]
+        users = [frame for frame in begun if is_users(frame.function.globals)]
+        frames = users or begun
+        return frames[-1].current.origin if frames else self.start
+
+    def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
+        """Stop: the frame breaks here, for this reason."""
+        innermost = self.frames[-1] if self.frames else None
+        if innermost and not is_users(innermost.function.globals) and len(self.frames) > 1:
+            reason = f"{reason} (in {innermost.function.name})"
+        raise Unsupported(reason, self.origin(), code=code, hint=hint)
+
+    def count_step(self) -> None:
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            self.unsupported("GB0001", f"more than {MAX_STEPS} instructions: loops are unrolled here")
+
+    # ---- what we rely on -------------------------------------------------------------------------
+
+    def guard(self, kind: str, source: Source | None, expected: Any, under_epoch: bool = False) -> None:
+        """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
+        if source is None and kind != "GRAD_MODE":
+            return
+        key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
+        if key not in self.guards:
+            self.guards[key] = Guard(kind, source, expected, self.origin(), under_epoch)
+
+    # ---- what is computed ------------------------------------------------------------------------
+
+    def node_of(self, tensor: TensorVariable) -> Node:
+        """The node that yields a tensor; an input becomes a placeholder when something first reads it."""
+        if tensor.node is None:
+            assert tensor.source is not None, "a tensor without a node must have a source"
+            tensor.node = self.graph.placeholder(
+                _placeholder_name(tensor.source), tensor.meta, source=tensor.source
+            )
+        return tensor.node
+
+
+def is_library(module_globals: dict[str, Any]) -> bool:
+    """Whether a function's globals are a module of stage 0 or the contracts, which nobody rebinds."""
+    name = module_globals.get("__name__", "")
+    return isinstance(name, str) and name.split(".")[0] in _LIBRARY and ".tests" not in name
+
+
+def is_users(module_globals: dict[str, Any]) -> bool:
+    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    top = str(module_globals.get("__name__", "")).split(".")[0]
+    return not is_library(module_globals) and top not in sys.stdlib_module_names
+
+
+def _placeholder_name(source: Source) -> str:
+    """`self.fc.weight` -> `fc_weight`: short, and still readable in the graph."""
+    text = str(source).replace("._modules[", "[")
+    parts = "".join(c if c.isalnum() else " " for c in text).split()
+    short = parts[1:] if parts[0] == "self" else parts
+    return "_".join(short if short and not short[0].isdigit() else parts)

@@ -1,0 +1,75 @@
+"""Attributes of tensors: facts of the meta are constants, methods are operators, properties are inlined.
+
+Input: a TensorVariable and a name. What reads a tensor's data or changes its place on the tape is a break.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage1_capture.capture.builder import function_variable, wrap
+from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import TensorVariable, UserMethodVariable, Variable, from_constant
+from stage_contracts.tensor_meta import TensorMeta
+
+Tx = InstructionTranslator
+MISSING = object()
+
+# What a tensor's guard fixes: attributes and methods that are constants of the capture.
+TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
+    "shape": lambda m: m.shape,
+    "ndim": lambda m: m.ndim,
+    "dtype": lambda m: m.dtype,
+    "device": lambda m: m.device,
+    "requires_grad": lambda m: m.requires_grad,
+    "is_cuda": lambda m: m.device.type == "cuda",
+}
+TENSOR_FACT_METHODS: dict[str, Callable[..., Any]] = {
+    "size": lambda m, dim=None: m.shape if dim is None else m.shape[dim],
+    "stride": lambda m, dim=None: m.strides if dim is None else m.strides[dim],
+    "dim": lambda m: m.ndim,
+    "numel": lambda m: m.numel,
+    "is_contiguous": lambda m: m.is_contiguous,
+    "is_floating_point": lambda m: m.dtype.is_floating_point,
+    "__len__": lambda m: m.shape[0],
+}
+# What a graph cannot hold: the code of the break, and what is wrong.
+TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__"),
+        ("GB0004", "reads its data"),
+    ),
+    **dict.fromkeys(
+        ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0001", "is about the tape, not the value")
+    ),
+    "backward": ("GB0002", "runs the tape"),
+    "requires_grad_": ("GB0006", "changes the tensor"),
+}
+
+
+def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
+    if name in TENSOR_FACTS:
+        return from_constant(TENSOR_FACTS[name](tensor.meta))
+    if name in TENSOR_FACT_METHODS:
+        return UserMethodVariable(name, tensor)
+    if name in TENSOR_REFUSALS:
+        code, why = TENSOR_REFUSALS[name]
+        tx.unsupported(code, f"the tensor's {name} {why}")
+    found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
+    if isinstance(found, property):
+        return inline_call(tx, function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
+    if isinstance(found, (Operator, types.FunctionType)):
+        return UserMethodVariable(wrap(tx.output, found, None), tensor)
+    if found is MISSING:
+        return None
+    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+
+
+def class_lookup(cls: type, name: str) -> Any:
+    """What the class or a base of it has under `name`, unbound; MISSING if nothing."""
+    return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)

@@ -1,0 +1,25 @@
+"""The seams `lower`, `fuse` and `emit`: pointwise programs, reductions and views as loop nests, the rest as calls.
+
+Input: a graph of core operators. Read lower.py (with values.py, state.py), then fuse.py (with spaces.py,
+merge.py), then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from stage3_lowering.lowering.emit_cpp import emit_cpp
+from stage3_lowering.lowering.emit_triton import emit_triton
+from stage3_lowering.lowering.fuse import fuse
+from stage3_lowering.lowering.lower import lower
+from stage_contracts.program import Program, Target
+
+EMITTERS: dict[str, Callable[[Program, Target], Program]] = {"cpp": emit_cpp, "triton": emit_triton}
+
+
+def emit(program: Program, target: Target) -> Program:
+    """Write source for the kernels: one unit per graph (cpp), one module per kernel (triton)."""
+    return EMITTERS[target.name](program, target)
+
+
+__all__ = ["EMITTERS", "emit", "fuse", "lower"]

@@ -1,0 +1,144 @@
+"""C++ statements for the instructions of one section: an `ops` handler that writes text.
+
+Input: emit_cpp.py gives it one LoopNest of a kernel. Constants and values kept inside the kernel are written
+where they are used; every other instruction becomes one declaration under its own name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, FOLDS
+from stage3_lowering.lowering.values import dot
+from stage_contracts import dtype as dt
+from stage_contracts.dtype import DType
+from stage_contracts.index_expr import print_index
+from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.tensor_meta import contiguous_strides
+
+INDENT = "    "
+
+
+class Statements:
+    """Writes the instructions of one section. `write` gives the statements of one instruction."""
+
+    def __init__(self, nest: LoopNest, kernel: Any) -> None:
+        self.nest, self.kernel = nest, kernel
+        self.text: dict[str, str] = {}  # value -> what to write for it: its name, or a literal
+        self.types: dict[str, DType] = {}
+        self.accumulators: list[str] = []  # before the reduction loops
+        self.results: list[str] = []  # after them
+        self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
+
+    def write(self, instr: Instr) -> list[str]:
+        if instr.dtype is not None:
+            self.types[instr.name] = instr.dtype
+            self.text[instr.name] = instr.name
+        special = getattr(self, f"_{instr.op}", None)
+        if special is not None:
+            return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
+        operands = [a for a in instr.args if isinstance(a, Value)]
+        of = self.types[operands[-1]]  # where's last operand is a value, its first the condition
+        template = CPP_OPS[of.category][instr.op]
+        written = template.format(*[self.text[a] for a in operands], T=CPP_TYPES[of.name])
+        return [self._declare(instr, written)]
+
+    def _declare(self, instr: Instr, expression: str) -> str:
+        assert instr.dtype is not None
+        return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
+
+    def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
+        if buffer in self.kernel.inside:
+            self.text[instr.name] = self.kernel.inside[buffer]
+            return []
+        return [self._declare(instr, f"{buffer}[{cpp_index(index)}]")]
+
+    def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
+        if buffer not in self.kernel.kernel.internal:
+            return [f"{buffer}[{cpp_index(index)}] = {value};"]
+        if buffer in self.kernel.inside:
+            return [f"{self.kernel.inside[buffer]} = {value};"]
+        self.kernel.inside[buffer] = value  # one value per outer point: it has a name already
+        return []
+
+    def _constant(self, instr: Instr, value: Any) -> list[str]:
+        assert instr.dtype is not None
+        self.text[instr.name] = literal(value, instr.dtype)
+        return []
+
+    def _index_expr(self, instr: Instr, index: Any) -> list[str]:
+        return [self._declare(instr, cpp_index(index))]
+
+    def _indirect_index(self, instr: Instr, value: str, size: Any) -> list[str]:
+        return [self._declare(instr, f"cutaway::wrap_index({value}, {cpp_index(size)}, bad_index)")]
+
+    def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
+        to_bool = dtype is dt.bool_
+        return [self._declare(instr, f"{value} != 0" if to_bool else f"{CPP_TYPES[dtype.name]}({value})")]
+
+    def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
+        return [self._declare(instr, f"cutaway::philox({seed}, {counter}, {cpp_index(index)})")]
+
+    def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
+        assert instr.dtype is not None
+        if kind in ("argmax", "argmin"):
+            return self._position(instr, kind, value)
+        result, name = CPP_TYPES[instr.dtype.name], instr.name
+        # float32 sums are folded in double, integers in unsigned ones, which may wrap; the result
+        # is cast back.
+        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
+        wide = "" if kind == "prod" and result == "float" else wide
+        fold, start, openmp = FOLDS[kind]
+        accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
+        start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
+        self.accumulators.append(f"{wide or result} {accumulator} = {start};")
+        if wide:
+            self.results.append(f"{result} {name} = {result}({accumulator});")
+            value = f"{wide}({value})" if wide == "uint64_t" else value
+        self.folds.setdefault(openmp, []).append(accumulator)
+        return [fold.format(acc=accumulator, value=value, T=result)]
+
+    def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
+        of = CPP_TYPES[self.types[instr.args[1]].name]
+        row = dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables)
+        best, better = self.kernel.fresh(f"{instr.name}_best"), "larger" if kind == "argmax" else "smaller"
+        self.accumulators += [f"{of} {best} = 0;", f"int64_t {instr.name} = -1;"]
+        return [
+            f"if ({instr.name} < 0 || cutaway::{better}<{of}>({value}, {best})) {{",
+            f"{INDENT}{best} = {value};",
+            f"{INDENT}{instr.name} = {cpp_index(row)};",
+            "}",
+        ]
+
+
+def cpp_index(index: Any) -> str:
+    return print_index(index).replace("//", "/")
+
+
+def _limit(dtype: DType, highest: bool) -> str:
+    """The start of a minimum (highest) or a maximum."""
+    if dtype.is_floating_point:
+        return "INFINITY" if highest else "-INFINITY"
+    limits = f"std::numeric_limits<{CPP_TYPES[dtype.name]}>"
+    return f"{limits}::max()" if highest else f"{limits}::lowest()"
+
+
+def literal(value: Any, dtype: DType) -> str:
+    """A constant of `dtype` as C++."""
+    if dtype is dt.bool_:
+        return "true" if value else "false"
+    if dtype.is_floating_point:
+        with np.errstate(over="ignore"):
+            number = dtype.numpy.type(value)
+        if not np.isfinite(number):
+            return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+        text = (
+            np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
+        )
+        return f"({text}f)" if dtype is dt.float32 and value < 0 else text + "f" * (dtype is dt.float32)
+    if value == np.iinfo(np.int64).min:
+        return "INT64_MIN"
+    text = f"{value}" + "LL" * (abs(value) > 0x7FFFFFFF)
+    return f"({text})" if value < 0 else text

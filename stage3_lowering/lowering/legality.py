@@ -1,0 +1,123 @@
+"""Whether groups of nests can share loops: their dependencies, their loops made equal, and what would clash.
+
+Input: schedule.py's groups. Dependencies are found by running the bodies with a handler that only looks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
+from stage_contracts.index_expr import print_index
+from stage_contracts.loop_ir import ExternCall, LoopNest, run
+from stage_contracts.scheduler_ir import FusedSchedulerNode, MemoryDep, SchedulerNode
+
+
+def scheduler_node(node: LoopNest | ExternCall) -> SchedulerNode:
+    """The node with its memory dependencies, found by running its body."""
+    if isinstance(node, ExternCall):
+        whole = lambda names: tuple(MemoryDep(name, None, ()) for name in names)  # noqa: E731
+        return SchedulerNode(node, whole(node.reads), whole(node.writes))
+    seen = _Dependencies((*node.ranges, *node.reduction_ranges))
+    run(node, seen)
+    return SchedulerNode(node, tuple(dict.fromkeys(seen.reads)), tuple(dict.fromkeys(seen.writes)))
+
+
+class _Dependencies:
+    """An `ops` handler that only remembers which elements are touched."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes, self.reads, self.writes = sizes, [], []  # type: ignore[var-annotated]
+
+    def load(self, buffer: str, index: Any) -> None:
+        self.reads.append(MemoryDep(buffer, index, self.sizes))
+
+    def store(self, buffer: str, index: Any, value: None) -> None:
+        self.writes.append(MemoryDep(buffer, index, self.sizes))
+
+    def __getattr__(self, op: str) -> Any:
+        return lambda *args: None
+
+
+def nests_of(group: FusedSchedulerNode) -> list[LoopNest]:
+    return [n.node for n in group.nodes if isinstance(n.node, LoopNest)]
+
+
+def space(group: FusedSchedulerNode) -> tuple[Sizes, Sizes]:
+    nests = nests_of(group)
+    return nests[0].ranges, next((n.reduction_ranges for n in nests if n.reduction_ranges), ())
+
+
+def loops(group: FusedSchedulerNode) -> str:
+    outer, inner = space(group)
+    return f"{outer} points" + (f" with a reduction over {inner}" if inner else "")
+
+
+def over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[list[SchedulerNode]]:
+    """The nodes of both over equal loops: each way there is to do that."""
+    (outer_a, inner_a), (outer_b, inner_b) = space(a), space(b)
+    if bool(inner_a) == bool(inner_b):
+        outer, inner = common(outer_a, outer_b), common(inner_a, inner_b)
+        if outer is not None and inner is not None:
+            yield _over(a, outer, inner or inner_a) + _over(b, outer, inner or inner_b)
+        return
+    folding, plain = (a, b) if inner_a else (b, a)
+    (outer, inner), (points, _) = space(folding), space(plain)
+    both = common((*outer, *inner), points)
+    cut = split(both, math.prod(inner)) if both is not None and math.prod(inner) > 1 else None
+    if cut is not None:  # the plain nests run inside the reduction's loops
+        yield _over(folding, *cut) + _over(plain, *cut, everywhere=True)
+    shared = common(outer, points)
+    if shared is not None:  # or once per point, before or after the reduction
+        yield _over(folding, shared, inner) + _over(plain, shared, ())
+
+
+def _over(
+    group: FusedSchedulerNode, outer: Sizes, inner: Sizes, everywhere: bool = False
+) -> list[SchedulerNode]:
+    """The group's nodes over these loops; the reduction loops for those that have some, or for all."""
+    found = []
+    for node in group.nodes:
+        nest: Any = node.node
+        moved = rewrite(nest, outer, inner if everywhere or nest.reduction_ranges else ())
+        found.append(node if moved is nest else scheduler_node(moved))
+    return found
+
+
+def waits_for_a_long_fold(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
+    """Whether `b` reads what `a` folds from a whole large tensor: another pass, better in threads."""
+    outer, inner = space(a)
+    folded = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]
+    return (
+        not outer
+        and math.prod(inner) > ROW_LIMIT
+        and bool(folded & read_by(b))
+        and math.prod(space(b)[0]) > 1
+    )
+
+
+def clash(nodes: list[SchedulerNode]) -> str | None:
+    """Why these nodes cannot share loops: one reads a buffer elsewhere than the other writes it."""
+    written = {dep.buffer: (node, dep) for node in nodes for dep in node.writes}
+    for node in nodes:
+        for read in node.reads:
+            writer, write = written.get(read.buffer, (None, None))
+            if write is not None and writer is not node and read.index != write.index:
+                at, there = print_index(read.index), print_index(write.index)
+                return f"{node.name} reads {read.buffer}[{at}], but {read.buffer} is written at [{there}]"
+    return None
+
+
+def read_by(group: FusedSchedulerNode) -> set[str]:
+    return {d.buffer for n in group.nodes for d in n.reads}
+
+
+def written_by(group: FusedSchedulerNode) -> set[str]:
+    return {d.buffer for n in group.nodes for d in n.writes}
+
+
+def touched(group: FusedSchedulerNode) -> set[str]:
+    return read_by(group) | written_by(group)

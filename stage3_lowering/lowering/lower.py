@@ -1,0 +1,57 @@
+"""The seam `lower`: a graph in core operators becomes loop nests and external calls, one per operator.
+
+Input: stage 2's forward or backward Graph; each node's `val` is a TensorMeta. One rule per kind of operator,
+in a table at the end. Lowering never refuses: an operator without a rule becomes a call of its eager kernel.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from stage3_lowering.lowering import placement
+from stage3_lowering.lowering.pointwise import pointwise
+from stage3_lowering.lowering.reduction import reduction
+from stage3_lowering.lowering.state import State
+from stage3_lowering.lowering.values import VIEWS, Lazy
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.graph import Graph, Node
+from stage_contracts.loop_ir import LoweredGraph
+
+
+def lower(graph: Graph) -> LoweredGraph:
+    """Core operators to loop nests and external calls. Refuses no operator."""
+    state = State(graph)
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            state.values[node] = state.given(node, state.inputs)
+        elif node.op == "get_attr":
+            state.values[node] = state.given(node, state.constants)
+        elif node.op == "call_function":
+            state.values[node] = _lower_call(state, node)
+    return state.finish(graph)
+
+
+def _lower_call(state: State, node: Node) -> Any:
+    if node.target is operator.getitem:
+        source, position = node.args
+        return state.values[source][position]
+    row = CORE_OPS.get(node.target.name) if node.target.namespace == "core" else None
+    result = None
+    if row is not None and (rule := RULES.get(row.name) or RULES.get(row.kind)):
+        result = rule(state, node, state.bind(row, node))
+    return state.extern(node) if result is None else result
+
+
+# By name, else by kind. A rule gives None for what it leaves to the eager kernel.
+RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
+    "pointwise": pointwise,
+    "reduction": reduction,
+    **dict.fromkeys(VIEWS, placement.lower_view),
+    "identity": placement.identity,
+    "full": placement.full,
+    "iota": placement.iota,
+    "gather": placement.gather,
+    "random_bits": placement.random_bits,
+}

@@ -1,0 +1,99 @@
+"""Lowering of what computes nothing: views, copies, constants, indexed and random elements.
+
+Input: a node, and its arguments with a Lazy for each tensor. Views and constants get no buffer: they are read
+through, or written where they are used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+
+from stage3_lowering.lowering.pointwise import as_python, begin
+from stage3_lowering.lowering.state import State, is_half
+from stage3_lowering.lowering.values import Body, Index, Lazy, dot, view
+from stage_contracts import core_metas
+from stage_contracts import dtype as dt
+from stage_contracts.graph import Node
+from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import Value
+from stage_contracts.tensor_meta import contiguous_strides
+
+# ---- the same elements, or made from nothing ---------------------------------------------------------
+
+
+def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    result = view(node.target.name, args["input"], state.meta(node), args)
+    if result.ref is None and is_half(result.meta):
+        return None  # no loop nest can copy it
+    return result
+
+
+def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    """detach, clone, contiguous, to_device: in a program without mutation, the same values."""
+    source, meta = args["input"], state.meta(node)
+    if source.meta.device != meta.device:
+        return None
+    return Lazy(meta, source.fetch, source.ref)
+
+
+def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    meta = state.meta(node)
+    if is_half(meta):
+        return None
+    value = as_python(args["value"], meta.dtype)
+    return Lazy(meta, lambda body, index: body.emit("constant", (value,), meta.dtype, node.name))
+
+
+def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    meta, start, step = state.meta(node), args["start"], args["step"]
+    if is_half(meta):
+        return None
+    exact = isinstance(start, int) and isinstance(step, int)
+    between = dt.int64 if exact else dt.float64  # the dtype eager counts in, before the cast
+
+    def fetch(body: Body, index: Index) -> Value:
+        if exact and start >= 0 and step >= 0:
+            value = body.emit("index_expr", (start + step * index[0],), between, node.name)
+        else:
+            place = body.emit("index_expr", (index[0],), between)
+            by = body.emit("constant", (as_python(step, between),), between)
+            origin = body.emit("constant", (as_python(start, between),), between)
+            scaled = body.emit("mul", (place, by), between)
+            value = body.emit("add", (origin, scaled), between, node.name)
+        return value if meta.dtype is between else body.emit("cast", (value, meta.dtype), meta.dtype)
+
+    return Lazy(meta, fetch)
+
+
+# ---- places that the data decides --------------------------------------------------------------------
+
+
+def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    source, places, meta = args["input"], args["index"], state.meta(node)
+    if not state.one_device_no_half(node) or not meta.ndim or meta.device.type != "cpu":
+        return None  # a GPU kernel cannot raise for a bad index; the eager kernel checks first
+    dim = core_metas.wrap_dim(args["dim"], meta.ndim)
+    size = source.meta.shape[dim]
+    if size == 0:
+        return None  # every index is bad
+    body, ranges, index = begin(state, meta)
+    place = body.emit(
+        "indirect_index", (places.fetch(body, index), sympy.Integer(size)), dt.int64, f"{node.name}_at"
+    )
+    body.sizes[symbol(place)] = size
+    at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))
+    return state.nest(node, meta, body, ranges, (), index, source.fetch(body, at))
+
+
+def random_bits(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    meta, rng = state.meta(node), args["rng"]
+    body, ranges, index = begin(state, meta)
+    seed, counter = (rng.fetch(body, (sympy.Integer(k),)) for k in (0, 1))
+    if args["offset"]:
+        offset = body.emit("constant", (int(args["offset"]),), dt.int64)
+        counter = body.emit("add", (counter, offset), dt.int64)
+    flat = dot(contiguous_strides(meta.shape), index)
+    return state.nest(node, meta, body, ranges, (), index,
+                      body.emit("random_bits", (seed, counter, flat), dt.int64, node.name))  # fmt: skip

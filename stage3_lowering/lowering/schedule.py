@@ -1,0 +1,140 @@
+"""Which nests may share their loops: groups of scheduler nodes, and every decision with its reason.
+
+Input: fuse.py's SchedulerNodes, one after the other. Two groups may fuse when their loops can be made equal,
+each reads what the other writes at the very index it is written, and no path leads from one to the other
+through a third.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stage3_lowering.lowering.legality import (
+    clash,
+    loops,
+    over_common_loops,
+    read_by,
+    touched,
+    waits_for_a_long_fold,
+    written_by,
+)
+from stage_contracts.events import record
+from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, SchedulerNode
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class Schedule:
+    """The groups so far, by the buffers they write, and the decisions taken."""
+
+    def __init__(self, buffers: Mapping[str, TensorMeta], nodes: list[SchedulerNode]) -> None:
+        self.buffers = buffers
+        self.readers: dict[str, list[str]] = {}  # buffer -> the nodes that read it
+        for node in nodes:
+            for name in dict.fromkeys(d.buffer for d in node.reads):
+                self.readers.setdefault(name, []).append(node.name)
+        self.position = {node.name: k for k, node in enumerate(nodes)}
+        self.group_of = {d.buffer: FusedSchedulerNode((node,)) for node in nodes for d in node.writes}
+        self.decisions: list[FusionDecision] = []
+
+    @property
+    def groups(self) -> list[FusedSchedulerNode]:
+        return list({id(g): g for g in self.group_of.values()}.values())
+
+    def consider(self, node: SchedulerNode) -> None:
+        """Try to join `node` with every earlier group it shares a buffer with, most shared bytes first."""
+        mine = self.group_of[node.name]
+        scored = [(self._shared_bytes(group, mine), group) for group in self._neighbours(node)]
+        for score, group in sorted(scored, key=lambda pair: -pair[0]):
+            if group.nodes[0].is_extern and not written_by(group) & read_by(mine):
+                continue
+            mine = self.group_of[node.name]
+            merged, reason = self._merge(group, mine)
+            self._decide(FusionDecision(group.name, mine.name, merged is not None, reason, float(score)))
+            if merged is not None:
+                for name in (d.buffer for n in merged.nodes for d in n.writes):
+                    self.group_of[name] = merged
+
+    def _decide(self, decision: FusionDecision) -> None:
+        self.decisions.append(decision)
+        verdict = "fused" if decision.fused else "not fused"
+        first, second, reason, score = decision.first, decision.second, decision.reason, decision.score
+        record("fusion", verdict, first=first, second=second, reason=reason, score=score)
+
+    def _shared_bytes(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> int:
+        """Bytes of the buffers both touch: what fusing them saves from going through memory."""
+        return sum(int(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
+
+    def _neighbours(self, node: SchedulerNode) -> list[FusedSchedulerNode]:
+        """The earlier groups that write what `node` reads, or read the same."""
+        buffers = [d.buffer for d in node.reads]
+        related = [n for b in buffers for n in (b, *self.readers[b]) if n in self.group_of]
+        groups = [self.group_of[n] for n in related if self.position.get(n, 0) < self.position[node.name]]
+        return list({id(g): g for g in groups if g is not self.group_of[node.name]}.values())
+
+    # ---- may they fuse? ------------------------------------------------------------------------------
+
+    def _merge(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> tuple[FusedSchedulerNode | None, str]:
+        """The two groups as one over common loops, or None; and the reason, in plain English."""
+        for group in (a, b):
+            if group.nodes[0].is_extern:
+                return None, f"{group.nodes[0].node.target} is a call, not a loop nest"  # type: ignore[union-attr]
+        if {self._device(a), self._device(b)} != {self._device(a)}:
+            return None, "they run on different devices"
+        third = self._between(a, b) or self._between(b, a)
+        if third is not None:
+            return None, f"{third.name} has to run between them: it reads one and feeds the other"
+        if waits_for_a_long_fold(a, b):
+            return None, f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
+        reason = f"their loops differ: {loops(a)} against {loops(b)}"
+        for nests in over_common_loops(a, b):
+            order = sorted(nests, key=lambda n: self.position[n.name])
+            problem = clash(order)
+            if problem is None:
+                return FusedSchedulerNode(tuple(order)), self._why(a, b)
+            reason = problem
+        return None, reason
+
+    def _why(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
+        passed = sorted((written_by(a) & read_by(b)) | (written_by(b) & read_by(a)))
+        both = sorted(read_by(a) & read_by(b))
+        saved = f"{self._shared_bytes(a, b)} bytes of memory traffic saved"
+        if passed:
+            return f"{', '.join(passed)} is read at the very index it is written; {saved}"
+        return f"both read {', '.join(both)}; {saved}"
+
+    def _device(self, group: FusedSchedulerNode) -> Any:
+        return self.buffers[group.nodes[0].name].device
+
+    def _between(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> FusedSchedulerNode | None:
+        """A third group on a path from `a` to `b`."""
+        seen: set[int] = set()
+        stack = [g for g in self._producers(b) if g is not a]
+        while stack:
+            group = stack.pop()
+            if id(group) in seen or group is b:
+                continue
+            seen.add(id(group))
+            above = self._producers(group)
+            if any(g is a for g in above):
+                return group
+            stack += above
+        return None
+
+    def _producers(self, group: FusedSchedulerNode) -> list[FusedSchedulerNode]:
+        found = (self.group_of[name] for name in sorted(read_by(group)) if name in self.group_of)
+        return list({id(g): g for g in found if g is not group}.values())
+
+    def ordered(self) -> list[FusedSchedulerNode]:
+        """Groups after the groups they read, else in the graph's order."""
+        done: dict[int, FusedSchedulerNode] = {}
+
+        def visit(group: FusedSchedulerNode) -> None:
+            if id(group) not in done:
+                for producer in self._producers(group):
+                    visit(producer)
+                done[id(group)] = group
+
+        for group in sorted(self.groups, key=lambda g: self.position[g.nodes[0].name]):
+            visit(group)
+        return list(done.values())

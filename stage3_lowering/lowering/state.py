@@ -1,0 +1,214 @@
+"""What lowering writes into: the buffers, nests and calls so far, and names that never clash.
+
+Input: lower.py's rules. A result gets a buffer of its own (`buf0`, `buf1`, ...); a value keeps the name of
+its graph node, so a line of a generated kernel can be found again in the printed graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+import sympy
+
+from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, loop_sizes, strided
+from stage_contracts import dtype as dt
+from stage_contracts.core_metas import elementwise_strides, is_dense
+from stage_contracts.core_ops import CoreOp
+from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
+from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, Value
+from stage_contracts.origin import Origin
+from stage_contracts.tensor_meta import TensorMeta
+
+# Names that the loop IR, C++ or Triton use themselves.
+_WORDS = """
+ops cutaway std tl triton libdevice xindex rindex roffset xmask rmask mask XBLOCK RBLOCK NAN INFINITY range
+main and auto bool break case char class const continue default delete do double else enum extern false
+float for friend goto if inline int long namespace new not operator or private protected public register
+return short signed sizeof static struct switch template this throw true try typedef typename union unsigned
+using virtual void volatile while xor i0 i1 i2 i3 i4 i5 i6 i7 i8 i9 r0 r1 r2 r3 r4 r5 r6 r7 r8 r9
+"""
+RESERVED = frozenset(_WORDS.split())
+
+
+class State:
+    """One lowering in progress."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.name = graph.name
+        self.values: dict[Node, Any] = {}  # a Lazy per node; a tuple of them for several results
+        self.buffers: dict[str, TensorMeta] = {}
+        self.inputs: dict[str, Any] = {}
+        self.constants: dict[str, Any] = {}
+        self.nodes: list[LoopNest | ExternCall] = []
+        self._taken = set(RESERVED)
+        self._suffix: dict[str, int] = {}
+
+    # ---- names and metas -----------------------------------------------------------------------------
+
+    def fresh(self, base: str) -> str:
+        """`base`, or `base_1`, `base_2`, ... where that is taken."""
+        name = base
+        while name in self._taken:
+            self._suffix[base] = self._suffix.get(base, 0) + 1
+            name = f"{base}_{self._suffix[base]}"
+        self._taken.add(name)
+        return name
+
+    def new_buffer(self, meta: TensorMeta, name: str = "") -> str:
+        count = len(self.buffers) - len(self.inputs) - len(self.constants)
+        name = self.fresh(name or f"buf{count}")
+        self.buffers[name] = meta
+        return name
+
+    def meta(self, node: Node) -> TensorMeta:
+        """The node's meta with symbolic sizes fixed to this call's (int() records the assumption)."""
+        return concrete(meta_of(node))
+
+    def one_device_no_half(self, node: Node) -> bool:
+        """Whether one loop nest can compute `node`: no half precision, and every operand on its device."""
+        metas = [meta_of(node), *metas_of(n for n in node.all_input_nodes)]
+        return not any(is_half(m) or m.device != metas[0].device for m in metas)
+
+    def bind(self, row: CoreOp, node: Node) -> dict[str, Any]:
+        """The node's arguments by parameter name, a Lazy in place of each node."""
+        args, kwargs = map_args((node.args, node.kwargs), self.values.__getitem__)
+        bound = _signature(row.params).bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    # ---- what has storage ----------------------------------------------------------------------------
+
+    def given(self, node: Node, table: dict[str, Any]) -> Any:
+        """An input or a constant: the buffer carries the node's name."""
+        if not isinstance(node.val, TensorMeta):
+            return node.graph.attributes.get(node.target, node.val)
+        name = self.fresh(node.name)
+        meta = self.buffers[name] = self.meta(node)
+        value = node.graph.attributes.get(node.target)
+        table[name] = getattr(value, "_data", value)  # the array under a constant tensor
+        return strided(name, meta, meta.strides)
+
+    def nest(
+        self,
+        node: Node,
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+        index: Index,
+        value: Value,
+    ) -> Lazy:
+        """End `body` by storing `value` at `index` of a new buffer, and give that buffer."""
+        return self._store(node.origins, dense(meta), body, ranges, reduction_ranges, index, value)
+
+    def _store(
+        self,
+        origins: tuple[Origin, ...],
+        meta: TensorMeta,
+        body: Body,
+        ranges: tuple,
+        reduction_ranges: tuple,
+        index: Index,
+        value: Value,
+    ) -> Lazy:
+        name = self.new_buffer(meta)
+        body.store(name, dot(meta.strides, index), value)
+        self.nodes.append(LoopNest(name, ranges, reduction_ranges, tuple(body.instructions), origins))
+        return strided(name, meta, meta.strides)
+
+    def copy(self, value: Lazy, meta: TensorMeta, origins: tuple[Origin, ...]) -> BufferRef:
+        """A buffer laid out as `meta` that holds `value`."""
+        meta = dense(meta)
+        if is_half(meta):  # a loop nest does no half precision; the eager kernel copies it
+            assert value.ref is not None
+            name = self.new_buffer(meta)
+            self.nodes.append(ExternCall((name,), "clone", (self.shorten(value.ref),), {}, origins))
+            return BufferRef(name)
+        ranges, index = storage_order(meta)
+        body = Body(self.fresh, loop_sizes(ranges))
+        element = value.fetch(body, broadcast(value, meta.shape, index))
+        made = self._store(origins, meta, body, ranges, (), index, element)
+        assert made.ref is not None
+        return BufferRef(made.ref.name)
+
+    def extern(self, node: Node) -> Any:
+        """A call of the operator's eager kernel. Views of buffers go to it as views, without a copy."""
+
+        def argument(used: Node) -> Any:
+            value = self.values[used]
+            if not isinstance(value, Lazy):
+                return value
+            return self.shorten(value.ref) if value.ref else self.copy(value, value.meta, used.origins)
+
+        args, kwargs = map_args((node.args, node.kwargs), argument)
+        several = isinstance(node.val, (tuple, list))
+        metas = [concrete(m) for m in node.val] if several else [self.meta(node)]
+        names = tuple(self.new_buffer(dense(m)) for m in metas)
+        qualified = getattr(node.target, "qualname", str(node.target))
+        target = node.target.name if getattr(node.target, "namespace", "") == "core" else qualified
+        self.nodes.append(ExternCall(names, target, args, kwargs, node.origins))
+        results = tuple(strided(n, self.buffers[n], self.buffers[n].strides) for n in names)
+        return results if several else results[0]
+
+    def shorten(self, ref: BufferRef) -> BufferRef:
+        """A reference to exactly the whole buffer says no more than its name."""
+        meta = self.buffers[ref.name]
+        whole = (ref.shape, ref.strides, ref.offset) == (meta.shape, meta.strides, 0)
+        return BufferRef(ref.name) if whole else ref
+
+    def finish(self, graph: Graph) -> LoweredGraph:
+        """Give every output a buffer of its own, laid out as its meta says; an input that is returned stays itself.
+
+        (Only saved values are inputs: functionalize clones what the user would see.)
+        """
+        outputs: list[Any] = []
+        for output in graph.outputs:
+            value = self.values[output] if isinstance(output, Node) else output
+            if not isinstance(value, Lazy):
+                outputs.append(value)
+                continue
+            ref = self.shorten(value.ref) if value.ref else None
+            whole = ref is not None and ref.shape is None
+            same_layout = whole and ref and self.buffers[ref.name].strides == dense(value.meta).strides
+            taken = ref in outputs
+            outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
+        lowered = LoweredGraph(
+            self.name, self.buffers, tuple(self.inputs), self.constants, tuple(self.nodes), tuple(outputs)
+        )
+        return lowered.verify()
+
+
+# ---- layouts -----------------------------------------------------------------------------------------
+
+
+def concrete(meta: TensorMeta) -> TensorMeta:
+    return meta.with_(shape=tuple(map(int, meta.shape)), strides=tuple(map(int, meta.strides)))
+
+
+def is_half(meta: TensorMeta) -> bool:
+    """Half precision is left to the eager kernels in this version."""
+    return meta.dtype in (dt.float16, dt.bfloat16)
+
+
+def dense(meta: TensorMeta) -> TensorMeta:
+    """The layout of a buffer that holds `meta`: its strides where they are dense, else row-major."""
+    if is_dense(meta.shape, meta.strides) or meta.numel == 0:
+        return meta
+    return meta.with_(strides=elementwise_strides(meta.shape, [meta]), shape=meta.shape)
+
+
+def storage_order(meta: TensorMeta) -> tuple[tuple[int, ...], Index]:
+    """Loop sizes in the order the elements of `meta` lie in memory, and the index of a point of those
+    loops."""
+    order = sorted(range(meta.ndim), key=lambda d: -dense(meta).strides[d])
+    variables = {d: symbol(f"i{k}") for k, d in enumerate(order)}
+    ranges = tuple(meta.shape[d] for d in order)
+    return ranges, tuple(variables[d] if meta.shape[d] != 1 else sympy.Integer(0) for d in range(meta.ndim))
+
+
+@lru_cache(maxsize=256)
+def _signature(params: str) -> inspect.Signature:
+    return inspect.signature(eval(f"lambda {params}: None"))

@@ -1,0 +1,222 @@
+"""Triton statements for the instructions of a kernel: an `ops` handler that writes text for blocks of points.
+
+Input: emit_triton.py gives it the sections in order. A value is a block: [XBLOCK] in a pointwise kernel,
+otherwise [XBLOCK, RBLOCK], with a 1 where it does not vary. Where a whole row is held at once, what a section
+loaded, computed or stored stays a named value for the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage3_lowering.lowering.triton_ops import EXCEPTIONS, FOLDS, TRITON_OPS, TRITON_TYPES
+from stage3_lowering.lowering.values import dot
+from stage_contracts import dtype as dt
+from stage_contracts.dtype import DType
+from stage_contracts.index_expr import print_index
+from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.program import Kernel
+from stage_contracts.tensor_meta import contiguous_strides
+
+_INLINE = ("float32", "int32")  # Triton gives a bare number one of these types
+_BITS = {"bool": 1}
+
+
+class Statements:
+    """Writes one kernel. `write` gives the lines of one instruction."""
+
+    def __init__(self, kernel: Kernel, whole_row: bool) -> None:
+        self.kernel, self.whole_row = kernel, whole_row
+        self.columns = any(n.reduction_ranges for n in kernel.nests)
+        self.no_points = 0 in kernel.nests[0].ranges
+        self.text: dict[str, str] = {}  # value -> its name, or a number
+        self.types: dict[str, DType] = {}
+        self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
+        self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
+        self.held: dict[tuple[str, Any], str] = {}  # (buffer, index) -> the value that is there
+        self.loop = False
+
+    def begin(self, nest: LoopNest, loop: bool) -> list[str]:
+        """What stands before a section: the accumulators of its folds, when they run in a loop."""
+        self.nest, self.loop = nest, loop
+        self.ends: list[str] = []
+        self.inner_loads: list[tuple[str, Any]] = []
+        types = {i.name: i.dtype for i in nest.body}
+        lines = []
+        for instr in nest.body if loop else ():
+            if instr.op == "reduction":
+                assert instr.dtype is not None
+                of = types[instr.args[1]] or instr.dtype
+                lines += self._accumulators(instr, instr.args[0], of)
+        return lines
+
+    def end(self) -> list[str]:
+        """After the loop: each accumulator folded along its rows."""
+        for key in self.inner_loads:
+            self.held.pop(key, None)  # a value of the loop's last step is no use outside it
+        return self.ends
+
+    def write(self, instr: Instr, inner: bool) -> list[str]:
+        self.inner = inner
+        if instr.dtype is not None:
+            self.types[instr.name], self.text[instr.name] = instr.dtype, instr.name
+        operands = [a for a in instr.args if isinstance(a, Value)]
+        self.varies.setdefault(instr.name, _union(self.varies[v] for v in operands))
+        special = getattr(self, f"_{instr.op}", None)
+        if special is not None:
+            return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
+        of = self.types[operands[-1]]
+        template = EXCEPTIONS.get(of.name, {}).get(instr.op) or TRITON_OPS[of.category][instr.op]
+        only_numbers = all(v in self.numbers for v in operands)
+        words = [self.numbers[v] if only_numbers else self.text[v] for v in operands]
+        bits = _BITS.get(of.name, 8 * of.itemsize)
+        return [f"{instr.name} = {template.format(*words, T=TRITON_TYPES[of.name], bits=bits)}"]
+
+    # ---- memory --------------------------------------------------------------------------------------
+
+    def _mask(self, varies: str) -> str:
+        if self.no_points or (self.inner and 0 in self.nest.reduction_ranges):
+            return "False"  # what there is to load may be empty
+        return (
+            {"": "", "x": "xmask", "r": "rmask", "xr": "mask"}[varies]
+            if self.columns
+            else "mask"
+            if varies
+            else ""
+        )
+
+    def _axes(self, index: Any) -> str:
+        """Along which axes an index varies."""
+        return _union(
+            self.varies.get(str(s), {"i": "x", "r": "r"}.get(str(s)[0], "x")) for s in index.free_symbols
+        )
+
+    def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
+        axes = self.varies[instr.name] = self._axes(index)
+        if (buffer, index) in self.held:
+            self.text[instr.name] = self.held[buffer, index]
+            return []
+        self.held[buffer, index] = instr.name
+        if self.loop and self.inner:
+            self.inner_loads.append((buffer, index))
+        mask = self._mask(axes)
+        return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
+
+    def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
+        if not (self.loop and self.inner):
+            self.held[buffer, index] = value
+        if buffer in self.kernel.internal:
+            return []
+        axes = self._axes(index)
+        if not axes:  # the kernel has one point: its number is the index
+            outer = self.kernel.nests[0].ranges
+            return [
+                f"tl.store({buffer} + {'i0' if len(outer) == 1 else 'xindex'}, {value}, {self._mask('x')})"
+            ]
+        return [f"tl.store({buffer} + {print_index(index)}, {value}, {self._mask(axes)})"]
+
+    # ---- values that are no operator -----------------------------------------------------------------
+
+    def _constant(self, instr: Instr, value: Any) -> list[str]:
+        assert instr.dtype is not None
+        shape = "[1, 1]" if self.columns else "[1]"
+        block = f"tl.full({shape}, {_number(value)}, {TRITON_TYPES[instr.dtype.name]})"
+        if instr.dtype.name not in _INLINE:
+            return [f"{instr.name} = {block}"]
+        negative = _number(value).startswith("-")
+        self.text[instr.name] = f"({_number(value)})" if negative else _number(value)
+        self.numbers[instr.name] = block
+        return []
+
+    def _index_expr(self, instr: Instr, index: Any) -> list[str]:
+        assert instr.dtype is not None
+        self.varies[instr.name] = self._axes(index)
+        written = print_index(index)
+        if not self._axes(index):
+            return self._constant(instr, int(index))
+        return [f"{instr.name} = ({written}).to({TRITON_TYPES[instr.dtype.name]})"]
+
+    def _indirect_index(self, instr: Instr, value: str, size: Any) -> list[str]:
+        mask = self._mask(self.varies[instr.name]) or "True"
+        return [f"{instr.name} = _wrap_index({value}, {print_index(size)}, {mask})"]
+
+    def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
+        source = self.numbers.get(instr.args[0], value)
+        return [f"{instr.name} = {source} != 0" if dtype is dt.bool_ else
+                f"{instr.name} = {source}.to({TRITON_TYPES[dtype.name]})"]  # fmt: skip
+
+    def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
+        self.varies[instr.name] = self._axes(index)
+        if not self._axes(index):
+            index = f"0 * {'i0' if len(self.kernel.nests[0].ranges) == 1 else 'xindex'}"
+            return [f"{instr.name} = _philox({seed}, {counter}, {index})"]
+        return [f"{instr.name} = _philox({seed}, {counter}, {print_index(index)})"]
+
+    # ---- folds ---------------------------------------------------------------------------------------
+
+    def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
+        assert instr.dtype is not None
+        self.varies[instr.name] = "x"
+        value = self.numbers.get(instr.args[1], value)
+        of = self.types[instr.args[1]]
+        if kind in ("argmax", "argmin"):
+            return self._position(instr, kind, value, of)
+        start, step, fold = FOLDS[kind]
+        start = start.format(lowest=_limit(of, False), highest=_limit(of, True))
+        if self.loop:
+            acc = f"{instr.name}_acc"
+            self.ends.append(f"{instr.name} = {fold.format(acc=acc)}[:, None]")
+            return [f"{acc} = tl.where(mask, {step.format(acc=acc, v=value)}, {acc})"]
+        kept = f"tl.where(mask, {value}, {start})"
+        if of is dt.bool_:
+            kept = f"(mask & {value})" if kind == "any" else f"((mask == 0) | {value})"
+        return [f"{instr.name} = {fold.format(acc=kept)}[:, None]"]
+
+    def _position(self, instr: Instr, kind: str, value: str, of: DType) -> list[str]:
+        combine = "_first_largest" if kind == "argmax" else "_first_smallest"
+        row = print_index(dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables))
+        name, best = instr.name, f"{instr.name}_best"
+        fold = f"{best}, {name} = tl.reduce(({best}, {name}), 1, {combine})"
+        widen = f"{name} = {name}[:, None].to(tl.int64)"
+        if self.loop:
+            self.ends += [fold.replace(f"({best}, {name})", f"({best}_acc, {name}_acc)"), widen]
+            return [
+                f"{best}, {name} = {combine}({best}_acc, {name}_acc, {value}, {row})",
+                f"{best}_acc = tl.where(mask, {best}, {best}_acc)",
+                f"{name}_acc = tl.where(mask, {name}, {name}_acc)",
+            ]
+        start = _limit(of, kind == "argmin")
+        return [
+            f"{best} = tl.where(mask, {value}, {start})",
+            f"{name} = tl.where(mask, {row}, 2147483647)",
+            fold,
+            widen,
+        ]
+
+    def _accumulators(self, instr: Instr, kind: str, of: DType) -> list[str]:
+        block = "[XBLOCK, RBLOCK]"
+        if kind in ("argmax", "argmin"):
+            best = f"tl.full({block}, {_limit(of, kind == 'argmin')}, {TRITON_TYPES[of.name]})"
+            place = f"tl.full({block}, 2147483647, tl.int32)"
+            return [f"{instr.name}_best_acc = {best}", f"{instr.name}_acc = {place}"]
+        start = FOLDS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
+        return [f"{instr.name}_acc = tl.full({block}, {start}, {TRITON_TYPES[of.name]})"]
+
+
+def _union(parts: Any) -> str:
+    letters = set("".join(parts))
+    return "".join(letter for letter in "xr" if letter in letters)
+
+
+def _number(value: Any) -> str:
+    """A constant as Python that Triton reads."""
+    if isinstance(value, float) and value - value != 0:
+        return f"float('{value}')"
+    return repr(value)
+
+
+def _limit(dtype: DType, highest: bool) -> str:
+    if dtype.is_floating_point:
+        return "float('inf')" if highest else "float('-inf')"
+    low, high = dtype.limits or (0, 1)
+    return str(int(high if highest else low))

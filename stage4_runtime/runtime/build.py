@@ -1,0 +1,149 @@
+"""Build: a source unit becomes loaded kernels, once per process and, with the disk cache, once ever.
+
+Input: a SourceUnit. Its language picks a builder from the table; a builder makes files (a shared library, a
+cubin) that the disk cache keeps, and a loader turns files into kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stage4_runtime.runtime import cache, triton_units
+from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler
+from stage_contracts import config, events
+from stage_contracts.errors import BuildError, CompilerMissing
+from stage_contracts.program import SourceUnit
+
+
+@dataclass(frozen=True)
+class Builder:
+    """How one language is built. `key` also finds the compiler, so it raises CompilerMissing."""
+
+    key: Callable[[SourceUnit], cache.Key]
+    make: Callable[[SourceUnit], Mapping[str, bytes]]  # file name -> bytes
+    load: Callable[[SourceUnit, Mapping[str, bytes]], Mapping[str, Any]]
+
+
+def build(unit: SourceUnit) -> Mapping[str, Any]:
+    """Compile and load one unit: kernel name -> loaded kernel. Raises BuildError, CompilerMissing."""
+    if unit.language not in BUILDERS:
+        raise BuildError(f"unit {unit.name} is in {unit.language!r}; expected one of {', '.join(BUILDERS)}")
+    builder = BUILDERS[unit.language]
+    key = builder.key(unit)
+    with _lock_of(key.digest):  # a second thread with the same unit waits for the first one's kernels
+        if key.digest not in _BUILT:
+            _BUILT[key.digest] = _build_or_load(unit, builder, key)
+        return _BUILT[key.digest]
+
+
+_BUILT: dict[str, Mapping[str, Any]] = {}
+_LOCKS: dict[str, threading.Lock] = {}
+_LOCKS_LOCK = threading.Lock()
+
+
+def _lock_of(digest: str) -> threading.Lock:
+    with _LOCKS_LOCK:
+        return _LOCKS.setdefault(digest, threading.Lock())
+
+
+def forget_built() -> None:
+    """Drop this process's built units, so that the next build asks the disk cache. For tests and timings."""
+    with _LOCKS_LOCK:
+        _BUILT.clear()
+
+
+def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mapping[str, Any]:
+    files: Mapping[str, bytes] | None = cache.load(key)
+    if files is None:
+        with events.timed("build", unit.name, language=unit.language, kernels=len(unit.kernels)):
+            files = builder.make(unit)
+        cache.store(key, files)
+    return builder.load(unit, files)
+
+
+# ---- C++ -------------------------------------------------------------------------------------------------
+
+
+def _cpp_flags() -> tuple[str, ...]:
+    return tuple(config.current().runtime.cxx_flags.split())
+
+
+def _cpp_key(unit: SourceUnit) -> cache.Key:
+    parts = {
+        "language": unit.language,
+        "source": unit.text,
+        "entry points": " ".join(unit.kernels),
+        "flags": " ".join(_cpp_flags()),
+        "compiler": find_compiler().identity,
+        "cpu": cpu_identity(),
+    }
+    return cache.Key(unit.name, parts)
+
+
+def _cpp_make(unit: SourceUnit) -> Mapping[str, bytes]:
+    name = re.sub(r"\W", "_", unit.name) or "unit"
+    library = compile_shared(unit.text, name, find_compiler(), _cpp_flags())
+    return {"kernels.so": library, "kernels.cpp": unit.text.encode()}
+
+
+def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    """ctypes functions: addresses in, 0 out, or 1 for an index out of range. They run without the GIL."""
+    library = _load_library(files["kernels.so"])
+    kernels = {}
+    for name in unit.kernels:
+        header = re.search(rf"\bint64_t\s+{re.escape(name)}\s*\(([^)]*)\)", unit.text)
+        if header is None or not hasattr(library, name):
+            raise BuildError(
+                f'unit {unit.name} has no kernel {name!r}; expected extern "C" int64_t {name}(...)'
+            )
+        kernels[name] = kernel = library[name]
+        kernel.restype = ctypes.c_int64
+        kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
+    return kernels
+
+
+def _load_library(data: bytes) -> ctypes.CDLL:
+    """Load the very bytes that were checked, from a file nobody else can change: gone when this returns."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="cutaway-load-") as folder:  # mode 0700
+            path = Path(folder) / "kernels.so"
+            path.write_bytes(data)
+            with _sleeping_threads():
+                return ctypes.CDLL(str(path))  # stays mapped when its file is gone
+    except OSError as error:  # no space, a folder that forbids execution, a missing libgomp
+        raise CompilerMissing(
+            f"compiled code cannot be loaded here: {error}; set TMPDIR or runtime.cxx"
+        ) from error
+
+
+@contextmanager
+def _sleeping_threads() -> Iterator[None]:
+    """Load OpenMP's runtime, which reads this variable once, so that its idle threads sleep rather than spin.
+
+    The BLAS under NumPy has threads of its own that spin for a while: on a machine with few cores two pools that
+    both spin make a training step ten times slower. A user's own setting wins.
+    """
+    name = "OMP_WAIT_POLICY"
+    ours = name not in os.environ
+    if ours:
+        os.environ[name] = "passive"
+    try:
+        yield
+    finally:
+        if ours:
+            os.environ.pop(name, None)
+
+
+BUILDERS: dict[str, Builder] = {
+    "cpp": Builder(_cpp_key, _cpp_make, _cpp_load),
+    "triton": Builder(triton_units.key, triton_units.make, triton_units.load),
+}

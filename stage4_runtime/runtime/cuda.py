@@ -1,0 +1,145 @@
+"""The one adapter to CuPy: its arrays as an ArrayLibrary, and a launcher for compiled Triton kernels.
+
+Input: a device and kernels as data (TritonKernel). Kernels are launched by the driver API with arguments
+packed once (about 3 us a launch); Triton itself is not imported. CuPy is imported when needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from stage4_runtime.runtime.arrays import ArrayLibrary
+from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment, span
+from stage4_runtime.runtime.triton_units import TritonKernel
+from stage_contracts.device import Device
+from stage_contracts.errors import BuildError
+from stage_contracts.program import Kernel
+from stage_contracts.tensor_meta import TensorMeta
+
+KERNEL_ALIGNMENT = 16  # what triton_compile.py promises of every pointer; bind_arrays.py keeps the promise
+
+
+def import_cupy() -> Any:
+    """CuPy, or an ImportError that says how to get it."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise ImportError(
+            "a program for a CUDA device needs CuPy, which is not installed; pip install 'cutaway[cuda]'"
+        ) from error
+    return cupy
+
+
+def gpu_architecture(device: Device) -> str:
+    """`sm_90`: the architecture to compile for, as Target.arch wants it."""
+    return f"sm_{import_cupy().cuda.Device(device.index).compute_capability}"
+
+
+def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -> ArrayLibrary:
+    """What launch code needs of CuPy on one device.
+
+    `allocate(nbytes)` gives a uint8 array; the default is CuPy's memory pool in force at the call.
+    """
+    cp = import_cupy()
+    get = allocate or (lambda nbytes: cp.empty(nbytes, "uint8"))
+    alignment = slot_alignment(device)
+
+    def allocate_pool(nbytes: int) -> tuple[Any, int]:
+        memory = get(max(nbytes, 1))
+        if memory.data.ptr % alignment:  # an allocator of the user's own may promise less than cudaMalloc
+            memory = get(nbytes + alignment)
+        return memory, round_up(memory.data.ptr, alignment)
+
+    def at(memory: Any, offset: int, shape: tuple, dtype: Any, strides: tuple) -> Any:
+        return cp.ndarray(shape, dtype, memory.data + offset, strides=strides)
+
+    def empty(meta: TensorMeta) -> Any:
+        memory = get(max(span(meta), 1))
+        return at(memory, 0, meta.shape, meta.dtype.numpy, byte_strides(meta))
+
+    def bind(loaded: TritonKernel, kernel: Kernel) -> KernelLauncher:
+        with cp.cuda.Device(device.index):
+            return KernelLauncher(cp.cuda.driver, loaded)
+
+    return ArrayLibrary(
+        xp=cp,
+        array_type=cp.ndarray,
+        address=lambda array: array.data.ptr,
+        allocate=allocate_pool,
+        empty=empty,
+        slot_view=lambda memory, start, meta: at(
+            memory, start - memory.data.ptr, meta.shape, meta.dtype.numpy, byte_strides(meta)
+        ),
+        view=lambda array, shape, strides, offset: at(array, offset, shape, array.dtype, strides),
+        bind=bind,
+        kernel_alignment=KERNEL_ALIGNMENT,
+        current_stream=lambda: cp.cuda.get_current_stream().ptr,
+    )
+
+
+def on_device(run: Callable[..., tuple], device: Device) -> Callable[..., tuple]:
+    """The same callable with its device as the current one: CuPy launches and allocates there."""
+    cuda_device = import_cupy().cuda.Device(device.index)
+
+    def call(*arrays: Any) -> tuple:
+        with cuda_device:
+            return run(*arrays)
+
+    vars(call).update(vars(run))
+    return call
+
+
+# ---- launching -------------------------------------------------------------------------------------------
+
+# How each run-time parameter is packed. Pointers, of any type, are 64 bits.
+_PACKED = {
+    "i1": ctypes.c_uint8, "u1": ctypes.c_uint8, "i8": ctypes.c_int8, "u8": ctypes.c_uint8,
+    "i16": ctypes.c_int16, "u16": ctypes.c_uint16, "fp16": ctypes.c_uint16, "bf16": ctypes.c_uint16,
+    "i32": ctypes.c_int32, "u32": ctypes.c_uint32, "fp32": ctypes.c_float,
+    "i64": ctypes.c_int64, "u64": ctypes.c_uint64, "fp64": ctypes.c_double,
+}  # fmt: skip
+_MAX_DYNAMIC_SHARED_SIZE = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_SHARED_WITHOUT_ASKING = 48 * 1024
+_SCRATCH_POINTERS = 2  # Triton appends a global and a profiling scratch pointer to every kernel
+
+
+class KernelLauncher:
+    """`launcher(stream, *addresses)`: one kernel, loaded on the current device.
+
+    The arguments' memory and the array of pointers to it are made once; a call stores new values and
+    launches. The driver copies them before it returns, so the lock is held only that long.
+    """
+
+    def __init__(self, driver: Any, kernel: TritonKernel) -> None:
+        if kernel.scratch:
+            raise BuildError(
+                f"kernel {kernel.name} needs {kernel.scratch} bytes of scratch memory; there is none"
+            )
+        self._module = driver.moduleLoadData(kernel.cubin)  # kept: unloading it would unload the function
+        self._function = driver.moduleGetFunction(self._module, kernel.name)
+        if kernel.shared > _SHARED_WITHOUT_ASKING:
+            driver.funcSetAttribute(self._function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
+        self._launch = driver.launchKernel
+        self._shape = (*kernel.grid, 32 * kernel.num_warps, 1, 1, kernel.shared)
+        types: list[Any] = [ctypes.c_uint64 if t.startswith("*") else _PACKED[t] for t in kernel.types]
+        self._values = [t() for t in types]
+        packed = [*self._values, *(ctypes.c_uint64(0) for _ in range(_SCRATCH_POINTERS))]
+        self._packed = packed
+        self._pointers = (ctypes.c_void_p * len(packed))(*[ctypes.addressof(value) for value in packed])
+        self._address = ctypes.addressof(self._pointers)
+        self._lock = threading.Lock()
+        self.kernel = kernel
+
+    def __call__(self, stream: int, *arguments: Any) -> None:
+        if len(arguments) != len(self._values):
+            raise TypeError(
+                f"kernel {self.kernel.name} takes {len(self._values)} arguments, got {len(arguments)}; "
+                "its signature and the Kernel's params disagree"
+            )
+        with self._lock:
+            for slot, value in zip(self._values, arguments, strict=True):
+                slot.value = value
+            self._launch(self._function, *self._shape, stream, self._address, 0)

@@ -1,0 +1,138 @@
+"""Dispatch: which compiled entry runs this call, and, when none does, which fact about the call has changed.
+
+Input: the entries of one code object, in the order they were made, and a call's arguments. Guards are data
+(stage_contracts.guards), so a miss can be explained by checking them one by one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from stage_contracts.guards import GUARD_KINDS, Guard, check_tensor
+from stage_contracts.pipeline import Entry
+
+
+def dispatch(entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+    """The first entry whose guards hold for this call, or None: compile a new one."""
+    for entry in entries:
+        if entry.check(*args, **kwargs):
+            return entry
+    return None
+
+
+def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> str:
+    """The first guard that fails, old -> new, in one line: `x.shape[1]: 640 -> 8 at model.py:31`.
+
+    `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled` and the rest.
+    """
+    scope = {"check_tensor": check_tensor, **names}
+    try:
+        bound = inspect.signature(entry.check).bind(*args, **kwargs)
+        bound.apply_defaults()
+        scope.update(bound.arguments)
+    except (TypeError, ValueError) as error:
+        return f"the call's arguments: {error}"
+    for guard in sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank):
+        if not _holds(guard, scope):
+            where = f" at {guard.origin}" if guard.origin else ""
+            return " ".join(f"{_change(guard, scope)}{where}".split())
+    return "no guard fails when checked alone: something changed between the two checks"
+
+
+_GONE = (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)
+
+
+def _holds(guard: Guard, scope: Mapping[str, Any]) -> bool:
+    expected: dict[str, Any] = {}
+
+    def name_of(value: Any) -> str:
+        expected["expected_value"] = value
+        return "expected_value"
+
+    expression = guard.expression(name_of)
+    try:
+        return bool(eval(expression, {**scope, **expected}))
+    except _GONE:
+        return False
+
+
+def _change(guard: Guard, scope: Mapping[str, Any]) -> str:
+    """What the guard is about, what it was at compile time, and what it is now."""
+    subject = str(guard.source) if guard.source else ""
+    try:
+        seen = eval(guard.source.expression(), dict(scope)) if guard.source else None
+        return _CHANGES.get(guard.kind, _value_of("{s}"))(subject, guard, seen, scope)
+    except _GONE as error:
+        return f"{subject or guard.kind}: {_short(guard.expected)} -> gone ({type(error).__name__}: {error})"
+
+
+def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
+    """The first field of the meta that differs; for shapes and strides of equal rank, the one dimension."""
+    meta = guard.expected
+    if not hasattr(seen, "dtype") or not callable(getattr(seen, "stride", None)):
+        return f"type({subject}): Tensor -> {type(seen).__name__}"
+    fields = {
+        "dtype": (meta.dtype, seen.dtype),
+        "device": (meta.device, seen.device),
+        "shape": (tuple(meta.shape), tuple(seen.shape)),
+        "stride()": (tuple(meta.strides), tuple(seen.stride())),
+        "requires_grad": (meta.requires_grad, seen.requires_grad),
+    }
+    for name, (old, new) in fields.items():
+        if old == new:
+            continue
+        if isinstance(old, tuple) and len(old) == len(new):
+            at = next(i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
+            return f"{subject}.{name}[{at}]: {old[at]} -> {new[at]}"
+        return f"{subject}.{name}: {old} -> {new}"
+    return f"{subject}: {meta} -> another tensor"
+
+
+def _aliasing(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
+    was, now = (
+        ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
+    )
+    return f"{subject} and {guard.expected}: {was} -> {now}"
+
+
+def _value_of(template: str, measure: Callable[[Any], Any] = lambda seen: seen) -> Callable[..., str]:
+    """`template` has {s} for the source: old -> new is the guard's expected value and what `measure` sees."""
+
+    def change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
+        return f"{template.format(s=subject)}: {_short(guard.expected)} -> {_short(measure(seen))}"
+
+    return change
+
+
+# How each kind of guard tells its change.
+_CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
+    "GRAD_MODE": lambda s, g, seen, scope: f"is_grad_enabled(): {g.expected} -> {scope['is_grad_enabled']()}",
+    "TENSOR": _tensor_change,
+    "NOT_ALIASED": _aliasing,
+    "ALIASED": _aliasing,
+    "IDENTITY": _value_of("{s}"),
+    "TYPE": _value_of("type({s})", type),
+    "EQUALS": _value_of("{s}"),
+    "LENGTH": _value_of("len({s})", len),
+    "KEYS": _value_of("{s}", tuple),
+    "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
+    "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
+    "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
+}
+
+
+def _short(value: Any, limit: int = 60) -> str:
+    """A value in few characters; classes and functions by name, tensors and other objects by type."""
+    name = getattr(value, "__qualname__", None)
+    if name:
+        return name
+    if value is not None and not isinstance(value, bool | int | float | str | bytes | tuple | list | dict):
+        return (
+            str(value)
+            if type(value).__module__.startswith("stage_contracts")
+            else f"<{type(value).__name__}>"
+        )
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."

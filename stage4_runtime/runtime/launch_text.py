@@ -1,0 +1,226 @@
+"""Launch code as text: one Python function that runs a Program's steps, cheap per call and fit to read.
+
+Input: a planned Program. Addresses of temporaries are computed once per arena, addresses of arrays once per
+call; each step is one line. launch.py gives the names in it their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, fresh_names, identifier
+from stage4_runtime.runtime.layout import byte_strides
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph_text import literal
+from stage_contracts.loop_ir import BufferRef, buffer_refs
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    Copy,
+    External,
+    Free,
+    Launch,
+    Program,
+    RecordEvent,
+    Return,
+    WaitEvent,
+)
+
+
+@dataclass
+class LaunchText:
+    """The function's text, its name, and the names in it of the program's buffers and kernels."""
+
+    function: str
+    names: dict[str, str]
+    kernels: dict[str, str]
+    text: str = ""
+    streams: bool = False
+    kernel_alignment: int = 1
+    arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
+    addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
+
+    def name(self, buffer: str) -> str:
+        return self.names[buffer]
+
+    def pointer(self, buffer: str) -> str:
+        return f"p_{self.names[buffer]}"
+
+
+def write_launch_text(program: Program, streams: bool = False, kernel_alignment: int = 1) -> LaunchText:
+    """The text of the function.
+
+    streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
+    must be multiples of this many bytes, and of the element's size.
+    """
+    out = LaunchText(
+        identifier(program.name), *fresh_names(program), streams=streams, kernel_alignment=kernel_alignment
+    )
+    for step in program.steps:
+        match step:
+            case Launch(buffers=buffers):
+                out.addresses.update(buffers)
+            case External(args=args, kwargs=kwargs, outputs=outputs):
+                out.arrays.update(ref.name for ref in buffer_refs((args, dict(kwargs))))
+                out.arrays.update(outputs)
+            case Copy(source=source, destination=destination):
+                out.arrays.update((source, destination))
+            case Return(values=values):
+                out.arrays.update(ref.name for ref in buffer_refs(values))
+    pooled = [b for b in program.buffers.values() if b.slot is not None]
+    lines = [*_arena_lines(program, pooled, out)]
+    lines += [
+        f"{out.pointer(b.name)} = address({out.name(b.name)})"
+        for b in program.buffers.values()
+        if b.role == "constant" and b.name in out.addresses
+    ]
+    lines += [f"def {out.function}({', '.join(map(out.name, program.inputs))}):"]
+    for name in program.inputs:
+        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out)]
+    if streams:
+        lines += ["    stream = current_stream()"]
+    if pooled:
+        lines += [f"    arena = take_arena(new_arena{', stream' * streams})"]
+        lines += [f"    _, {', '.join(_arena_names(pooled, out))}, = arena"]
+    for step in program.steps:
+        if isinstance(step, Return) and pooled:
+            lines += [f"    give_arena(arena{', stream' * streams})"]
+        lines += [f"    {line}" for line in _step_lines(step, program, out)]
+    out.text = "\n".join(lines) + "\n"
+    return out
+
+
+# ---- the parts of the function ---------------------------------------------------------------------------
+
+
+def _arena_names(pooled: list[Buffer], out: LaunchText) -> list[str]:
+    names = [out.pointer(b.name) for b in pooled if b.name in out.addresses]
+    return names + [out.name(b.name) for b in pooled if b.name in out.arrays]
+
+
+def _arena_lines(program: Program, pooled: list[Buffer], out: LaunchText) -> Iterable[str]:
+    """A function that makes the pools and, once for many calls, the addresses and arrays in them."""
+    if not pooled:
+        return
+    yield "def new_arena():"
+    for pool, nbytes in enumerate(program.pools):
+        yield f"    memory{pool}, start{pool} = allocate_pool({nbytes})"
+    for b in pooled:
+        assert b.slot is not None
+        place = f"start{b.slot.pool} + {b.slot.offset}"
+        if b.name in out.addresses:
+            yield f"    {out.pointer(b.name)} = {place}  # {b.meta}"
+        if b.name in out.arrays:
+            yield f"    {out.name(b.name)} = slot_view(memory{b.slot.pool}, {place}, {b.name!r})  # {b.meta}"
+    memories = ", ".join(f"memory{pool}" for pool in range(len(program.pools)))
+    yield f"    return ({memories},), {', '.join(_arena_names(pooled, out))},"
+    yield ""
+
+
+def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
+    name, meta = out.name(buffer.name), buffer.meta
+    checks = (
+        f"{name}.__class__ is not ndarray",
+        f"{name}.dtype is not {meta.dtype.name}_dtype",
+        f"{name}.shape != {meta.shape!r}",
+        f"{name}.strides != {byte_strides(meta)!r}",
+        f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
+    )
+    yield f"# {buffer.name}: {meta}"
+    yield f"if ({' or '.join(checks[:2])}"
+    yield f"        or {' or '.join(checks[2:])}):"
+    yield f"    {name} = accept({buffer.name!r}, {name})"
+    if buffer.name in out.addresses:
+        yield f"{out.pointer(buffer.name)} = address({name})"
+
+
+def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str]:
+    buffer = program.buffers[step.buffer]
+    if buffer.slot is not None:
+        yield f"# allocate {buffer.name}: {buffer.meta} at {buffer.slot.offset} of pool {buffer.slot.pool}"
+        return
+    yield f"{out.name(buffer.name)} = empty({buffer.name!r})  # {buffer.meta}"
+    if buffer.name in out.addresses:
+        yield f"{out.pointer(buffer.name)} = address({out.name(buffer.name)})"
+
+
+def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
+    arguments = ["stream"] * out.streams + [out.pointer(name) for name in step.buffers]
+    if out.streams and step.stream != 0:
+        raise Unsupported(
+            f"a launch on stream {step.stream}", hint="this launch runs everything on one stream"
+        )
+    for origin in program.kernels[step.kernel].origins:
+        yield f"# {origin.describe()}".replace("\n", " ")
+    yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({step.kernel!r})"
+
+
+def _external(step: External, program: Program, out: LaunchText) -> Iterable[str]:
+    words = [_argument(a, program, out) for a in step.args]
+    words += [f"{k}={_argument(v, program, out)}" for k, v in step.kwargs.items()]
+    for origin in step.origins:
+        yield f"# {origin.describe()}".replace("\n", " ")
+    if step.into:
+        yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
+        return
+    results = ", ".join(map(out.name, step.outputs))
+    yield f"{results} = {EXTERNAL_PREFIX}{step.target}({', '.join(words)})"
+    for name in step.outputs:
+        yield f"{out.name(name)} = conform({name!r}, {out.name(name)})  # {program.buffers[name].meta}"
+        if name in out.addresses:
+            yield f"{out.pointer(name)} = address({out.name(name)})"
+
+
+def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
+    yield f"copyto({out.name(step.destination)}, {out.name(step.source)})"
+
+
+def _free(step: Free, program: Program, out: LaunchText) -> Iterable[str]:
+    pooled = program.buffers[step.buffer].slot is not None
+    yield f"# free {step.buffer}: its bytes may be reused" if pooled else f"del {out.name(step.buffer)}"
+
+
+def _return(step: Return, program: Program, out: LaunchText) -> Iterable[str]:
+    yield f"return ({''.join(_argument(v, program, out) + ', ' for v in step.values)})"
+
+
+def _nothing(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
+    if out.streams:
+        raise Unsupported(f"{step}", hint="this launch runs everything on one stream")
+    yield f"# {step}: nothing to wait for, the CPU runs steps in order"
+
+
+_WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
+    Allocate: _allocate,
+    Launch: _launch,
+    External: _external,
+    Copy: _copy,
+    Free: _free,
+    Return: _return,
+    RecordEvent: _nothing,
+    WaitEvent: _nothing,
+}
+
+
+def _step_lines(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
+    if type(step) not in _WRITERS:
+        raise Unsupported(
+            f"the step {type(step).__name__}", hint="this launch runs one device and no callbacks"
+        )
+    return _WRITERS[type(step)](step, program, out)
+
+
+def _argument(value: Any, program: Program, out: LaunchText) -> str:
+    if isinstance(value, BufferRef):
+        if value.shape is None:
+            return out.name(value.name)
+        itemsize = program.buffers[value.name].meta.dtype.itemsize
+        strides = tuple(stride * itemsize for stride in value.strides or ())
+        return f"view({out.name(value.name)}, {value.shape!r}, {strides!r}, {value.offset * itemsize})"
+    if isinstance(value, tuple):
+        return f"({''.join(_argument(v, program, out) + ', ' for v in value)})"
+    if isinstance(value, list):
+        return f"[{', '.join(_argument(v, program, out) for v in value)}]"
+    return literal(value)

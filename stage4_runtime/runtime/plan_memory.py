@@ -1,0 +1,140 @@
+"""Memory planning: which temporaries may share bytes, and when each is allocated and freed.
+
+Input: a Program of launches, external calls and copies in order. Output: the same steps with `allocate`
+before the first write and `free` after the last use, and a slot in one pool for every temporary that does
+not escape. Idea: greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep
+Neural Net Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stage4_runtime.runtime.layout import round_up, slot_alignment, span
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.loop_ir import buffer_refs
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    Copy,
+    External,
+    Free,
+    Launch,
+    PoolSlot,
+    Program,
+    step_accesses,
+)
+
+# Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with
+# an operand, so the operand must live, and escape, as long as the result does.
+FRESH_KINDS = ("contraction", "creation", "random", "scan")
+
+# External routines that can write into memory they are given, for these dtypes.
+WRITES_INTO = {"matmul": ("float32", "float64")}
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """`first` and `last` are step numbers, both included. `escapes`: the caller may keep it."""
+
+    first: int
+    last: int
+    escapes: bool
+
+    def overlaps(self, other: Lifetime) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def plan_memory(program: Program) -> Program:
+    """Give every temporary a pool slot and add the allocate and free steps."""
+    steps = [_into(step, program.buffers) for step in program.steps if not isinstance(step, Allocate | Free)]
+    lives = lifetimes(program.with_(steps=tuple(steps)))
+    needs_memory = _written_in_place(program, steps)
+    pooled = {name: lives[name] for name in needs_memory if not lives[name].escapes}
+    spans = {name: span(program.buffers[name].meta) for name in pooled}
+    alignment = slot_alignment(program.device)
+    offsets, pool_bytes = assign_offsets(
+        pooled, {n: round_up(max(b, 1), alignment) for n, b in spans.items()}
+    )
+
+    buffers = {name: replace(buffer, slot=None) for name, buffer in program.buffers.items()}
+    for name in pooled:
+        buffers[name] = replace(buffers[name], slot=PoolSlot(0, offsets[name], spans[name]))
+    planned: list[Any] = []
+    for number, step in enumerate(steps):
+        planned += [Allocate(name) for name in needs_memory if lives[name].first == number]
+        planned.append(step)
+        planned += [Free(n) for n, life in lives.items() if life.last == number and not life.escapes]
+    pools = (pool_bytes,) if pooled else ()
+    return program.with_(buffers=buffers, steps=tuple(planned), pools=pools).verify()
+
+
+def lifetimes(program: Program) -> dict[str, Lifetime]:
+    """When each buffer that the steps define is in use. Inputs and constants are the caller's: not listed."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    escapes: set[str] = set()
+    shares: list[tuple[str, str]] = []  # (result, operand whose memory it may share)
+    for number, step in enumerate(program.steps):
+        reads, writes = step_accesses(step, program.kernels)
+        for name in (*reads, *writes):
+            if program.buffers[name].role in ("temporary", "output"):
+                first.setdefault(name, number)
+                last[name] = number
+        if isinstance(step, External) and not step.into and not _is_fresh(step.target):
+            shares += [(out, read) for out in step.outputs for read in reads if read in first]
+    escapes.update(ref.name for ref in buffer_refs(program.return_step.values))
+    for result, operand in reversed(shares):  # last results first, so that chains of views carry through
+        last[operand] = max(last[operand], last[result])
+        if result in escapes:
+            escapes.add(operand)
+    if len({step.stream for step in program.steps if isinstance(step, Launch | Copy)}) > 1:
+        # Steps on different streams overlap in time, so the order of steps says nothing about reuse.
+        last = dict.fromkeys(last, len(program.steps) - 2)  # up to the return
+    return {name: Lifetime(first[name], last[name], name in escapes) for name in first}
+
+
+def assign_offsets(lives: Mapping[str, Lifetime], sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:
+    """Offsets such that buffers whose lives overlap never share bytes, and the bytes needed in all."""
+    offsets: dict[str, int] = {}
+    for name in sorted(lives, key=lambda n: (-sizes[n], lives[n].first)):
+        taken = sorted((offsets[o], offsets[o] + sizes[o]) for o in offsets if lives[o].overlaps(lives[name]))
+        offsets[name] = _best_gap(taken, sizes[name])
+    return offsets, max((offsets[n] + sizes[n] for n in offsets), default=0)
+
+
+def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
+    """The start of the smallest gap between `taken` ranges that holds `size` bytes, else their end."""
+    best, best_size, end = None, None, 0
+    for start, stop in taken:
+        gap = start - end
+        if gap >= size and (best_size is None or gap < best_size):
+            best, best_size = end, gap
+        end = max(end, stop)
+    return end if best is None else best
+
+
+def _written_in_place(program: Program, steps: list[Any]) -> list[str]:
+    """The buffers that a step writes to, and so must exist before it: not what an external call yields."""
+    names: dict[str, None] = {}
+    for step in steps:
+        if isinstance(step, External) and not step.into:
+            continue
+        for name in step_accesses(step, program.kernels)[1]:
+            if program.buffers[name].role in ("temporary", "output"):
+                names[name] = None
+    return list(names)
+
+
+def _into(step: Any, buffers: Mapping[str, Buffer]) -> Any:
+    """An external call that can write to planned memory is told to."""
+    if not isinstance(step, External) or step.target not in WRITES_INTO or len(step.outputs) != 1:
+        return step
+    meta = buffers[step.outputs[0]].meta
+    return replace(step, into=meta.is_contiguous and meta.dtype.name in WRITES_INTO[step.target])
+
+
+def _is_fresh(target: str) -> bool:
+    return target in CORE_OPS and CORE_OPS[target].kind in FRESH_KINDS

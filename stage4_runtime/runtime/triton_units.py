@@ -1,0 +1,140 @@
+"""Triton units: from source to a cubin ahead of time, as files for the disk cache and data for a launcher.
+
+Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target
+names an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can
+hang or abort its process.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stage4_runtime.runtime.cache import Key
+from stage_contracts.errors import BuildError, CompilerMissing
+from stage_contracts.program import SourceUnit
+
+TIME_LIMIT = 120  # seconds for one kernel
+_CHILD = Path(__file__).with_name("triton_compile.py")
+
+
+@dataclass(frozen=True)
+class TritonKernel:
+    """A compiled kernel as data. `types`: of its run-time parameters; two scratch pointers follow them."""
+
+    cubin: bytes
+    ptx: str
+    name: str
+    shared: int  # bytes of shared memory
+    num_warps: int
+    scratch: int  # bytes of global scratch memory per program
+    types: tuple[str, ...]
+    grid: tuple[int, int, int]
+
+
+def key(unit: SourceUnit) -> Key:
+    """Raises CompilerMissing without Triton, BuildError for a unit that cannot be compiled ahead of time."""
+    try:
+        version = importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        raise CompilerMissing(
+            "Triton is not installed; install cutaway[triton] to compile for a GPU"
+        ) from None
+    _architecture(unit)
+    for name in unit.kernels:
+        if name not in unit.grids:
+            raise BuildError(
+                f"unit {unit.name}: no grid for {name!r}; emit must set SourceUnit.grids[{name!r}] to the "
+                "Kernel's grid (signature, constants, num_warps, grid)"
+            )
+    parts = {
+        "language": unit.language,
+        "source": unit.text,
+        "specialisation": json.dumps({name: _request(unit, name) for name in unit.kernels}, sort_keys=True),
+        "architecture": unit.target.arch,
+        "compiler": f"triton {version}",
+    }
+    return Key(unit.name, parts)
+
+
+def make(unit: SourceUnit) -> Mapping[str, bytes]:
+    files = {"module.py": unit.text.encode()}
+    for name in unit.kernels:
+        files |= {f"{name}.{kind}": data for kind, data in _compile(unit, name).items()}
+    return files
+
+
+def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKernel]:
+    kernels = {}
+    for name in unit.kernels:
+        facts = json.loads(files[f"{name}.json"])
+        kernels[name] = TritonKernel(
+            cubin=files[f"{name}.cubin"],
+            ptx=files[f"{name}.ptx"].decode(),
+            name=facts["name"],
+            shared=facts["shared"],
+            num_warps=facts["num_warps"],
+            scratch=facts["scratch"],
+            types=tuple(facts["types"]),
+            grid=tuple((*unit.grids[name]["grid"], 1, 1)[:3]),
+        )
+    return kernels
+
+
+def _architecture(unit: SourceUnit) -> int:
+    digits = unit.target.arch.removeprefix("sm_")
+    if not digits.isdigit():
+        raise BuildError(
+            f"unit {unit.name}: target architecture {unit.target.arch!r}; expected one like 'sm_90'"
+        )
+    return int(digits)
+
+
+def _request(unit: SourceUnit, name: str) -> dict[str, Any]:
+    """What the child process is asked for, besides the source."""
+    grid = unit.grids[name]
+    return {
+        "kernel": name,
+        "arch": _architecture(unit),
+        "signature": dict(grid["signature"]),
+        "constants": dict(grid.get("constants", {})),
+        "options": {"num_warps": grid.get("num_warps", 4), "num_stages": grid.get("num_stages", 3)},
+    }
+
+
+def _compile(unit: SourceUnit, name: str) -> dict[str, bytes]:
+    """Run the child. Raises BuildError with the last lines of what it said."""
+    with tempfile.TemporaryDirectory(prefix="cutaway-triton-") as folder:
+        source = Path(folder) / f"{name}.py"
+        source.write_text(unit.text)
+        (Path(folder) / "request.json").write_text(json.dumps(_request(unit, name)))
+        environment = {
+            **{k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"},
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "TRITON_CACHE_DIR": str(Path(folder) / "triton"),  # Triton's own cache has no checksums
+        }
+        command = [sys.executable, str(_CHILD), folder, source.name]
+        try:
+            child = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=TIME_LIMIT, check=False
+            )
+            said = (child.stderr or child.stdout).strip().splitlines()[-30:]
+        except subprocess.TimeoutExpired:
+            child, said = None, [f"nothing for {TIME_LIMIT} seconds; it was stopped"]
+        if child is None or child.returncode != 0:
+            raise BuildError(
+                f"Triton refused generated kernel {name}, which is a bug in Cutaway. It said:\n"
+                + "\n".join(
+                    said or [f"nothing; its process ended with {child.returncode if child else 'a timeout'}"]
+                )
+                + f"\nPlease report it with the source of unit {unit.name}."
+            )
+        return {kind: (Path(folder) / f"{name}.{kind}").read_bytes() for kind in ("cubin", "ptx", "json")}
