@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
-from cutaway.nn import functional as F
 
 
 def pointwise(x, w):
