@@ -325,8 +325,7 @@ def _walk(
             _, key, node = heapq.heappop(heap)
             slot = pending.pop(key)
             if node.hooks:
-                for index, hooks in node.hooks.items():
-                    slot[index] = run_hooks(hooks, slot[index])
+                slot = [g if g is None else run_hooks(node.hooks.get(i, {}), g) for i, g in enumerate(slot)]
             for index, g in enumerate(slot):
                 if g is not None and (key, index) in wanted:
                     tensor = wanted[key, index]
@@ -357,8 +356,6 @@ def _walk(
 
 def run_hooks(hooks: dict, g: Any) -> Any:
     """The gradient after each hook, in order of registration; those of retain_grad see the last word."""
-    if g is None:
-        return None
     for hook in sorted(hooks.values(), key=lambda h: hasattr(h, "retains_grad")):
         changed = hook(g)
         g = g if changed is None else changed

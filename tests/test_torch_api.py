@@ -152,7 +152,7 @@ def test_another_thread_waits_for_its_turn():
 def test_cutaways_own_paths(tmp_path):
     from cutaway.autograd import Function, grad
     from cutaway.func import hessian
-    from cutaway.utils.checkpoint import checkpoint  # noqa: F401
+    from cutaway.utils.checkpoint import checkpoint
 
     cutaway.save({"x": cutaway.ones(2)}, tmp_path / "x.safetensors")
     assert cutaway.load(tmp_path / "x.safetensors")["x"].tolist() == [1, 1]
