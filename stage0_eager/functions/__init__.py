@@ -3,10 +3,14 @@
 from stage0_eager.functions import (  # noqa: F401
     activations,
     creation,
+    elementary,
+    elementwise_aliases,
     inplace,
     linalg,
     methods,
     pointwise,
+    rectifiers,
     reductions,
     shape,
+    special_values,
 )
