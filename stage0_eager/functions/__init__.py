@@ -11,6 +11,8 @@ from stage0_eager.functions import (  # noqa: F401
     pointwise,
     rectifiers,
     reductions,
+    sequences,
     shape,
     special_values,
+    statistics,
 )

@@ -21,8 +21,10 @@ from stage0_eager.functions import (
     pointwise,
     rectifiers,
     reductions,
+    sequences,
     shape,
     special_values,
+    statistics,
 )
 from stage0_eager.operator import Operator, operator
 from stage0_eager.tensor import Tensor
@@ -62,6 +64,8 @@ _METHODS = {
     elementwise_aliases: (*(set(elementwise_aliases.ALIASES) - {"expit"}),),
     special_values: ("isposinf", "isneginf", "isreal", "nan_to_num", "clamp_min", "clamp_max", "fmax", "fmin",
                      "isclose", "allclose", "equal"),
+    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
+    sequences: ("diff",),
     rectifiers: ("hardshrink", "prelu"),
     inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip

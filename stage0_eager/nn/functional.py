@@ -40,6 +40,7 @@ from stage0_eager.functions.rectifiers import (
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+from stage0_eager.functions.statistics import normalize
 
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
@@ -47,6 +48,6 @@ tanh: Any = pointwise.tanh
 __all__ = [
     "celu", "cross_entropy", "dropout", "elu", "embedding", "flatten", "gelu", "glu", "hardshrink", "hardsigmoid",
     "hardswish", "hardtanh", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
-    "mse_loss", "nll_loss", "one_hot", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax", "softmin",
-    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+    "mse_loss", "nll_loss", "normalize", "one_hot", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
+    "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip
