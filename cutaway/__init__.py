@@ -14,6 +14,7 @@ from cutaway.explain import explain
 from stage0_eager import Tensor, core, enable_grad, is_grad_enabled, nn, no_grad, optim, set_grad_enabled
 from stage0_eager import random as _random
 from stage0_eager.functions import creation as _creation
+from stage0_eager.functions import distributions as _distributions
 from stage0_eager.functions import sequences as _sequences
 from stage0_eager.functions import special_values as _special_values
 from stage0_eager.operator import TABLE, Operator
@@ -33,6 +34,7 @@ _PLAIN = {
     _creation: "tensor from_numpy as_tensor arange full zeros ones empty full_like zeros_like ones_like eye rand "
     "randn rand_like randn_like randint",
     _special_values: "allclose equal",
+    _distributions: "normal randint_like",
     _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
     _random: "manual_seed randperm Generator default_generator",
 }

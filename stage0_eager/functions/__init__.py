@@ -3,6 +3,7 @@
 from stage0_eager.functions import (  # noqa: F401
     activations,
     creation,
+    distributions,
     elementary,
     elementwise_aliases,
     inplace,

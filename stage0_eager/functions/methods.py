@@ -14,6 +14,7 @@ from stage0_eager.core import core as c
 from stage0_eager.functions import (
     activations,
     creation,
+    distributions,
     elementary,
     elementwise_aliases,
     inplace,
@@ -66,6 +67,7 @@ _METHODS = {
                      "isclose", "allclose", "equal"),
     statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
     sequences: ("diff",),
+    distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
     inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
