@@ -101,6 +101,16 @@ def logit(input, eps=None):
     return c.log(c.div(input, c.sub(1, input)))
 
 
+def _logit_input(g, input, eps):
+    """NaN outside [0, 1]; with eps, 0 where the value was moved."""
+    low, elsewhere = (0, math.nan) if eps is None else (eps, 0.0)
+    outside = c.logical_or(c.lt(input, low), c.gt(input, 1 - low))
+    return c.where(outside, elsewhere, c.div(g, c.mul(input, c.sub(1, input))))
+
+
+logit.derivative(input=_logit_input)
+
+
 @operator
 def sinc(input):
     """sin(pi x) / (pi x); 1 at 0."""
