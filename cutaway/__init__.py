@@ -16,6 +16,9 @@ from stage0_eager import Tensor, autograd, core, enable_grad, func, is_grad_enab
 from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import random as _random
 from stage0_eager.functions import creation as _creation
+from stage0_eager.functions import distributions as _distributions
+from stage0_eager.functions import sequences as _sequences
+from stage0_eager.functions import special_values as _special_values
 from stage0_eager.operator import TABLE, Operator
 from stage0_eager.serialization import load, save
 from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
@@ -34,6 +37,9 @@ globals().update(DTYPES)  # cutaway.float32, cutaway.bool, ...
 _PLAIN = {
     _creation: "tensor from_numpy from_dlpack as_tensor arange full zeros ones empty full_like zeros_like ones_like "
     "eye rand randn rand_like randn_like randint",
+    _special_values: "allclose equal",
+    _distributions: "normal randint_like",
+    _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
     _random: "manual_seed randperm Generator default_generator",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
