@@ -6,15 +6,22 @@ The pipeline is one screen: compile.py. This file only gathers the public names.
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import Any
 
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
-from stage0_eager import Tensor, core, enable_grad, is_grad_enabled, nn, no_grad, optim, set_grad_enabled
+from stage0_eager import Tensor, autograd, core, enable_grad, func, is_grad_enabled, nn, no_grad, optim
+from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import random as _random
 from stage0_eager.functions import creation as _creation
+from stage0_eager.functions import distributions as _distributions
+from stage0_eager.functions import sequences as _sequences
+from stage0_eager.functions import special_values as _special_values
 from stage0_eager.operator import TABLE, Operator
+from stage0_eager.serialization import load, save
+from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.device import Device
@@ -28,11 +35,17 @@ globals().update({op.name: op for op in TABLE.values() if op.namespace == "cutaw
 globals().update(DTYPES)  # cutaway.float32, cutaway.bool, ...
 
 _PLAIN = {
-    _creation: "tensor from_numpy as_tensor arange full zeros ones empty full_like zeros_like ones_like eye rand "
-    "randn rand_like randn_like randint",
+    _creation: "tensor from_numpy from_dlpack as_tensor arange full zeros ones empty full_like zeros_like ones_like "
+    "eye rand randn rand_like randn_like randint",
+    _special_values: "allclose equal",
+    _distributions: "normal randint_like",
+    _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
     _random: "manual_seed randperm Generator default_generator",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
+
+utils = ModuleType("cutaway.utils", "What torch keeps in torch.utils.")
+utils.checkpoint = _checkpoint  # type: ignore[attr-defined]
 
 # The language's modules under this package's path: `from cutaway.nn import functional as F`.
 sys.modules.update(
@@ -41,6 +54,10 @@ sys.modules.update(
         "cutaway.nn.functional": nn.functional,
         "cutaway.nn.init": nn.init,
         "cutaway.optim": optim,
+        "cutaway.autograd": autograd,
+        "cutaway.func": func,
+        "cutaway.utils": utils,
+        "cutaway.utils.checkpoint": _checkpoint,
         "cutaway.config": config,
     }
 )
@@ -65,6 +82,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
-    "Unsupported", "compile", "config", "core", "device", "enable_grad", "explain", "is_grad_enabled",
-    "list_backends", "nn", "no_grad", "optim", "reset", "set_grad_enabled",
+    "Unsupported", "autograd", "compile", "config", "core", "device", "enable_grad", "explain", "func",
+    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "list_backends", "load", "nn", "no_grad",
+    "optim", "reset", "save", "set_grad_enabled", "utils",
 ]  # fmt: skip

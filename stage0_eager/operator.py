@@ -153,7 +153,12 @@ def _with_grad(result: Any, grad: bool) -> Any:
             if result.requires_grad is wanted
             else result.with_(requires_grad=wanted, strides=result.strides, shape=result.shape)
         )
-    return type(result)(_with_grad(r, grad) for r in result) if isinstance(result, (tuple, list)) else result
+    if not isinstance(result, (tuple, list)):
+        return result
+    items = [_with_grad(r, grad) for r in result]
+    return (
+        type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
+    )  # a named tuple keeps names
 
 
 def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tuple]:

@@ -109,9 +109,10 @@ def randint_of_shape(low, high, size, *, dtype=dt.int64, device=CPU, generator=N
 
 
 @operator
-def bernoulli(input, *, generator=None):
-    """1 with probability input, else 0, in input's dtype."""
-    return c.cast(c.lt(uniform(input.shape, device=input.device, generator=generator), input), input.dtype)
+def bernoulli(input, p=None, *, generator=None):
+    """1 with probability input (or p, when given), else 0, in input's dtype."""
+    draw = uniform(input.shape, device=input.device, generator=generator)
+    return c.cast(c.lt(draw, input if p is None else p), input.dtype)
 
 
 def randperm(n: int, *, generator: Generator | None = None) -> Tensor:

@@ -14,6 +14,8 @@ from typing import Any
 class _State(threading.local):
     grad_enabled: bool = True
     interpreter: Any = None  # None: evaluate on arrays
+    inference: bool = False
+    saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
 
 
 STATE = _State()
@@ -72,6 +74,35 @@ class enable_grad(_GradMode):
     """Operators in this block are recorded, also inside no_grad."""
 
     mode = True
+
+
+def is_inference_mode_enabled() -> bool:
+    return STATE.inference
+
+
+class inference_mode(ContextDecorator):
+    """no_grad that says so: for code that never needs gradients. Its tensors are ordinary constants afterwards."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = super().__new__(cls)
+        if callable(mode):  # @inference_mode without parentheses
+            self.__init__()  # type: ignore[misc]
+            return self(mode)
+        return self
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = bool(mode)
+        self._previous: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        self._previous.append((STATE.grad_enabled, STATE.inference))
+        STATE.grad_enabled, STATE.inference = not self.mode, self.mode
+
+    def __exit__(self, *_: object) -> None:
+        STATE.grad_enabled, STATE.inference = self._previous.pop()
+
+    def _recreate_cm(self) -> inference_mode:
+        return type(self)(self.mode)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ class TapeNode:
     `apply(gradients)` takes one gradient (or None) per output and returns one per edge.
     """
 
-    __slots__ = ("edges", "name", "op", "origins", "out_metas", "saved", "sequence")
+    __slots__ = ("edges", "hooks", "name", "op", "origins", "out_metas", "saved", "sequence")
+    materialize = True  # whether an output that got no gradient is given zeros
 
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
         self.name, self.out_metas, self.edges = name, out_metas, edges
@@ -35,6 +36,7 @@ class TapeNode:
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
+        self.hooks: dict[int, dict] | None = None  # by output: what register_hook and retain_grad asked for
 
     def __repr__(self) -> str:
         return f"<{self.name.title().replace('_', '')}Backward>"
@@ -79,13 +81,25 @@ class Edge:
 
 
 class SavedTensor:
-    """A tensor kept for backward, with the version it had. An output is kept without its own tape node."""
+    """A tensor kept for backward, with the version it had. An output is kept without its own tape node.
 
-    __slots__ = ("is_output", "tensor", "version")
+    Under saved_tensors_hooks what is kept is what the pack hook makes of it, and its place on the tape.
+    """
+
+    __slots__ = ("is_output", "packed", "place", "tensor", "version")
 
     def __init__(self, tensor: Tensor, is_output: bool) -> None:
         self.is_output = is_output
         self.version = tensor.version
+        self.packed: Any = None
+        if STATE.saved_hooks is not None:
+            pack, unpack = STATE.saved_hooks
+            self.packed = (pack(Tensor(tensor._data)), unpack)
+            self.place = (tensor.requires_grad, tensor._grad_fn, tensor._output_index)
+            if is_output or tensor._grad_fn is not None or not tensor.requires_grad:  # a leaf is kept anyway
+                self.place = (True, None, tensor._output_index) if is_output else self.place
+                self.tensor: Any = None
+                return
         if is_output:
             alias = Tensor(tensor._data)
             alias._version = version_of(tensor)  # not _share_version: _base would close a cycle by grad_fn
@@ -94,6 +108,15 @@ class SavedTensor:
         self.tensor = tensor
 
     def unpack(self, node: TapeNode) -> Tensor:
+        if self.packed is not None:
+            value = self.packed[1](self.packed[0])
+            if self.tensor is not None:
+                return self.tensor
+            out = Tensor(value._data)
+            out.requires_grad, out._grad_fn, out._output_index = self.place
+            if self.is_output:
+                out._grad_fn = node
+            return out
         if self.tensor.version != self.version:
             raise RuntimeError(
                 "one of the variables needed for gradient computation has been modified by an inplace operation: "
@@ -191,19 +214,22 @@ def backward(
     gradients: Sequence[Tensor | None] | None = None,
     retain_graph: bool = False,
     create_graph: bool = False,
+    inputs: Sequence[Tensor] | None = None,
 ) -> None:
-    """Add to `.grad` of every leaf that `tensors` depend on."""
+    """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only."""
     taken = {id(owner(g._data)) for g in gradients or () if g is not None}
-    for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, None).values():
+    for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, inputs).values():
         if leaf.grad is not None:
-            leaf.grad = _add(leaf.grad, g, create_graph)
-            continue
-        # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
-        # (zero_, clipping), so each leaf gets memory of its own.
-        if id(owner(g._data)) in taken or not _is_dense(g):
-            g = _clone(g, create_graph)
-        taken.add(id(owner(g._data)))
-        leaf.grad = g
+            leaf.grad = _under(create_graph, "add", leaf.grad, g)
+        else:
+            # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
+            # (zero_, clipping), so each leaf gets memory of its own.
+            if id(owner(g._data)) in taken or not _is_dense(g):
+                g = _under(create_graph, "clone", g)
+            taken.add(id(owner(g._data)))
+            leaf.grad = g
+        for hook in list((leaf._after_hooks or {}).values()):
+            hook(leaf)
 
 
 def _is_dense(tensor: Tensor) -> bool:
@@ -211,12 +237,13 @@ def _is_dense(tensor: Tensor) -> bool:
     return (flags is not None and flags.c_contiguous) or is_dense(tensor.shape, tensor.stride())
 
 
-def _clone(tensor: Tensor, create_graph: bool) -> Tensor:
+def _under(create_graph: bool, name: str, *args: Any) -> Tensor:
+    """A core operator, on the tape or not."""
     from stage0_eager.core import core
 
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
-        return core.clone(tensor)
+        return getattr(core, name)(*args)
     finally:
         STATE.grad_enabled = previous
 
@@ -260,6 +287,7 @@ def _walk(
     found: dict[int, tuple[Tensor, Tensor]] = {}
     wanted = {(id(t._grad_fn), t._output_index): t for t in inputs or () if t._grad_fn is not None}
     leaves = {id(t) for t in inputs or () if t._grad_fn is None}
+    useful = None if inputs is None else _leading_to(tensors, wanted, leaves)
     pending: dict[int, list] = {}
     heap: list[tuple[int, int, TapeNode]] = []
 
@@ -267,14 +295,19 @@ def _walk(
         if edge.leaf is not None:
             if inputs is None or id(edge.leaf) in leaves:
                 key = id(edge.leaf)
-                found[key] = (edge.leaf, g if key not in found else _add(found[key][1], g, create_graph))
+                found[key] = (
+                    edge.leaf,
+                    g if key not in found else _under(create_graph, "add", found[key][1], g),
+                )
+            return
+        if useful is not None and id(edge.node) not in useful:
             return
         slot = pending.get(id(edge.node))
         if slot is None:
             slot = pending[id(edge.node)] = [None] * len(edge.node.out_metas)
             heapq.heappush(heap, (-edge.node.sequence, id(edge.node), edge.node))
         old = slot[edge.output_index]
-        slot[edge.output_index] = g if old is None else _add(old, g, create_graph)
+        slot[edge.output_index] = g if old is None else _under(create_graph, "add", old, g)
 
     previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
     try:
@@ -285,11 +318,15 @@ def _walk(
         while heap:
             _, key, node = heapq.heappop(heap)
             slot = pending.pop(key)
+            if node.hooks:
+                slot = [g if g is None else run_hooks(node.hooks.get(i, {}), g) for i, g in enumerate(slot)]
             for index, g in enumerate(slot):
                 if g is not None and (key, index) in wanted:
                     tensor = wanted[key, index]
                     found[id(tensor)] = (tensor, g)
-            if len(slot) > 1:
+            if useful is not None and not useful[key]:
+                continue
+            if len(slot) > 1 and node.materialize:
                 slot = [
                     g
                     if g is not None or not m.dtype.is_floating_point
@@ -303,9 +340,43 @@ def _walk(
                     send(edge, g)
             if not retain_graph:
                 node.release()
+        for key, (leaf, g) in found.items():
+            if leaf._hooks and leaf._grad_fn is None:
+                found[key] = (leaf, run_hooks(leaf._hooks, g))
     finally:
         STATE.grad_enabled = previous
     return found
+
+
+def run_hooks(hooks: dict, g: Any) -> Any:
+    """The gradient after each hook, in order of registration; those of retain_grad see the last word."""
+    for hook in sorted(hooks.values(), key=lambda h: hasattr(h, "retains_grad")):
+        changed = hook(g)
+        g = g if changed is None else changed
+    return g
+
+
+def nodes_behind(tensors: Sequence[Tensor]) -> list[TapeNode]:
+    """Every node that `tensors` depend on, in the order they were recorded."""
+    stack = [t._grad_fn for t in tensors if t._grad_fn is not None]
+    seen = {id(node): node for node in stack}
+    while stack:
+        for edge in stack.pop().edges:
+            if edge.node is not None and id(edge.node) not in seen:
+                seen[id(edge.node)] = edge.node
+                stack.append(edge.node)
+    return sorted(seen.values(), key=lambda node: node.sequence)
+
+
+def _leading_to(tensors: Sequence[Tensor], wanted: dict, leaves: set[int]) -> dict[int, bool]:
+    """The nodes a walk has to visit for its inputs; whether each has to run (or only to be asked)."""
+    asked = {key for key, _ in wanted}
+    useful: dict[int, bool] = {}
+    for node in nodes_behind(tensors):
+        runs = any(id(e.leaf) in leaves if e.node is None else id(e.node) in useful for e in node.edges)
+        if runs or id(node) in asked:
+            useful[id(node)] = runs
+    return useful
 
 
 def _seed(core: Any, tensor: Tensor, g: Tensor | None) -> Tensor:
@@ -319,13 +390,3 @@ def _seed(core: Any, tensor: Tensor, g: Tensor | None) -> Tensor:
             f"{list(tensor.shape)}."
         )
     return g
-
-
-def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
-    from stage0_eager.core import core
-
-    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
-    try:
-        return core.add(a, b)
-    finally:
-        STATE.grad_enabled = previous

@@ -29,6 +29,9 @@ class Tensor:
     _view: tuple | None = None  # (operator, its first argument, the others): how the view was made
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
+    _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
+    _after_hooks: dict | None = None
+
     __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
 
     if TYPE_CHECKING:  # functions/methods.py attaches the operators
@@ -131,6 +134,41 @@ class Tensor:
 
         backward([self], [gradient], retain_graph=retain_graph or create_graph, create_graph=create_graph)
 
+    def register_hook(self, hook: Any) -> Any:
+        """`hook(grad)` when this tensor's gradient is known; what it returns (not None) replaces the gradient.
+
+        Returns a handle with remove(). Hooks run in order of registration.
+        """
+        from stage0_eager.autograd import RemovableHandle, hooks_of
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        return RemovableHandle(hooks_of(self), hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
+        """`hook(tensor)` after backward has added to this leaf's `.grad`."""
+        from stage0_eager.autograd import add_post_accumulate_hook
+
+        return add_post_accumulate_hook(self, hook)
+
+    def retain_grad(self) -> None:
+        """Keep this inner tensor's gradient in `.grad`, as a leaf's is kept."""
+        from stage0_eager.autograd import retain_grad
+
+        retain_grad(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        hooks = self._grad_fn.hooks if self._grad_fn is not None else None
+        return any(hasattr(h, "retains_grad") for h in (hooks or {}).get(self._output_index, {}).values())
+
+    def detach_(self) -> Tensor:
+        """Take this tensor off the tape, in place. Raises RuntimeError on a view."""
+        if self._view is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self.requires_grad, self._grad_fn, self._output_index = False, None, 0
+        return self
+
     @property
     def version(self) -> int:
         """How many times this storage was written to in place."""
@@ -161,6 +199,15 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The memory for another library, shared (as the array under the tensor hands it out)."""
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self._real("__dlpack__()").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._real("__dlpack_device__()").__dlpack_device__()
 
     def item(self) -> Any:
         """The single element as a Python number. Raises RuntimeError for any other number of elements."""

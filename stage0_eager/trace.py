@@ -83,7 +83,7 @@ class Tracer:
             self.graph.call_function(python.getitem, (node, i), val=m, origins=self.origins, **self.marks)
             for i, m in enumerate(result)
         ]
-        return tuple(Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True))
+        return _like(result, [Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True)])
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node that yields a tensor; a tensor with real data becomes a constant of the graph."""
@@ -119,6 +119,8 @@ def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
         return {key: map_tensors(t, function) for key, t in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(map_tensors(t, function) for t in tree)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a named tuple: several results
+        return type(tree)(*(map_tensors(t, function) for t in tree))
     return tree
 
 
@@ -131,7 +133,12 @@ def wrap_metas(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return Tensor(TracedArray(result))
-    return tuple(wrap_metas(r) for r in result)
+    return _like(result, [wrap_metas(r) for r in result])
+
+
+def _like(results: Any, items: list) -> tuple:
+    """`items` in the kind of tuple that `results` is: a named tuple keeps its names."""
+    return type(results)(*items) if hasattr(results, "_fields") else tuple(items)
 
 
 def _without_grad(result: Any) -> Any:
@@ -139,7 +146,7 @@ def _without_grad(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return result.with_(requires_grad=False, strides=result.strides) if result.requires_grad else result
-    return tuple(map(_without_grad, result))
+    return _like(result, [_without_grad(r) for r in result])
 
 
 @cache

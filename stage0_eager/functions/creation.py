@@ -51,6 +51,20 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return Tensor(array)
 
 
+def from_dlpack(external: Any) -> Tensor:
+    """A tensor that shares the memory of any array with `__dlpack__`: NumPy's, CuPy's, another library's."""
+    if isinstance(external, Tensor):
+        return external.detach()
+    if not hasattr(external, "__dlpack__") or not hasattr(external, "__dlpack_device__"):
+        raise TypeError(
+            f"from_dlpack expects an object with __dlpack__ and __dlpack_device__, got {type(external).__name__}"
+        )
+    on_gpu = int(external.__dlpack_device__()[0]) == 2
+    array = (arrays.cupy() if on_gpu else np).from_dlpack(external)
+    dtype_of(array.dtype)
+    return Tensor(array)
+
+
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory where possible."""
     out = (

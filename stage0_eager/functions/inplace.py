@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
 from stage0_eager.core import core as c
-from stage0_eager.functions import activations, pointwise
+from stage0_eager.functions import (
+    activations,
+    elementary,
+    elementwise_aliases,
+    pointwise,
+    rectifiers,
+    special_values,
+)
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
 from stage0_eager.tensor import is_traced
@@ -22,7 +29,13 @@ if TYPE_CHECKING:  # the rows that a loop below makes
 # name_ does what name does, into its first operand
 IN_PLACE = (
     "add sub mul div pow clamp neg abs exp log sqrt rsqrt reciprocal sin cos tanh sigmoid relu floor ceil round trunc "
-    "lerp addcmul addcdiv masked_fill maximum minimum floor_divide remainder erf"
+    "lerp addcmul addcdiv masked_fill floor_divide remainder erf erfc exp2 expm1 log2 log10 log1p tan asin acos atan "
+    "sinh cosh asinh acosh atanh sign fmod atan2 copysign eq ne lt le gt ge logical_not logical_and logical_or "
+    "logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift square maximum "
+    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside float_power ldexp nan_to_num clamp_min clamp_max "
+    "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu "
+    "subtract multiply divide true_divide negative absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2 "
+    "greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
 
 
@@ -67,8 +80,11 @@ def fill_(input, value):
     return write(input, c.full((), value, input.dtype, input.device))
 
 
+_MODULES = (pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases)
+
+
 def _in_place(name: str) -> Operator:
-    function = getattr(pointwise, name, None) or getattr(activations, name)
+    function = next(vars(module)[name] for module in _MODULES if name in vars(module))
     import inspect
 
     signature = inspect.signature(function.body)

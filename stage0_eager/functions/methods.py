@@ -11,7 +11,22 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.core import core as c
-from stage0_eager.functions import activations, creation, inplace, linalg, pointwise, reductions, shape
+from stage0_eager.functions import (
+    activations,
+    creation,
+    distributions,
+    elementary,
+    elementwise_aliases,
+    inplace,
+    linalg,
+    pointwise,
+    rectifiers,
+    reductions,
+    sequences,
+    shape,
+    special_values,
+    statistics,
+)
 from stage0_eager.operator import Operator, operator
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
@@ -33,6 +48,9 @@ _ARITHMETIC = {
     "__itruediv__": inplace.div_,
 }  # fmt: skip
 
+# In-place forms that torch has as functions of torch.nn.functional only.
+_FUNCTIONAL = "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu".split()
+
 _METHODS = {
     pointwise: (*pointwise.SAME_AS_CORE, "add", "sub", "div", "pow", "round", "square", "clamp", "isfinite",
                 "masked_fill", "lerp", "addcmul", "addcdiv"),
@@ -42,7 +60,16 @@ _METHODS = {
             "gather", "scatter_add", "clone", "contiguous", "detach", "tril", "triu", "broadcast_to"),
     linalg: ("matmul", "mm", "bmm", "dot", "outer", "addmm"),
     activations: ("relu",),
-    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE)),
+    elementary: ("hypot", "logaddexp", "logaddexp2", "xlogy", "logit", "sinc", "deg2rad", "rad2deg", "frac", "signbit",
+                 "heaviside", "float_power", "ldexp", "positive"),
+    elementwise_aliases: (*(set(elementwise_aliases.ALIASES) - {"expit"}),),
+    special_values: ("isposinf", "isneginf", "isreal", "nan_to_num", "clamp_min", "clamp_max", "fmax", "fmin",
+                     "isclose", "allclose", "equal"),
+    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
+    sequences: ("diff",),
+    distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
+    rectifiers: ("hardshrink", "prelu"),
+    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
 
 

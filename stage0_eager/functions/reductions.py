@@ -57,8 +57,11 @@ def mean(input, dim=None, keepdim=False, *, dtype=None):
 
 
 @operator
-def var(input, dim=None, *, correction=1, keepdim=False):
-    """Variance over `dim` in two passes, divided by (n - correction)."""
+def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
+    """Variance over `dim` in two passes, divided by (n - correction); `unbiased` says correction 1 or 0."""
+    if isinstance(dim, bool):  # var(input, unbiased)
+        dim, unbiased = None, dim
+    correction = correction if unbiased is None else int(unbiased)
     dims = all_dims(input, dim)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
@@ -68,9 +71,9 @@ def var(input, dim=None, *, correction=1, keepdim=False):
 
 
 @operator
-def std(input, dim=None, *, correction=1, keepdim=False):
+def std(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """Standard deviation: the root of `var`."""
-    return c.sqrt(var(input, dim, correction=correction, keepdim=keepdim))
+    return c.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 @operator

@@ -63,6 +63,8 @@ SAMPLES = {
     "to_device": [[away(2), CPU]],
     # composites with a derivative of their own
     "relu": [[away(2, 3)]],
+    "logit": [[inside(2, 3)], [inside(2, 3), 0.2]],
+    "hypot": [[away(2, 3), away(3)]],
     "softmax": [[away(2, 3), 1], [away(2, 3), 0], [away(3), -1]],
     "log_softmax": [[away(2, 3), 1], [away(2, 3), -2], [away(3), 0]],
 }  # fmt: skip

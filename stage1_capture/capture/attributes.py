@@ -58,6 +58,8 @@ def load_attribute(tx: Tx, value: Variable, name: str) -> Variable:
 def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
     match value:
+        case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
+            return items[kind._fields.index(name)]  # type: ignore[attr-defined]
         case TensorVariable():
             return tensor_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):

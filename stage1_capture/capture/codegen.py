@@ -112,6 +112,8 @@ class PyCodegen:
                 return f"{self.outputs_name}[{index}]"
             case ConstantVariable(value=constant):
                 return self._constant(constant)
+            case TupleVariable(items=items, kind=kind) if kind is not tuple:
+                return f"{self._named(kind)}({', '.join(map(self._expression, items))})"
             case TupleVariable(items=items):
                 return f"({', '.join(map(self._expression, items))}{',' * (len(items) == 1)})"
             case ListVariable(items=items):

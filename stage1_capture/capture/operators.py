@@ -93,7 +93,7 @@ def _results(tx: Tx, node: Any, result: Any) -> Variable:
         TensorVariable(meta, graph.call_function(python.getitem, (node, i), val=meta, origins=origins))
         for i, meta in enumerate(result)
     ]
-    return TupleVariable(list(items))
+    return TupleVariable(list(items), type(result) if hasattr(result, "_fields") else tuple)
 
 
 def _call_in_place(

@@ -55,6 +55,7 @@ class ListVariable(Variable):
 @dataclass(eq=False)
 class TupleVariable(Variable):
     items: list[Variable]
+    kind: type = tuple  # or the named tuple that an operator with several results returns
 
 
 @dataclass(eq=False)

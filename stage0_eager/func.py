@@ -1,0 +1,387 @@
+"""Function transforms: grad, vjp, jvp, Jacobians, Hessians, vmap, and calling a module with other parameters.
+
+Input: functions of tensors. All run on the tape: jvp is the derivative of a vjp with respect to its cotangent, jacrev
+one vjp per output element, jacfwd one jvp per input element, vmap a loop over slices that stacks the results.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import tape
+from stage0_eager.core import core as c
+from stage0_eager.functions import shape as shapes
+from stage0_eager.nn.module import Module, bump_structure_epoch
+from stage0_eager.state import enable_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import map_tensors
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """The tensors of nested tuples, lists and dicts, in order."""
+    found: list[Tensor] = []
+    map_tensors(tree, lambda t: found.append(t) or t)  # type: ignore[func-returns-value]
+    return found
+
+
+def _like(tree: Any, values: list) -> Any:
+    """`tree` with its tensors replaced, in order."""
+    left = iter(values)
+    return map_tensors(tree, lambda t: next(left))
+
+
+class _Level:
+    """One transform at work: fresh inputs on the tape, and results that leave it without them.
+
+    A fresh input keeps the history of the tensor it stands for, so that transforms nest; a result that depends on
+    nothing but fresh inputs leaves as a constant.
+    """
+
+    def __init__(self) -> None:
+        self.fresh: set[int] = set()
+        self._alive: list[Tensor] = []
+
+    def enter(self, tree: Any) -> Any:
+        def fresh(t: Tensor) -> Tensor:
+            if t.requires_grad:
+                return c.reshape(t, t.shape)
+            out = Tensor(t._data, t.dtype.is_floating_point)
+            self.fresh.add(id(out))
+            self._alive.append(out)
+            return out
+
+        return map_tensors(tree, fresh)
+
+    def leave(self, tree: Any) -> Any:
+        def finished(t: Tensor) -> Tensor:
+            if not t.requires_grad:
+                return t
+            leaves = {id(e.leaf) for n in tape.nodes_behind([t]) for e in n.edges if e.leaf is not None}
+            return Tensor(t._data) if (leaves or {id(t)}) <= self.fresh else t
+
+        return map_tensors(tree, finished)
+
+
+def _gradients(outputs: list, inputs: list, cotangents: list | None) -> list:
+    """One gradient per input, differentiable; zeros where an input does not matter."""
+    pairs = [(o, None if cotangents is None else cotangents[i]) for i, o in enumerate(outputs)]
+    pairs = [(o, g) for o, g in pairs if o.requires_grad]
+    if not pairs:
+        return [_zeros(x) for x in inputs]
+    kept, seeds = [o for o, _ in pairs], None if cotangents is None else [g for _, g in pairs]
+    found = tape.grad(kept, inputs, seeds, create_graph=True, allow_unused=True)
+    return [_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return c.full(x.shape, 0.0, x.dtype, x.device)
+
+
+def _numbers(argnums: int | tuple[int, ...], args: tuple) -> tuple[int, ...]:
+    wanted = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for i in wanted:
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+    return tuple(i % len(args) for i in wanted)
+
+
+def _enter_arguments(level: _Level, args: tuple, numbers: tuple[int, ...]) -> tuple:
+    return tuple(level.enter(a) if i in numbers else a for i, a in enumerate(args))
+
+
+# ---- gradients --------------------------------------------------------------------------------------------------
+
+
+def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
+    """A function that returns (gradient, value), or (gradient, (value, aux))."""
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        numbers, level = _numbers(argnums, args), _Level()
+        with enable_grad():
+            inside = _enter_arguments(level, args, numbers)
+            value = func(*inside, **kwargs)
+            aux = None
+            if has_aux:
+                value, aux = value
+            if not isinstance(value, Tensor):
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got "
+                    f"{type(value).__name__}"
+                )
+            if value.ndim != 0:
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+                    f"{value.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?"
+                )
+            wanted = tuple(inside[i] for i in numbers)
+            gradients = _like(wanted, _gradients([value], tensors_in(wanted), None))
+        gradients = gradients[0] if isinstance(argnums, int) else gradients
+        return level.leave((gradients, (value, aux) if has_aux else value))
+
+    return transformed
+
+
+def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
+    """A function that returns the gradient of `func`, whose value is a scalar, for its argument(s) `argnums`."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        gradients, value = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return transformed
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(func(*primals), f) where f(cotangents) gives one gradient per primal."""
+    level = _Level()
+    with enable_grad():
+        inside = level.enter(primals)
+        output = func(*inside)
+        aux = None
+        if has_aux:
+            output, aux = output
+
+    def pull(cotangents: Any) -> Any:
+        seeds, outputs = tensors_in(cotangents), tensors_in(output)
+        if len(seeds) != len(outputs):
+            raise RuntimeError(
+                f"Expected {len(outputs)} cotangents, one per output of the function, got {len(seeds)}"
+            )
+        with enable_grad():
+            gradients = _like(inside, _gradients(outputs, tensors_in(inside), seeds))
+        return level.leave(gradients)
+
+    result = (level.leave(output), pull)
+    return (*result, level.leave(aux)) if has_aux else result
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, has_aux: bool = False) -> tuple:
+    """(func(*primals), the derivative along `tangents`), by two vjps: a vjp is linear in its cotangent."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents to be tuples")
+    level = _Level()
+    with enable_grad():
+        inside = level.enter(primals)
+        output = func(*inside)
+        aux = None
+        if has_aux:
+            output, aux = output
+        outputs, inputs, along = tensors_in(output), tensors_in(inside), tensors_in(tangents)
+        if [t.shape for t in inputs] != [t.shape for t in along]:
+            raise RuntimeError("jvp(f, primals, tangents): Expected primals and tangents of the same shapes")
+        dummies = level.enter([_zeros(o) for o in outputs])
+        pulled = _gradients(outputs, inputs, dummies)
+        pushed = _gradients(pulled, dummies, along)
+    result = (level.leave(output), level.leave(_like(output, pushed)))
+    return (*result, level.leave(aux)) if has_aux else result
+
+
+# ---- Jacobians ---------------------------------------------------------------------------------------------------
+
+
+def _basis(like: Tensor) -> list[Tensor]:
+    """The unit tensors of a shape."""
+    size = like.numel()
+    rows = np.eye(size, dtype=like.dtype.numpy)
+    return [c.to_device(Tensor(row.reshape(like.shape)), like.device) for row in rows]
+
+
+def _stacked(parts: list[Tensor], lead: tuple, like: Tensor) -> Tensor:
+    if not parts:
+        return c.full((*lead, *like.shape), 0.0, like.dtype, like.device)
+    return c.reshape(c.cat([c.reshape(p, (1, *p.shape)) for p in parts], 0), (*lead, *parts[0].shape))
+
+
+def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
+    """The Jacobian, of shape output.shape + input.shape, a vjp per output element."""
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        numbers, level = _numbers(argnums, args), _Level()
+        with enable_grad():
+            inside = _enter_arguments(level, args, numbers)
+            output = func(*inside, **kwargs)
+            aux = None
+            if has_aux:
+                output, aux = output
+            wanted = tuple(inside[i] for i in numbers)
+            inputs = tensors_in(wanted)
+
+            def of_one(out: Tensor) -> Any:
+                rows = [_gradients([out], inputs, [seed]) for seed in _basis(out)]
+                stacked = [_stacked([r[k] for r in rows], out.shape, x) for k, x in enumerate(inputs)]
+                found = _like(wanted, stacked)
+                return found[0] if isinstance(argnums, int) else found
+
+            jacobian = map_tensors(output, of_one)
+        return level.leave((jacobian, aux) if has_aux else jacobian)
+
+    return transformed
+
+
+def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
+    """The Jacobian, of shape output.shape + input.shape, a jvp per input element."""
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        numbers = _numbers(argnums, args)
+        auxiliary: list = []
+
+        def columns(i: int) -> Any:
+            def alone(x: Tensor) -> Any:
+                out = func(*(x if k == i else a for k, a in enumerate(args)), **kwargs)
+                if has_aux:
+                    auxiliary[:] = [out[1]]
+                return out[0] if has_aux else out
+
+            x = args[i]
+            pushed = [jvp(alone, (x,), (unit,))[1] for unit in _basis(x)]
+            like = pushed[0] if pushed else alone(x)
+            lists = [tensors_in(p) for p in pushed]
+            whole = []
+            for k, out in enumerate(tensors_in(like)):
+                last = _stacked([p[k] for p in lists], x.shape, out)  # input.shape + output.shape
+                order = (*range(x.ndim, last.ndim), *range(x.ndim))
+                whole.append(c.permute(last, order) if last.ndim else last)
+            return _like(like, whole)
+
+        if isinstance(argnums, int):
+            result = columns(numbers[0])
+        else:
+            each = [columns(i) for i in numbers]
+            flat = [tensors_in(e) for e in each]
+            spots = iter(range(len(flat[0])))
+            result = map_tensors(each[0], lambda _: (lambda k: tuple(f[k] for f in flat))(next(spots)))
+        return (result, auxiliary[0]) if has_aux else result
+
+    return transformed
+
+
+def hessian(func: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
+    """The second derivatives, as the Jacobian of the Jacobian (both by vjps)."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+# ---- vmap --------------------------------------------------------------------------------------------------------
+
+
+def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "different") -> Callable:
+    """`func` over a dimension of its arguments: what a batching rule has to equal, computed slice by slice."""
+    if randomness not in ("different", "error"):
+        raise NotImplementedError(f"vmap with randomness={randomness!r}: each slice draws its own numbers")
+
+    @functools.wraps(func)
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        dims = tuple(in_dims) if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
+        if len(dims) != len(args):
+            raise ValueError(
+                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
+                f"structure of inputs: it names {len(dims)} arguments, got {len(args)}"
+            )
+        sizes = {
+            t.shape[d] for a, dim in zip(args, dims, strict=True) if dim is not None
+            for t, d in _with_dims(a, dim)
+        }  # fmt: skip
+        if not sizes:
+            raise ValueError(f"vmap({_name(func)})(<inputs>): got no inputs to map over")
+        if len(sizes) > 1:
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+                f"{sorted(sizes)} for the mapped dimension"
+            )
+        (size,) = sizes
+        if size == 0:
+            raise NotImplementedError("vmap over a dimension of size 0: no slice tells the result's shape")
+        results = [
+            func(*(_slice(a, d, i) for a, d in zip(args, dims, strict=True)), **kwargs) for i in range(size)
+        ]
+        flat = [tensors_in(r) for r in results]
+        spread = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(flat[0])
+        stacked = []
+        for k, dim in enumerate(spread):
+            whole = _stacked([f[k] for f in flat], (size,), flat[0][k])
+            d = dim % whole.ndim
+            order = [*range(1, d + 1), 0, *range(d + 1, whole.ndim)]
+            stacked.append(whole if d == 0 else c.permute(whole, tuple(order)))
+        return _like(results[0], stacked)
+
+    return transformed
+
+
+def _name(func: Callable) -> str:
+    return getattr(func, "__name__", repr(func))
+
+
+def _with_dims(tree: Any, dim: Any) -> list[tuple[Tensor, int]]:
+    if isinstance(dim, dict):
+        return [pair for key, d in dim.items() if d is not None for pair in _with_dims(tree[key], d)]
+    if isinstance(dim, (tuple, list)):
+        return [p for t, d in zip(tree, dim, strict=True) if d is not None for p in _with_dims(t, d)]
+    return [(t, dim) for t in tensors_in(tree)]
+
+
+def _slice(tree: Any, dim: Any, i: int) -> Any:
+    if dim is None:
+        return tree
+    if isinstance(dim, dict):
+        return {key: _slice(t, dim.get(key), i) for key, t in tree.items()}
+    if isinstance(dim, (tuple, list)):
+        return type(tree)(_slice(t, d, i) for t, d in zip(tree, dim, strict=True))
+    return map_tensors(tree, lambda t: shapes.select(t, dim, i))
+
+
+# ---- modules ------------------------------------------------------------------------------------------------------
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: Any = None,
+    *,
+    strict: bool = False,
+) -> Any:
+    """module(*args, **kwargs) with the named parameters and buffers in the place of its own."""
+    dicts = parameter_and_buffer_dicts
+    values = dicts if isinstance(dicts, dict) else {k: v for d in dicts for k, v in d.items()}
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    modules = dict(module.named_modules())
+    spots: dict[str, tuple[dict, str]] = {}
+    for prefix, m in modules.items():
+        for registry in ("_parameters", "_buffers"):
+            for name in m.__dict__[registry]:
+                spots[f"{prefix}.{name}" if prefix else name] = (m.__dict__[registry], name)
+    unknown = sorted(set(values) - set(spots))
+    missing = sorted(set(spots) - set(values))
+    if unknown or (strict and missing):
+        raise RuntimeError(
+            f"functional_call: unexpected key(s): {', '.join(unknown) or 'none'}; "
+            f"missing key(s): {', '.join(missing) or 'none'}"
+        )
+    tied = {id(home[name]): key for key, (home, name) in spots.items() if key in values}
+    before = [(home, name, home[name]) for home, name in spots.values()]
+    try:
+        for key, (home, name) in spots.items():
+            other = tied.get(id(home[name])) if home[name] is not None else None
+            if key in values:
+                home[name] = values[key]
+            elif other is not None:  # the same parameter under a second name
+                home[name] = values[other]
+        bump_structure_epoch()
+        return module(*args, **(kwargs or {}))
+    finally:
+        for home, name, old in before:
+            home[name] = old
+        bump_structure_epoch()
+
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp", "vmap",
+]  # fmt: skip
