@@ -2,10 +2,15 @@
 
 from stage0_eager.functions import (  # noqa: F401
     activations,
+    attention,
     creation,
+    einsum,
     inplace,
     linalg,
+    losses,
     methods,
+    normalisation,
+    pixels,
     pointwise,
     reductions,
     shape,

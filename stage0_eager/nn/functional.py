@@ -18,7 +18,27 @@ from stage0_eager.functions.activations import (
     silu,
     softplus,
 )
+from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.linalg import linear
+from stage0_eager.functions.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cosine_similarity,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    margin_ranking_loss,
+    pairwise_distance,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
+from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
 
@@ -28,4 +48,9 @@ tanh: Any = pointwise.tanh
 __all__ = [
     "cross_entropy", "dropout", "embedding", "flatten", "gelu", "l1_loss", "layer_norm", "leaky_relu", "linear",
     "log_softmax", "mse_loss", "nll_loss", "one_hot", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cosine_similarity", "gaussian_nll_loss", "group_norm", "hinge_embedding_loss", "huber_loss", "instance_norm",
+    "kl_div", "margin_ranking_loss", "normalize", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "rms_norm", "scaled_dot_product_attention", "smooth_l1_loss", "soft_margin_loss",
+    "triplet_margin_loss", "upsample_nearest",
 ]  # fmt: skip
