@@ -14,6 +14,7 @@ from cutaway.explain import explain
 from stage0_eager import Tensor, core, enable_grad, is_grad_enabled, nn, no_grad, optim, set_grad_enabled
 from stage0_eager import random as _random
 from stage0_eager.functions import creation as _creation
+from stage0_eager.functions import einsum as _einsum
 from stage0_eager.operator import TABLE, Operator
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
@@ -30,6 +31,7 @@ globals().update(DTYPES)  # cutaway.float32, cutaway.bool, ...
 _PLAIN = {
     _creation: "tensor from_numpy as_tensor arange full zeros ones empty full_like zeros_like ones_like eye rand "
     "randn rand_like randn_like randint",
+    _einsum: "einsum",
     _random: "manual_seed randperm Generator default_generator",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
@@ -40,7 +42,9 @@ sys.modules.update(
         "cutaway.nn": nn,
         "cutaway.nn.functional": nn.functional,
         "cutaway.nn.init": nn.init,
+        "cutaway.nn.utils": nn.utils,
         "cutaway.optim": optim,
+        "cutaway.optim.lr_scheduler": optim.lr_scheduler,
         "cutaway.config": config,
     }
 )

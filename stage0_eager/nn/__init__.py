@@ -1,6 +1,6 @@
 """Modules, by torch's names. `functional` holds the functions they call."""
 
-from stage0_eager.nn import functional, init
+from stage0_eager.nn import functional, init, utils
 from stage0_eager.nn.attention import (
     MultiheadAttention,
     TransformerDecoder,
@@ -8,6 +8,7 @@ from stage0_eager.nn.attention import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from stage0_eager.nn.containers import ModuleDict, ParameterDict, ParameterList
 from stage0_eager.nn.layers import (
     GELU,
     CrossEntropyLoss,
@@ -46,6 +47,7 @@ from stage0_eager.nn.losses import (
     TripletMarginLoss,
 )
 from stage0_eager.nn.module import Module, Parameter
+from stage0_eager.nn.more_layers import Bilinear, LeakyReLU, PixelShuffle, PixelUnshuffle, Softplus, Upsample
 from stage0_eager.nn.normalisation import (
     BatchNorm1d,
     BatchNorm2d,
@@ -56,14 +58,17 @@ from stage0_eager.nn.normalisation import (
     InstanceNorm3d,
     RMSNorm,
 )
+from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "CosineEmbeddingLoss",
-    "CosineSimilarity", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GELU", "GaussianNLLLoss",
-    "GroupNorm", "HingeEmbeddingLoss", "HuberLoss", "Identity", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "KLDivLoss", "L1Loss", "LayerNorm", "Linear", "LogSoftmax", "MSELoss",
-    "MarginRankingLoss", "Module", "ModuleList", "MultiheadAttention", "NLLLoss", "PairwiseDistance",
-    "Parameter", "PoissonNLLLoss", "RMSNorm", "ReLU", "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss",
-    "SoftMarginLoss", "Softmax", "Tanh", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
-    "TransformerEncoderLayer", "TripletMarginLoss", "functional", "init",
+    "BCELoss", "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear",
+    "CosineEmbeddingLoss", "CosineSimilarity", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten", "GELU",
+    "GRU", "GRUCell", "GaussianNLLLoss", "GroupNorm", "HingeEmbeddingLoss", "HuberLoss", "Identity",
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "KLDivLoss", "L1Loss", "LSTM", "LSTMCell",
+    "LayerNorm", "LeakyReLU", "Linear", "LogSoftmax", "MSELoss", "MarginRankingLoss", "Module", "ModuleDict",
+    "ModuleList", "MultiheadAttention", "NLLLoss", "PairwiseDistance", "Parameter", "ParameterDict",
+    "ParameterList", "PixelShuffle", "PixelUnshuffle", "PoissonNLLLoss", "RMSNorm", "RNN", "RNNCell", "ReLU",
+    "Sequential", "SiLU", "Sigmoid", "SmoothL1Loss", "SoftMarginLoss", "Softmax", "Softplus", "Tanh",
+    "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer",
+    "TripletMarginLoss", "Upsample", "functional", "init", "utils",
 ]  # fmt: skip

@@ -61,7 +61,8 @@ class MultiheadAttention(Module):
                 init.xavier_uniform_(weight)
         if self.in_proj_bias is not None:
             init.zeros_(self.in_proj_bias)
-            init.zeros_(self.out_proj.bias)
+            if self.out_proj.bias is not None:
+                init.zeros_(self.out_proj.bias)
 
     def forward(
         self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
