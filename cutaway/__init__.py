@@ -17,6 +17,7 @@ from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import random as _random
 from stage0_eager.functions import creation as _creation
 from stage0_eager.functions import distributions as _distributions
+from stage0_eager.functions import einsum as _einsum
 from stage0_eager.functions import sequences as _sequences
 from stage0_eager.functions import special_values as _special_values
 from stage0_eager.operator import TABLE, Operator
@@ -40,6 +41,7 @@ _PLAIN = {
     _special_values: "allclose equal",
     _distributions: "normal randint_like",
     _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
+    _einsum: "einsum",
     _random: "manual_seed randperm Generator default_generator",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
@@ -53,11 +55,13 @@ sys.modules.update(
         "cutaway.nn": nn,
         "cutaway.nn.functional": nn.functional,
         "cutaway.nn.init": nn.init,
+        "cutaway.nn.utils": nn.utils,
         "cutaway.optim": optim,
         "cutaway.autograd": autograd,
         "cutaway.func": func,
         "cutaway.utils": utils,
         "cutaway.utils.checkpoint": _checkpoint,
+        "cutaway.optim.lr_scheduler": optim.lr_scheduler,
         "cutaway.config": config,
     }
 )

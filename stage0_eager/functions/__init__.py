@@ -2,13 +2,18 @@
 
 from stage0_eager.functions import (  # noqa: F401
     activations,
+    attention,
     creation,
     distributions,
+    einsum,
     elementary,
     elementwise_aliases,
     inplace,
     linalg,
+    losses,
     methods,
+    normalisation,
+    pixels,
     pointwise,
     rectifiers,
     reductions,

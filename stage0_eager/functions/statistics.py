@@ -154,12 +154,6 @@ def dist(input, other, p=2):
 
 
 @operator
-def normalize(input, p=2.0, dim=1, eps=1e-12):
-    """input / max(norm, eps), with the p-norm over `dim`."""
-    return c.div(input, c.expand(c.maximum(vector_norm(input, p, dim, True), eps), input.shape))
-
-
-@operator
 def var_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """(variance, mean) over `dim`."""
     dims = all_dims(input, dim)

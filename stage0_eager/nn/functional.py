@@ -18,7 +18,27 @@ from stage0_eager.functions.activations import (
     silu,
     softplus,
 )
+from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.linalg import linear
+from stage0_eager.functions.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cosine_embedding_loss,
+    cosine_similarity,
+    gaussian_nll_loss,
+    hinge_embedding_loss,
+    huber_loss,
+    kl_div,
+    margin_ranking_loss,
+    pairwise_distance,
+    poisson_nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
+from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
+from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.rectifiers import (
     celu,
     elu,
@@ -40,14 +60,18 @@ from stage0_eager.functions.rectifiers import (
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
-from stage0_eager.functions.statistics import normalize
 
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
-    "celu", "cross_entropy", "dropout", "elu", "embedding", "flatten", "gelu", "glu", "hardshrink", "hardsigmoid",
-    "hardswish", "hardtanh", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "mish",
-    "mse_loss", "nll_loss", "normalize", "one_hot", "prelu", "relu", "relu6", "selu", "sigmoid", "silu", "softmax",
-    "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "flatten",
+    "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
+    "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
+    "linear", "log_softmax", "logsigmoid", "margin_ranking_loss", "mish", "mse_loss", "nll_loss", "normalize",
+    "one_hot", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu",
+    "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "triplet_margin_loss", "upsample_nearest",
 ]  # fmt: skip

@@ -8,9 +8,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage0_eager.functions import creation
+import numpy as np
+
+from stage0_eager.functions import creation, pointwise
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
+from stage_contracts.dtype import float64
 
 
 @no_grad()
@@ -55,3 +58,71 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Glorot and Bengio 2010: uniform in +-gain * sqrt(6 / (fan_in + fan_out))."""
     bound = gain * math.sqrt(6 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound)
+
+
+_GAINS = {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
+
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor that keeps a layer's output variance through the nonlinearity, as torch tabulates it."""
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    if nonlinearity in _GAINS:
+        return _GAINS[nonlinearity]
+    if nonlinearity in ("linear", "sigmoid") or nonlinearity.startswith("conv"):
+        return 1.0
+    raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
+
+
+def _scale(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
+    return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode == "fan_out"])
+
+
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
+    """He et al. 2015: normal with deviation gain / sqrt(fan)."""
+    return normal_(tensor, 0.0, _scale(tensor, a, mode, nonlinearity))
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Glorot and Bengio 2010: normal with deviation gain * sqrt(2 / (fan_in + fan_out))."""
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))))
+
+
+@no_grad()
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+) -> Tensor:
+    """Normal, with what falls outside [a, b] drawn again."""
+    draw = creation.randn_like(tensor) * std + mean
+    for _ in range(100):
+        outside = (draw < a) | (draw > b)
+        if not outside.any().item():
+            break
+        draw = pointwise.where(outside, creation.randn_like(tensor) * std + mean, draw)
+    return tensor.copy_(draw.clamp(a, b))
+
+
+@no_grad()
+def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
+    """Saxe et al. 2013: rows (or columns, the fewer) orthonormal, times gain; from the QR of a normal matrix."""
+    if tensor.ndim < 2:
+        raise ValueError("Only tensors with 2 or more dimensions are supported")
+    rows = tensor.shape[0]
+    columns = math.prod(tensor.shape[1:])
+    flat = creation.randn(max(rows, columns), min(rows, columns), dtype=float64).numpy()
+    q, r = np.linalg.qr(flat)
+    q = q * np.sign(np.diagonal(r))  # makes the factorisation unique, so that q is uniform
+    q = q.T if rows < columns else q
+    return tensor.copy_(Tensor(np.ascontiguousarray(q * gain).reshape(tensor.shape)))
+
+
+@no_grad()
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity in a matrix."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    return tensor.copy_(creation.eye(*tensor.shape))

@@ -1,5 +1,7 @@
-"""Optimizers, by torch's names."""
+"""Optimizers and learning-rate schedules, by torch's names."""
 
+from stage0_eager.optim import lr_scheduler
+from stage0_eager.optim.adaptive import Adagrad, Adam, NAdam, RMSprop
 from stage0_eager.optim.optimizers import SGD, AdamW, Optimizer
 
-__all__ = ["SGD", "AdamW", "Optimizer"]
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "NAdam", "Optimizer", "RMSprop", "lr_scheduler"]

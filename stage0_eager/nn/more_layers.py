@@ -1,0 +1,107 @@
+"""Layers that hold little or nothing: Bilinear, LeakyReLU, Softplus, PixelShuffle, PixelUnshuffle, Upsample.
+
+Input: as the function each calls takes it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stage0_eager.functions import creation
+from stage0_eager.nn import functional as F
+from stage0_eager.nn import init
+from stage0_eager.nn.module import Module, Parameter
+from stage_contracts import dtype as dt
+
+
+class Bilinear(Module):
+    """x1 @ weight[k] @ x2 + bias[k]; weight is (out_features, in1_features, in2_features)."""
+
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=dt.float32):
+        super().__init__()
+        if in1_features <= 0:
+            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        where = {"device": device, "dtype": dtype}
+        self.weight = Parameter(creation.empty(out_features, in1_features, in2_features, **where))
+        self.bias = Parameter(creation.empty(out_features, **where)) if bias else None
+        bound = 1 / math.sqrt(in1_features)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input1, input2):
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class LeakyReLU(Module):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def forward(self, input):
+        return F.leaky_relu(input, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        return f"negative_slope={self.negative_slope}"
+
+
+class Softplus(Module):
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0):
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, input):
+        return F.softplus(input, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class PixelShuffle(Module):
+    """(..., C r**2, H, W) to (..., C, H r, W r)."""
+
+    def __init__(self, upscale_factor: int):
+        super().__init__()
+        self.upscale_factor = upscale_factor
+
+    def forward(self, input):
+        return F.pixel_shuffle(input, self.upscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"upscale_factor={self.upscale_factor}"
+
+
+class PixelUnshuffle(Module):
+    """(..., C, H r, W r) to (..., C r**2, H, W)."""
+
+    def __init__(self, downscale_factor: int):
+        super().__init__()
+        self.downscale_factor = downscale_factor
+
+    def forward(self, input):
+        return F.pixel_unshuffle(input, self.downscale_factor)
+
+    def extra_repr(self) -> str:
+        return f"downscale_factor={self.downscale_factor}"
+
+
+class Upsample(Module):
+    """Enlarge (N, C, ...) by whole factors, mode "nearest"."""
+
+    def __init__(self, size=None, scale_factor=None, mode: str = "nearest", align_corners=None):
+        super().__init__()
+        if mode != "nearest" or size is not None or scale_factor is None:
+            raise NotImplementedError("Upsample: only mode='nearest' with a whole scale_factor is here")
+        self.scale_factor, self.mode = scale_factor, mode
+
+    def forward(self, input):
+        return F.upsample_nearest(input, self.scale_factor)
+
+    def extra_repr(self) -> str:
+        return f"scale_factor={self.scale_factor}, mode={self.mode!r}"

@@ -1,0 +1,205 @@
+"""Adam, RMSprop, Adagrad and NAdam: optimizers whose step depends on the gradients' history per element.
+
+Input: parameters with `.grad`. As in optimizers.py, each update is a pure function of tensors and numbers.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.functions import creation, pointwise
+from stage0_eager.optim.optimizers import Optimizer
+
+
+def _refuse(**values):
+    """Raise torch's ValueError for a number below 0."""
+    names = {"lr": "learning rate", "eps": "epsilon value"}
+    for name, value in values.items():
+        if value < 0:
+            raise ValueError(f"Invalid {names.get(name, name + ' value')}: {value}")
+
+
+def _betas(betas):
+    for i, beta in enumerate(betas):
+        if not 0 <= beta < 1:
+            raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+
+
+def adam_update(p, g, exp_avg, exp_avg_sq, max_exp_avg_sq, lr, beta1, beta2, eps, correction1, correction2):
+    """(new parameter, first moment, second moment, its running maximum or None). Kingma and Ba 2015; Reddi et al. 2018.
+
+    correction1 = 1 - beta1**step, correction2 = sqrt(1 - beta2**step).
+    """
+    exp_avg = exp_avg + (g - exp_avg) * (1 - beta1)
+    exp_avg_sq = exp_avg_sq * beta2 + g * g * (1 - beta2)
+    used = exp_avg_sq
+    if max_exp_avg_sq is not None:
+        used = max_exp_avg_sq = pointwise.maximum(max_exp_avg_sq, exp_avg_sq)
+    denominator = used.sqrt() / correction2 + eps
+    return p - exp_avg / denominator * (lr / correction1), exp_avg, exp_avg_sq, max_exp_avg_sq
+
+
+def nadam_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, mu, mu_next, mu_product, correction2):
+    """(new parameter, first moment, second moment). Dozat, "Incorporating Nesterov momentum into Adam" (2016)."""
+    exp_avg = exp_avg + (g - exp_avg) * (1 - beta1)
+    exp_avg_sq = exp_avg_sq * beta2 + g * g * (1 - beta2)
+    denominator = (exp_avg_sq / correction2).sqrt() + eps
+    p = p - g / denominator * (lr * (1 - mu) / (1 - mu_product))
+    return p - exp_avg / denominator * (lr * mu_next / (1 - mu_product * mu_next)), exp_avg, exp_avg_sq
+
+
+def rmsprop_update(p, g, square_avg, grad_avg, momentum_buffer, lr, alpha, eps, momentum):
+    """(new parameter, mean square, mean gradient or None, momentum buffer or None). Hinton, lecture 6e."""
+    square_avg = square_avg * alpha + g * g * (1 - alpha)
+    spread = square_avg
+    if grad_avg is not None:
+        grad_avg = grad_avg + (g - grad_avg) * (1 - alpha)
+        spread = square_avg - grad_avg * grad_avg
+    step = g / (spread.sqrt() + eps)
+    if momentum_buffer is not None:
+        step = momentum_buffer = momentum_buffer * momentum + step
+    return p - step * lr, square_avg, grad_avg, momentum_buffer
+
+
+def adagrad_update(p, g, total, lr, eps):
+    """(new parameter, sum of squares). Duchi, Hazan and Singer 2011."""
+    total = total + g * g
+    return p - g / (total.sqrt() + eps) * lr, total
+
+
+class _Adaptive(Optimizer):
+    """What they share: `maximize` and weight decay added to the gradient."""
+
+    def _gradient(self, p, g, group):
+        g = -g if group["maximize"] else g
+        return g + p * group["weight_decay"] if group["weight_decay"] else g
+
+
+class Adam(_Adaptive):
+    """Adam; amsgrad divides by the largest second moment so far."""
+
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False
+    ):
+        _refuse(lr=lr, eps=eps, weight_decay=weight_decay)
+        _betas(betas)
+        options = {"weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
+
+    def update(self, p, g, state, group):
+        if not state:
+            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
+            if group["amsgrad"]:
+                state["max_exp_avg_sq"] = creation.zeros_like(p)
+        state["step"] += 1
+        (beta1, beta2), step = group["betas"], state["step"]
+        new, state["exp_avg"], state["exp_avg_sq"], largest = adam_update(
+            p, self._gradient(p, g, group), state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
+            group["lr"], beta1, beta2, group["eps"], 1 - beta1**step, (1 - beta2**step) ** 0.5,
+        )  # fmt: skip
+        if largest is not None:
+            state["max_exp_avg_sq"] = largest
+        p.copy_(new)
+
+
+class NAdam(_Adaptive):
+    """Adam with Nesterov momentum."""
+
+    def __init__(
+        self,
+        params,
+        lr=2e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        momentum_decay=4e-3,
+        *,
+        maximize=False,
+    ):
+        _refuse(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        _betas(betas)
+        options = {"weight_decay": weight_decay, "momentum_decay": momentum_decay, "maximize": maximize}
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
+
+    def update(self, p, g, state, group):
+        if not state:
+            zeros = {k: creation.zeros_like(p) for k in ("exp_avg", "exp_avg_sq")}
+            state.update(step=0, mu_product=1.0, **zeros)
+        state["step"] += 1
+        (beta1, beta2), step = group["betas"], state["step"]
+        mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
+        state["mu_product"] *= mu
+        new, state["exp_avg"], state["exp_avg_sq"] = nadam_update(
+            p, self._gradient(p, g, group), state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2,
+            group["eps"], mu, mu_next, state["mu_product"], 1 - beta2**step,
+        )  # fmt: skip
+        p.copy_(new)
+
+
+class RMSprop(_Adaptive):
+    """Steps divided by the root of a moving mean of squares; centred subtracts the squared mean."""
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        *,
+        maximize=False,
+    ):
+        _refuse(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        options = {
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, **options})
+
+    def update(self, p, g, state, group):
+        if not state:
+            state.update(step=0, square_avg=creation.zeros_like(p))
+            if group["momentum"] > 0:
+                state["momentum_buffer"] = creation.zeros_like(p)
+            if group["centered"]:
+                state["grad_avg"] = creation.zeros_like(p)
+        state["step"] += 1
+        new, state["square_avg"], mean, buffer = rmsprop_update(
+            p, self._gradient(p, g, group), state["square_avg"], state.get("grad_avg"),
+            state.get("momentum_buffer"), group["lr"], group["alpha"], group["eps"], group["momentum"],
+        )  # fmt: skip
+        for name, value in (("grad_avg", mean), ("momentum_buffer", buffer)):
+            if value is not None:
+                state[name] = value
+        p.copy_(new)
+
+
+class Adagrad(_Adaptive):
+    """Steps divided by the root of the sum of all squares so far."""
+
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        *,
+        maximize=False,
+    ):
+        _refuse(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
+        _refuse(initial_accumulator_value=initial_accumulator_value)
+        options = {"lr_decay": lr_decay, "weight_decay": weight_decay, "maximize": maximize}
+        start = {"initial_accumulator_value": initial_accumulator_value}
+        super().__init__(params, {"lr": lr, "eps": eps, **options, **start})
+
+    def update(self, p, g, state, group):
+        if not state:
+            state.update(step=0, sum=creation.full_like(p, float(group["initial_accumulator_value"])))
+        state["step"] += 1
+        lr = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
+        new, state["sum"] = adagrad_update(p, self._gradient(p, g, group), state["sum"], lr, group["eps"])
+        p.copy_(new)

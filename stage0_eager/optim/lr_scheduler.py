@@ -1,0 +1,323 @@
+"""Learning-rate schedules, by torch's names: each call of step() writes the next rate into the parameter groups.
+
+Input: an optimizer, whose rates at construction are the base. Rates follow closed forms of the step number, so that
+state is that number and the options.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from stage0_eager.optim.optimizers import Optimizer
+
+
+class LRScheduler:
+    """Counts steps; a subclass gives the factor of the base rate, or overrides `rates`."""
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        self.optimizer, self.last_epoch = optimizer, last_epoch
+        for group in optimizer.param_groups:
+            if last_epoch == -1:
+                group.setdefault("initial_lr", group["lr"])
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    "param 'initial_lr' is not specified in param_groups when resuming an optimizer"
+                )
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self._last_lr = [group["lr"] for group in optimizer.param_groups]
+        self.step()
+
+    def factor(self, epoch: int) -> float:
+        raise NotImplementedError
+
+    def rates(self, epoch: int) -> list[float]:
+        return [base * self.factor(epoch) for base in self.base_lrs]
+
+    def step(self) -> None:
+        """Advance by one and write the rates."""
+        self.last_epoch += 1
+        self._write(self.rates(self.last_epoch))
+
+    def _write(self, rates: list[float]) -> None:
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate
+        self._last_lr = rates
+
+    def get_last_lr(self) -> list[float]:
+        return self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        """All but the optimizer and functions."""
+        return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not callable(v)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class LambdaLR(LRScheduler):
+    """base * lr_lambda(epoch); one function, or one per group."""
+
+    def __init__(self, optimizer: Optimizer, lr_lambda: Any, last_epoch: int = -1):
+        groups = len(optimizer.param_groups)
+        functions = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * groups
+        if len(functions) != groups:
+            raise ValueError(f"Expected {groups} lr_lambdas, but got {len(functions)}")
+        self.lr_lambdas: list[Callable[[int], float]] = functions
+        super().__init__(optimizer, last_epoch)
+
+    def rates(self, epoch: int) -> list[float]:
+        return [base * f(epoch) for base, f in zip(self.base_lrs, self.lr_lambdas, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
+
+
+class StepLR(LRScheduler):
+    """Times gamma every step_size steps."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma ** (epoch // self.step_size)
+
+
+class MultiStepLR(LRScheduler):
+    """Times gamma at each milestone."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ):
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma ** bisect_right(sorted(self.milestones.elements()), epoch)
+
+
+class ExponentialLR(LRScheduler):
+    """Times gamma every step."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.gamma**epoch
+
+
+class ConstantLR(LRScheduler):
+    """Times `factor` for the first total_iters steps, then the base."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
+    ):
+        if not 0 <= factor <= 1:
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
+        self.start_factor, self.total_iters = factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return self.start_factor if epoch < self.total_iters else 1.0
+
+
+class LinearLR(LRScheduler):
+    """From start_factor to end_factor of the base in total_iters steps: the usual warm-up."""
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1,
+    ):  # fmt: skip
+        if not 0 < start_factor <= 1:
+            raise ValueError(
+                "Starting multiplicative factor expected to be greater than 0 and less or equal to 1."
+            )
+        if not 0 <= end_factor <= 1:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
+        self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        done = min(epoch, self.total_iters) / self.total_iters
+        return self.start_factor + (self.end_factor - self.start_factor) * done
+
+
+class CosineAnnealingLR(LRScheduler):
+    """From the base to eta_min and back along a cosine of half period T_max. Loshchilov and Hutter 2017."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def rates(self, epoch: int) -> list[float]:
+        share = (1 + math.cos(math.pi * epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+
+class OneCycleLR(LRScheduler):
+    """Up from max_lr / div_factor to max_lr, then down to that start / final_div_factor. Smith and Topin 2018.
+
+    Give total_steps, or epochs and steps_per_epoch. Momentum, or beta1, goes the other way round.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
+        steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
+        cycle_momentum: bool = True, base_momentum: float = 0.85, max_momentum: float = 0.95,
+        div_factor: float = 25.0, final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1,
+    ):  # fmt: skip
+        if total_steps is None:
+            if epochs is None or steps_per_epoch is None:
+                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+            total_steps = epochs * steps_per_epoch
+        if total_steps <= 0:
+            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
+        if not 0 <= pct_start <= 1:
+            raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
+            )
+        groups = optimizer.param_groups
+        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * len(groups)
+        self.total_steps, self.anneal_strategy, self.div_factor = total_steps, anneal_strategy, div_factor
+        self.final_div_factor, self.cycle_momentum = final_div_factor, cycle_momentum
+        self.base_momentum, self.max_momentum = base_momentum, max_momentum
+        peak = float(pct_start * total_steps) - 1
+        # (last step of the phase, what it goes to): "low" the start, "high" max_lr, "end" the final rate
+        self.phases = [(peak, "low", "high"), (total_steps - 1, "high", "end")]
+        if three_phase:
+            self.phases = [(peak, "low", "high"), (2 * peak, "high", "low"), (total_steps - 1, "low", "end")]
+        if cycle_momentum and not any(k in groups[0] for k in ("momentum", "betas")):
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        for group, high in zip(groups, self.max_lrs, strict=True):
+            group["initial_lr"] = high / div_factor
+        super().__init__(optimizer, last_epoch)
+
+    def _between(self, epoch: int, points: dict[str, float]) -> float:
+        if epoch >= self.total_steps + 1:
+            raise ValueError(
+                f"Tried to step {epoch} times. The specified number of total steps is {self.total_steps}"
+            )
+        first = 0.0
+        for i, (last, start, end) in enumerate(self.phases):
+            if epoch <= last or i == len(self.phases) - 1:
+                share = (epoch - first) / (last - first)
+                low, high = points[start], points[end]
+                if self.anneal_strategy == "linear":
+                    return low + (high - low) * share
+                return high + (low - high) / 2 * (1 + math.cos(math.pi * share))
+            first = last
+        raise AssertionError
+
+    def rates(self, epoch: int) -> list[float]:
+        starts = [high / self.div_factor for high in self.max_lrs]
+        if self.cycle_momentum:
+            base, top = self.base_momentum, self.max_momentum
+            momentum = self._between(epoch, {"low": top, "high": base, "end": top})
+            for group in self.optimizer.param_groups:
+                if "betas" in group:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        return [
+            self._between(epoch, {"low": low, "high": high, "end": low / self.final_div_factor})
+            for low, high in zip(starts, self.max_lrs, strict=True)
+        ]
+
+
+class SequentialLR(LRScheduler):
+    """One schedule after another: schedulers[i] until milestones[i], each counting from 0."""
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: list[Any], milestones: list[int], last_epoch: int = -1
+    ):
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "Sequential Schedulers expects number of schedulers provided to be one more than the number of "
+                f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
+                f"equal to {len(milestones)}"
+            )
+        if any(s.optimizer is not optimizer for s in schedulers):
+            raise ValueError("SequentialLR expects all schedulers to belong to the same optimizer")
+        self._schedulers, self._milestones = schedulers, milestones
+        for scheduler in schedulers:
+            scheduler.last_epoch = -1
+        super().__init__(optimizer, last_epoch)
+
+    def step(self) -> None:
+        self.last_epoch += 1
+        at = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[at]
+        scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        state = {k: v for k, v in super().state_dict().items() if k != "_schedulers"}
+        return {**state, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({k: v for k, v in state.items() if k != "_schedulers"})
+        for scheduler, saved in zip(self._schedulers, state["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """Times factor when the metric given to step() has not improved for more than `patience` steps."""
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0.0, eps: float = 1e-8,
+    ):  # fmt: skip
+        if factor >= 1.0:
+            raise ValueError("Factor should be < 1.0.")
+        if mode not in ("min", "max"):
+            raise ValueError(f"mode {mode} is unknown!")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
+        groups = optimizer.param_groups
+        self.optimizer, self.mode, self.factor_, self.patience = optimizer, mode, factor, patience
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = (
+            threshold,
+            threshold_mode,
+            cooldown,
+            eps,
+        )
+        self.min_lrs = list(min_lr) if isinstance(min_lr, (list, tuple)) else [min_lr] * len(groups)
+        self.last_epoch, self.num_bad_epochs, self.cooldown_counter = 0, 0, 0
+        self.best = math.inf if mode == "min" else -math.inf
+        self._last_lr = [group["lr"] for group in groups]
+
+    def is_better(self, a: float, best: float) -> bool:
+        sign = 1 if self.mode == "min" else -1
+        if self.threshold_mode == "rel":
+            return (
+                sign * a < sign * best * (1 - sign * self.threshold)
+                if math.isfinite(best)
+                else sign * a < sign * best
+            )
+        return sign * a < sign * best - self.threshold
+
+    def step(self, metrics: Any = None) -> None:
+        current = float(metrics)
+        self.last_epoch += 1
+        if self.is_better(current, self.best):
+            self.best, self.num_bad_epochs = current, 0
+        else:
+            self.num_bad_epochs += 1
+        if self.cooldown_counter > 0:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if self.num_bad_epochs > self.patience:
+            lower = [max(rate * self.factor_, least) for rate, least in zip(rates, self.min_lrs, strict=True)]
+            rates = [new if old - new > self.eps else old for old, new in zip(rates, lower, strict=True)]
+            self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._write(rates)

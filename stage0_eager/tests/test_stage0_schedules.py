@@ -1,0 +1,123 @@
+"""Adaptive optimizers and learning-rate schedules: first steps by hand, and every step against torch.
+
+Input: one small parameter with given gradients. The torch column runs where torch is installed.
+"""
+
+import numpy as np
+import pytest
+
+from stage0_eager import Tensor, nn, optim
+from stage0_eager.optim import lr_scheduler as S
+
+RNG = np.random.default_rng(9)
+GRADS = RNG.normal(size=(6, 3))
+
+OPTIMIZERS = [
+    ("Adam", {}), ("Adam", {"amsgrad": True, "weight_decay": 0.1}), ("Adam", {"maximize": True}), ("NAdam", {"lr": 0.1}),
+    ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True, "weight_decay": 0.01}), ("Adagrad", {"lr_decay": 0.1}),
+    ("Adagrad", {"initial_accumulator_value": 0.5}),
+]  # fmt: skip
+
+
+def run(name, options, start=None, state=None, steps=range(6)):
+    p = nn.Parameter(Tensor(np.ones(3) if start is None else start.copy()))
+    optimizer = getattr(optim, name)([p], **options)
+    if state is not None:
+        optimizer.load_state_dict(state)
+    for i in steps:
+        p.grad = Tensor(GRADS[i].copy())
+        optimizer.step()
+    return p.detach().numpy().copy(), optimizer
+
+
+@pytest.mark.parametrize("name, options", OPTIMIZERS)
+def test_optimizer_against_torch(name, options):
+    torch = pytest.importorskip("torch")
+    p = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = getattr(torch.optim, name)([p], **options)
+    for g in GRADS:
+        p.grad = torch.tensor(g)
+        optimizer.step()
+    np.testing.assert_allclose(run(name, options)[0], p.detach().numpy(), rtol=1e-7)
+
+
+@pytest.mark.parametrize("name, options", OPTIMIZERS)
+def test_state_dict_resumes(name, options):
+    half, optimizer = run(name, options, steps=range(3))
+    resumed, _ = run(name, options, half, optimizer.state_dict(), range(3, 6))
+    np.testing.assert_array_equal(resumed, run(name, options)[0])
+
+
+def test_first_steps_by_hand():
+    sign = np.sign(GRADS[0])
+    for name, size in (("Adam", 1e-3), ("RMSprop", 0.1), ("Adagrad", 1e-2)):
+        got, _ = run(name, {}, steps=[0])
+        np.testing.assert_allclose(got, 1 - size * sign, rtol=1e-5)
+    with pytest.raises(ValueError, match="Invalid learning rate: -1"):
+        run("Adam", {"lr": -1})
+    with pytest.raises(ValueError, match="Invalid beta parameter at index 1"):
+        run("Adam", {"betas": (0.9, 1.0)})
+
+
+def sgd(momentum=0.9):
+    return optim.SGD([nn.Parameter(Tensor(np.ones(1)))], lr=0.4, momentum=momentum)
+
+
+SCHEDULES = [
+    ("StepLR", (3,), {}), ("MultiStepLR", ([2, 5],), {"gamma": 0.5}), ("ExponentialLR", (0.9,), {}), ("ConstantLR", (0.5, 4), {}),
+    ("LinearLR", (), {"start_factor": 0.1, "total_iters": 4}), ("CosineAnnealingLR", (6, 0.01), {}), ("LambdaLR", (lambda e: 1 / (e + 1),), {}),
+    ("OneCycleLR", (1.0, 12), {}), ("OneCycleLR", (1.0, 12), {"anneal_strategy": "linear", "three_phase": True, "pct_start": 0.4}),
+]  # fmt: skip
+
+
+def rates(scheduler, steps=10):
+    seen = []
+    for _ in range(steps):
+        group = scheduler.optimizer.param_groups[0]
+        seen.append((group["lr"], group["momentum"]))
+        scheduler.optimizer.step()
+        scheduler.step()
+    return seen
+
+
+@pytest.mark.parametrize("name, args, options", SCHEDULES, ids=lambda v: v if isinstance(v, str) else "")
+def test_schedule_against_torch(name, args, options):
+    torch = pytest.importorskip("torch")
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4, momentum=0.9)
+    expected = rates(getattr(torch.optim.lr_scheduler, name)(theirs, *args, **options))
+    np.testing.assert_allclose(rates(getattr(S, name)(sgd(), *args, **options)), expected, rtol=1e-9)
+
+
+def test_schedules_by_hand():
+    def lrs(scheduler, steps=6):
+        return pytest.approx([r for r, _ in rates(scheduler, steps)])
+
+    assert lrs(S.StepLR(sgd(), 2)) == [0.4, 0.4, 0.04, 0.04, 0.004, 0.004]
+    assert lrs(S.LinearLR(sgd(), 0.5, total_iters=2), 4) == [0.2, 0.3, 0.4, 0.4]
+    assert lrs(S.CosineAnnealingLR(sgd(), 2), 3) == [0.4, 0.2, 0.0]
+    optimizer = sgd()
+    warm, decay = S.LinearLR(optimizer, 0.5, total_iters=2), S.ExponentialLR(optimizer, 0.5)
+    assert lrs(S.SequentialLR(optimizer, [warm, decay], [2]), 5) == [0.2, 0.3, 0.4, 0.2, 0.1]
+
+
+def test_plateau():
+    scheduler = S.ReduceLROnPlateau(sgd(), factor=0.5, patience=1, min_lr=0.15)
+    seen = []
+    for metric in (3.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 1.0):
+        scheduler.step(Tensor(np.array(metric)))
+        seen.append(scheduler.get_last_lr()[0])
+    assert seen == [0.4, 0.4, 0.4, 0.2, 0.2, 0.15, 0.15, 0.15]
+
+
+def test_schedule_state_and_errors():
+    first = S.StepLR(sgd(), 2)
+    rates(first, 3)
+    second = S.StepLR(sgd(), 7)
+    second.load_state_dict(first.state_dict())
+    assert second.last_epoch == 3 and second.step_size == 2 and "optimizer" not in first.state_dict()
+    with pytest.raises(ValueError, match="total_steps OR"):
+        S.OneCycleLR(sgd(), 1.0)
+    with pytest.raises(ValueError, match="greater than 0"):
+        S.LinearLR(sgd(), 0.0)
+    with pytest.raises(TypeError, match="is not an Optimizer"):
+        S.StepLR(3, 1)
