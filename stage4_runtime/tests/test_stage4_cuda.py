@@ -49,6 +49,7 @@ def triton_unit(text=SIN_COS, arch="sm_90", grids=None):
 
 @needs_triton
 def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(ledger):
+    imported = "triton" in sys.modules  # by another test of this process, if it was
     kernel = build(triton_unit())["sin_cos"]
     assert kernel.cubin.startswith(b"\x7fELF")
     assert ".target sm_90" in kernel.ptx and ".entry sin_cos" in kernel.ptx
@@ -58,7 +59,7 @@ def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(ledger):
     forget_built()
     assert build(triton_unit())["sin_cos"] == kernel
     assert [e.name for e in ledger("cache")] == ["miss", "hit"] and len(ledger("build")) == 1
-    assert "triton" not in sys.modules, "only the child process imports Triton"
+    assert ("triton" in sys.modules) == imported, "only the child process imports Triton"
 
 
 @needs_triton
