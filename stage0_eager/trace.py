@@ -7,7 +7,7 @@ which run their bodies; `stage2_autograd` uses this for its joint graph and its 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -83,7 +83,8 @@ class Tracer:
             self.graph.call_function(python.getitem, (node, i), val=m, origins=self.origins, **self.marks)
             for i, m in enumerate(result)
         ]
-        return tuple(Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True))
+        tensors = (Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True))
+        return like(result, tensors)
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node that yields a tensor; a tensor with real data becomes a constant of the graph."""
@@ -119,6 +120,8 @@ def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
         return {key: map_tensors(t, function) for key, t in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(map_tensors(t, function) for t in tree)
+    if isinstance(tree, tuple) and hasattr(tree, "_make"):  # a named tuple, as sort gives
+        return tree._make(map_tensors(t, function) for t in tree)
     return tree
 
 
@@ -131,7 +134,7 @@ def wrap_metas(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return Tensor(TracedArray(result))
-    return tuple(wrap_metas(r) for r in result)
+    return like(result, map(wrap_metas, result))
 
 
 def _without_grad(result: Any) -> Any:
@@ -139,7 +142,12 @@ def _without_grad(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return result.with_(requires_grad=False, strides=result.strides) if result.requires_grad else result
-    return tuple(map(_without_grad, result))
+    return like(result, map(_without_grad, result))
+
+
+def like(result: Any, items: Iterable[Any]) -> Any:
+    """`items` as a tuple, named as `result` is."""
+    return result._make(items) if hasattr(result, "_make") else tuple(items)
 
 
 @cache

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
@@ -335,6 +336,56 @@ def slice_(input: TensorMeta, dim: int, start: Any, stop: Any, step: int = 1) ->
     return input.with_(shape=tuple(shape), strides=tuple(strides), requires_grad=False)
 
 
+def diagonal_window(shape: Sequence[Any], offset: int, dim1: int, dim2: int) -> tuple[int, int, Any]:
+    """The two dimensions counted from the front, and the length of the diagonal."""
+    first, second = wrap_dim(dim1, len(shape)), wrap_dim(dim2, len(shape))
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    below, right = max(-offset, 0), max(offset, 0)
+    return first, second, max(min(shape[first] - below, shape[second] - right), 0)
+
+
+def diagonal(input: TensorMeta, offset: int, dim1: int, dim2: int) -> TensorMeta:
+    first, second, length = diagonal_window(input.shape, offset, dim1, dim2)
+    rest = [d for d in range(input.ndim) if d not in (first, second)]
+    step = input.strides[first] + input.strides[second]
+    shape = (*(input.shape[d] for d in rest), length)
+    strides = (*(input.strides[d] for d in rest), step)
+    return input.with_(shape=shape, strides=strides, requires_grad=False)
+
+
+def unfold(input: TensorMeta, dim: int, size: int, step: int) -> TensorMeta:
+    dim = wrap_dim(dim, input.ndim)
+    available = input.shape[dim] if input.ndim else 1
+    if size < 0 or size > available:
+        raise RuntimeError(f"maximum size for tensor at dimension {dim} is {available} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if not input.ndim:
+        return input.with_(shape=(size,), strides=(1,), requires_grad=False)
+    shape, strides = list(input.shape), list(input.strides)
+    shape[dim], strides[dim] = (available - size) // step + 1, strides[dim] * step
+    return input.with_(shape=(*shape, size), strides=(*strides, input.strides[dim]), requires_grad=False)
+
+
+def as_strided(
+    input: TensorMeta, shape: tuple[Any, ...], strides: tuple[Any, ...], offset: Any
+) -> TensorMeta:
+    if len(shape) != len(strides):
+        raise RuntimeError(f"mismatch in length of strides and shape: {tuple(strides)}, {tuple(shape)}")
+    if any(n < 0 for n in (*shape, *strides)) or offset < 0:
+        raise RuntimeError(
+            f"as_strided: sizes, strides and offset must not be negative, got {shape}, {strides}, {offset}"
+        )
+    last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+    if all(n > 0 for n in shape) and last >= input.numel:
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)}, storage offset {offset} are out of bounds for "
+            f"storage of {input.numel} elements"
+        )
+    return input.with_(shape=tuple(shape), strides=tuple(strides), requires_grad=False)
+
+
 def slice_scatter(
     input: TensorMeta, src: TensorMeta, dim: int, start: Any, stop: Any, step: int = 1
 ) -> TensorMeta:
@@ -396,6 +447,25 @@ def scatter(input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta) -> 
         seen = f"{input.dtype.name}, {src.dtype.name}"
         raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {seen}")
     return clone(input)
+
+
+def scatter_reduce(
+    input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
+) -> TensorMeta:
+    if reduce not in ("prod", "amax", "amin"):
+        raise RuntimeError(f"core.scatter_reduce folds with prod, amax or amin, got {reduce!r}")
+    return scatter(input, dim, index, src)
+
+
+def sort(input: TensorMeta, dim: int, descending: bool, stable: bool) -> tuple[TensorMeta, TensorMeta]:
+    """Values and places, both row-major."""
+    wrap_dim(dim, input.ndim)
+    values = TensorMeta(input.shape, input.dtype, device=input.device)
+    return values, values.with_(dtype=dt.int64)
+
+
+def nonzero(input: TensorMeta) -> TensorMeta:
+    raise Unsupported("a result whose size depends on the data (nonzero, a boolean mask)", code="GB0004")
 
 
 def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:

@@ -3,10 +3,15 @@
 from stage0_eager.functions import (  # noqa: F401
     activations,
     creation,
+    indexing,
     inplace,
+    joining,
     linalg,
     methods,
+    picking,
     pointwise,
     reductions,
     shape,
+    sorting,
+    windows,
 )
