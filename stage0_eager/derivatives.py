@@ -12,8 +12,9 @@ from typing import Any
 
 from stage0_eager.core import core as c
 from stage_contracts import dtype as dt
-from stage_contracts.core_metas import diagonal_window, slice_bounds, wrap_dim
+from stage_contracts.core_metas import slice_bounds, wrap_dim
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.view_metas import diagonal_window
 
 
 def fit(g: Any, meta: TensorMeta) -> Any:

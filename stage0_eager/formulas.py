@@ -13,7 +13,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.philox import philox_words
-from stage_contracts import core_metas
+from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 
@@ -177,7 +177,7 @@ def _window(ndim: int, dim: int, start: Any, stop: Any, step: int) -> tuple:
 
 
 def _diagonal(xp: Any, x: Any, offset: int, dim1: int, dim2: int) -> Any:
-    first, second, length = core_metas.diagonal_window(x.shape, offset, dim1, dim2)
+    first, second, length = view_metas.diagonal_window(x.shape, offset, dim1, dim2)
     rest = [d for d in range(x.ndim) if d not in (first, second)]
     x = x.transpose([*rest, first, second])
     x = x[..., max(-offset, 0) :, max(offset, 0) :][..., :length, :length]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts import core_metas as m
+from stage_contracts import view_metas
 
 # What a row is, which is how lowering treats it.
 KINDS = {
@@ -150,10 +151,11 @@ _TABLE: list[CoreOp] = [
     CoreOp("permute", "input, dims", "view", m.permute, "dimensions in another order"),
     CoreOp("expand", "input, shape", "view", m.expand, "size-1 and new leading dimensions repeated; -1 keeps a size"),
     CoreOp("slice", "input, dim, start, stop, step=1", "view", m.slice_, "every step-th element of a range of dim"),
-    CoreOp("diagonal", "input, offset, dim1, dim2", "view", m.diagonal,
+    CoreOp("diagonal", "input, offset, dim1, dim2", "view", view_metas.diagonal,
            "out[..., i] = input[i][i + offset] of two dims"),
-    CoreOp("unfold", "input, dim, size, step", "view", m.unfold, "windows of a dim; their elements are the last dim"),
-    CoreOp("as_strided", "input, shape, strides, offset", "view", m.as_strided,
+    CoreOp("unfold", "input, dim, size, step", "view", view_metas.unfold,
+           "windows of a dim; their elements are the last dim"),
+    CoreOp("as_strided", "input, shape, strides, offset", "view", view_metas.as_strided,
            "out[i, j] = the row-major elements of input at offset + i * strides[0] + j * strides[1]"),
     CoreOp("slice_scatter", "input, src, dim, start, stop, step=1", "movement", m.slice_scatter,
            "a copy of input with the slice replaced by src"),
