@@ -38,7 +38,7 @@ def run_swapped(*swaps: str, stop: bool = True) -> subprocess.CompletedProcess:
         "-p",
         "no:cacheprovider",
         "--tier",
-        tier,
+        "core",
     ]
     return subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=110)
 
