@@ -64,6 +64,15 @@ SAMPLES = {
     "unfold": [[away(5, 2), 0, 3, 1], [away(2, 5), -1, 2, 2]],
     "as_strided": [[away(2, 3), (2, 2), (1, 2), 1]],
     "matmul": [[away(2, 3), away(3, 4)], [away(2, 2, 3), away(3, 4)], [away(2, 3), away(2, 3, 2)], [away(1, 2, 3), away(4, 3, 2)]],
+    "convolution": [
+        [away(2, 4, 5), away(6, 2, 2), (2,), (1,), (1,), False, (0,), 2],
+        [away(1, 2, 3, 4), away(2, 3, 2, 1), (2, 1), (1, 0), (1, 2), True, (1, 1), 1],
+        [away(2, 2, 2), away(2, 1, 2), (1,), (0,), (2,), True, (1,), 2],
+    ],
+    "convolution_weight_gradient": [
+        [away(2, 4, 5), away(2, 6, 3), (2,), (2,), (1,), (1,), 2],
+        [away(1, 2, 4, 3), away(1, 3, 2, 2), (2, 2), (1, 2), (0, 1), (2, 1), 1],
+    ],
     "clone": [[away(2)]],
     "contiguous": [[away(2, 3).T]],
     "to_device": [[away(2), CPU]],
