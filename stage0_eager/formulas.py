@@ -48,7 +48,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 def _sign(xp: Any, x: Any) -> Any:
     if x.dtype.kind == "b":
         return _clone_array(xp, x)
-    return xp.sign(x) + x.dtype.type(0)  # -0 becomes 0 for every dtype; ml_dtypes' sign would keep it
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # 0 for NaN and for -0
 
 
 def _floor_divide(xp: Any, x: Any, y: Any) -> Any:

@@ -76,7 +76,7 @@ _TABLE: list[CoreOp] = [
         sigmoid: 1 / (1 + e ** -x), without overflow
     """),
     *_rows("pointwise", "input", m.pointwise, """
-        sign: -1, 0 or 1; NaN stays NaN
+        sign: -1, 0 or 1; 0 for NaN
         abs: absolute value
         floor: largest integer not above x
         ceil: smallest integer not below x
