@@ -19,4 +19,8 @@ def _row(row: CoreOp) -> Operator:
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})
 
-from stage0_eager import derivatives  # noqa: E402, F401  (attaches the rules; it calls `core`)
+from stage0_eager import (  # noqa: E402, F401
+    derivatives,
+    derivatives_linalg,
+    derivatives_special,
+)
