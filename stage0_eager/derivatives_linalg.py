@@ -192,10 +192,11 @@ def _svd_input(g: Any, out: Any, full_matrices: bool, input: Any) -> Any:
 
 
 def _eigh_input(g: Any, out: Any) -> Any:
-    """Giles (2008), section 3.1. As in torch the gradient is that for a matrix that stays symmetric."""
+    """Giles (2008), section 3.1, made symmetric: the gradient is that for a matrix that stays so, as in torch."""
     (gl, gv), (l, v) = g, out
     turned = transpose_last(v)
     inner = _over(_mm(turned, gv), c.sub(_row(l), _column(l)))
+    inner = c.mul(c.add(inner, transpose_last(inner)), 0.5)
     return _mm(v, _on_diagonal(gl, inner), turned)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays, factorizations, formulas, special
+from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
 from stage0_eager.formulas import ON_NUMPY
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
@@ -21,7 +21,7 @@ from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
 
-KERNELS = {**formulas.KERNELS, **special.KERNELS, **factorizations.KERNELS}
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:

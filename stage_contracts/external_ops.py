@@ -48,5 +48,5 @@ EXTERNAL: list[tuple[str, Callable, str]] = [
     ("input", m.log_determinant, "slogdet: (sign, log of the absolute value) of the determinant"),
     ("input, complete", m.qr, "qr: (Q, R) with Q @ R = A; Q has all columns, or only as many as R needs"),
     ("input, full_matrices", m.svd, "svd: (U, S, Vh) with U @ diag(S) @ Vh = A, S falling"),
-    ("input, upper", m.eigh, "eigh: (eigenvalues rising, eigenvectors as columns) of a symmetric A; reads one triangle"),
+    ("input, upper", m.eigh, "eigh: (rising eigenvalues, eigenvectors as columns) of a symmetric A; reads a triangle"),
 ]  # fmt: skip

@@ -300,7 +300,7 @@ def test_running_extrema_name_the_last_of_equals_and_keep_nan():
 
 def test_doubling_is_what_accumulate_gives():
     """CuPy's ufuncs have no accumulate; the other way is exercised here with a namespace that is not NumPy."""
-    from stage0_eager.special import _running
+    from stage0_eager.kernels_special import _running
 
     x = numbers(3, 7, 2)
     for fold in (np.maximum, np.minimum):
@@ -339,7 +339,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_is_refused_as_torch_does(case):
-    from stage0_eager.factorizations import LinAlgError
+    from stage0_eager.kernels_linalg import LinAlgError
 
     name, args, words = REFUSED[case]
     failed = words in ("singular", "converge", "not positive-definite") or "Batch" in words
