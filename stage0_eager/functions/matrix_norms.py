@@ -46,7 +46,7 @@ def linalg_matrix_rank(A, tol=None, hermitian=False, *, atol=None, rtol=None):
 
 @operator
 def linalg_matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    """'fro' (root of the sum of squares), 'nuc' (sum of singular values), inf, 1 (sums of rows, of columns), 2, -ord."""
+    """'fro' (root of the sum of squares), 'nuc' (sum of singular values), 1, 2, inf and their negatives."""
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if not A.is_floating_point():
