@@ -13,9 +13,21 @@ from cutaway import compiler
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
-from stage0_eager import Tensor, autograd, core, enable_grad, func, is_grad_enabled, nn, no_grad, optim
+from stage0_eager import (
+    Tensor,
+    autograd,
+    core,
+    enable_grad,
+    func,
+    is_grad_enabled,
+    linalg,
+    nn,
+    no_grad,
+    optim,
+)
 from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import random as _random
+from stage0_eager import torch_special as special
 from stage0_eager.functions import creation as _creation
 from stage0_eager.functions import distributions as _distributions
 from stage0_eager.functions import einsum as _einsum
@@ -60,6 +72,8 @@ sys.modules.update(
         "cutaway.optim": optim,
         "cutaway.autograd": autograd,
         "cutaway.func": func,
+        "cutaway.linalg": linalg,
+        "cutaway.special": special,
         "cutaway.utils": utils,
         "cutaway.utils.checkpoint": _checkpoint,
         "cutaway.optim.lr_scheduler": optim.lr_scheduler,
@@ -89,6 +103,6 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
     "Unsupported", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain", "func",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "list_backends", "load", "nn", "no_grad",
-    "optim", "reset", "save", "set_grad_enabled", "utils",
+    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "list_backends", "load", "nn",
+    "no_grad", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

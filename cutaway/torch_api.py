@@ -101,7 +101,8 @@ def modules() -> dict[str, ModuleType]:
                 "torch.autograd.graph": autograd.graph,
                 "torch.func": func,
                 "torch.utils.checkpoint": checkpoint,
-                "torch.linalg": getattr(cutaway, "linalg", None),
+                "torch.linalg": cutaway.linalg,
+                "torch.special": cutaway.special,
             }
             _MODULES.update(
                 {name: TorchModule(name, source) for name, source in sources.items() if source is not None}

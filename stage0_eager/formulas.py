@@ -20,7 +20,7 @@ from stage_contracts.dtype import DType
 # ---- more than one library call -------------------------------------------------------------
 
 
-def _special(xp: Any) -> Any:
+def special_functions(xp: Any) -> Any:
     if xp is np:
         import scipy.special as special
     else:
@@ -366,8 +366,8 @@ KERNELS |= {
     "sign": _sign,
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,
-    "erf": _half_safe(lambda xp, x: _special(xp).erf(x)),
-    "erfc": _half_safe(lambda xp, x: _special(xp).erfc(x)),
+    "erf": _half_safe(lambda xp, x: special_functions(xp).erf(x)),
+    "erfc": _half_safe(lambda xp, x: special_functions(xp).erfc(x)),
     "sigmoid": _half_safe(_sigmoid),
     "floor_divide": _floor_divide,
     "remainder": _remainder,

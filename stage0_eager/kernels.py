@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
-from stage0_eager.formulas import KERNELS, ON_NUMPY
+from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
+from stage0_eager.formulas import ON_NUMPY
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
+
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:
@@ -52,8 +54,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
         return _elementwise(core, kernel)
     if core.kind in ("view", "creation", "random"):
         return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway
-    if core.kind == "external":  # laid out by their formulas; the rule of nonzero only refuses
-        return kernel if name == "nonzero" else _explained(core, kernel)
+    if name == "nonzero":  # its rule only refuses
+        return kernel
     return _laid_out(core, kernel)
 
 
@@ -123,12 +125,14 @@ def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
             core.meta(*map(_meta_of, args))
             raise
         _SILENT.append(context)
+        if type(out) is tuple:
+            return tuple([_settle(core, xp, part, args, i) for i, part in enumerate(out)])
         return _settle(core, xp, out, args)
 
     return laid_out
 
 
-def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
+def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = None) -> Any:
     """`out` as an array laid out as the meta rule promises: row-major or, where operands agree, as they are.
 
     Libraries choose layouts of their own; compiled code has to know what eager gives, so eager keeps to the rule.
@@ -141,7 +145,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
         return (
             out.ravel().reshape(out.shape) if 1 in out.shape else out
         )  # sizes of 1 with strides of their own
-    wanted = core.meta(*map(_meta_of, args)).strides
+    meta = core.meta(*map(_meta_of, args))
+    wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
     order = sorted(range(out.ndim), key=lambda d: -wanted[d])

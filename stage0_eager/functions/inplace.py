@@ -11,10 +11,16 @@ from stage0_eager import views
 from stage0_eager.core import core as c
 from stage0_eager.functions import (
     activations,
+    einsum,
     elementary,
     elementwise_aliases,
+    linalg,
     pointwise,
     rectifiers,
+    reductions,
+    scans,
+    shape,
+    special,
     special_values,
 )
 from stage0_eager.operator import Operator, operator, register
@@ -35,7 +41,8 @@ IN_PLACE = (
     "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside float_power ldexp nan_to_num clamp_min clamp_max "
     "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu "
     "subtract multiply divide true_divide negative absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2 "
-    "greater greater_equal less less_equal not_equal clip fix sgn"
+    "lgamma digamma erfinv i0 igamma igammac nextafter gcd lcm cumprod cumsum addmv addr baddbmm addbmm addmm "
+    "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
 
 
@@ -80,7 +87,10 @@ def fill_(input, value):
     return write(input, c.full((), value, input.dtype, input.device))
 
 
-_MODULES = (pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases)
+_MODULES = (
+    pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases, special, scans, reductions,
+    einsum, linalg, shape,
+)  # fmt: skip
 
 
 def _in_place(name: str) -> Operator:

@@ -14,19 +14,24 @@ from stage0_eager.functions import (
     activations,
     creation,
     distributions,
+    einsum,
     elementary,
     elementwise_aliases,
     indexing,
     inplace,
     joining,
     linalg,
+    matrices,
+    matrix_norms,
     picking,
     pointwise,
     rectifiers,
     reductions,
+    scans,
     sequences,
     shape,
     sorting,
+    special,
     special_values,
     statistics,
     windows,
@@ -68,8 +73,14 @@ _METHODS = {
     elementwise_aliases: (*(set(elementwise_aliases.ALIASES) - {"expit"}),),
     special_values: ("isposinf", "isneginf", "isreal", "nan_to_num", "clamp_min", "clamp_max", "fmax", "fmin",
                      "isclose", "allclose", "equal"),
-    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
+    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "dist", "cov", "corrcoef"),
     sequences: ("diff",),
+    special: ("lgamma", "digamma", "erfinv", "i0", "mvlgamma", "igamma", "igammac", "nextafter", "gcd", "lcm", "frexp"),
+    scans: ("cumprod", "logcumsumexp", "cummax", "cummin", "mode", "histc"),
+    einsum: ("mv", "addmv", "baddbmm", "addbmm", "addr", "matrix_power", "inner", "kron", "trace"),
+    matrices: ("det", "slogdet", "logdet", "inverse", "matrix_exp", "cholesky", "cholesky_solve", "cholesky_inverse",
+               "triangular_solve", "pinverse", "qr", "svd", "cross"),
+    matrix_norms: ("norm",),
     distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
     joining: ("unbind", "tensor_split", "unflatten", "diagonal", "diag", "diag_embed", "movedim", "moveaxis",
@@ -119,6 +130,11 @@ def tile(self: Tensor, *dims: Any) -> Tensor:
     return joining.tile(self, _sizes(dims))
 
 
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma; as a method torch takes n second."""
+    return special.polygamma(n, self)
+
+
 def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself."""
     for arg in args:
@@ -157,7 +173,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 _FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                 "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
 _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
-          "repeat": repeat, "tile": tile,
+          "repeat": repeat, "tile": tile, "polygamma": polygamma,
           "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": indexing.setitem}  # fmt: skip
 
 
