@@ -62,6 +62,18 @@ def write_computed(input: Any, value: Any) -> Any:
     return write(input, value)
 
 
+# What their derivative needs is at most the result, or the other operand.
+_SAVE_NO_INPUT = frozenset(
+    "add sub subtract neg negative relu exp sqrt rsqrt tanh sigmoid floor ceil round trunc fix sign".split()
+)
+
+
+def kept(input: Any) -> Any:
+    """input, or a copy of it where the tape will want the values that are about to be written over."""
+    recorded = STATE.grad_enabled and not is_traced(input) and input.requires_grad
+    return c.clone(input) if recorded else input
+
+
 @operator
 def copy_(input, src):
     """Write src, broadcast and cast, into input."""
@@ -95,8 +107,8 @@ def _in_place(name: str) -> Operator:
             words.append("*")
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
-        call.append(f"{key}={key}")
-    namespace: dict[str, Any] = {"function": function, "write": write_computed}
+        call.append(f"{key}=kept(input)" if key == "input" and name not in _SAVE_NO_INPUT else f"{key}={key}")
+    namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
         namespace,

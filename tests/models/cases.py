@@ -137,7 +137,7 @@ FULL = (
     # in torch against its own float64 too. These batches are the first in which torch sees none within 6e-7 of 0
     # (relative to its layer's root mean square): `compare.py --seeds` finds them.
     Case("ResNet-50", "resnet", lambda m: m.resnet50(zero_init_residual=True), _images(64, 2, 1000), _classify,
-         seed=6),
+         seed=2),
     Case("ResNeXt-101 32x8d", "resnet", lambda m: m.resnext101_32x8d(zero_init_residual=True),
          _images(64, 2, 1000), _classify, seed=27),
 )  # fmt: skip
