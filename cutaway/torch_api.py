@@ -17,6 +17,7 @@ from typing import Any
 
 import cutaway
 from cutaway import torch_machine
+from cutaway.torch_dynamo import compiler_modules
 from stage0_eager import autograd, checkpoint, data, func, nn, optim
 from stage_contracts.dtype import DTYPES, DType
 
@@ -63,10 +64,6 @@ def _top() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _compiler() -> dict[str, Any]:
-    return {"compile": cutaway.compile, "reset": cutaway.reset, "list_backends": cutaway.list_backends}
-
-
 def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
     """torch's module paths: the module of ours that stands there (None where none does), and further names."""
     return {
@@ -99,8 +96,6 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
             None,
             {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
         ),
-        "torch._dynamo": (None, {**_compiler(), "explain": cutaway.explain}),
-        "torch.compiler": (None, _compiler()),
         "torch.jit": (None, {"is_scripting": lambda: False, "is_tracing": lambda: False}),
     }
 
@@ -115,6 +110,7 @@ def modules() -> dict[str, ModuleType]:
             for name, (source, names) in _paths().items():
                 if source is not None or names or name == "torch.utils":
                     _MODULES[name] = TorchModule(name, source, **names)
+            _MODULES.update(compiler_modules(TorchModule))
             _MODULES.update(torch_machine.backends())
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
