@@ -50,14 +50,18 @@ def torch_model(case: Case, torch: Any) -> tuple[Any, Any]:
 
 
 def cutaway_model(case: Case, state: dict[str, Any]) -> tuple[Any, Any]:
-    """The same model in Cutaway, its state read from a safetensors file that was written from torch's."""
+    """The same model in Cutaway, with torch's state."""
     module = load_file(case.file, cutaways=True)
-    model = case.build(module)
+    return module, move(state, case.build(module))
+
+
+def move(state: dict[str, Any], model: Any) -> Any:
+    """Load torch's state into Cutaway's `model`, through a safetensors file; returns the model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.safetensors"
         cutaway.save({name: cutaway.from_numpy(t.numpy()) for name, t in state.items()}, path)
         model.load_state_dict(cutaway.load(path))
-    return module, model
+    return model
 
 
 def step(case: Case, torch: Any, module: Any, model: Any, dtype: str) -> Outcome:
