@@ -11,6 +11,7 @@ from stage0_eager.functions import (  # noqa: F401
     elementwise_aliases,
     indexing,
     inplace,
+    inplace_picking,
     joining,
     linalg,
     losses,
@@ -26,5 +27,6 @@ from stage0_eager.functions import (  # noqa: F401
     sorting,
     special_values,
     statistics,
+    tensor_attributes,
     windows,
 )

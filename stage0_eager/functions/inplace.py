@@ -5,6 +5,7 @@ Input: a tensor to write to, then the arguments of the function without the unde
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
@@ -95,11 +96,9 @@ def fill_(input, value):
 _MODULES = (pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases)
 
 
-def _in_place(name: str) -> Operator:
-    function = next(vars(module)[name] for module in _MODULES if name in vars(module))
-    import inspect
-
-    signature = inspect.signature(function.body)
+def in_place_form(name: str, function: Operator) -> Operator:
+    """The row `name_`: what `function` gives, written into its first argument."""
+    signature = inspect.signature(function.bind)
     words, call = [], []
     starred = False
     for key, p in signature.parameters.items():
@@ -118,6 +117,10 @@ def _in_place(name: str) -> Operator:
     return register(Operator(f"{name}_", "", body=body, mutates=("input",)))
 
 
-globals().update({f"{name}_": _in_place(name) for name in IN_PLACE})
+def _plain_form(name: str) -> Operator:
+    return next(vars(module)[name] for module in _MODULES if name in vars(module))
+
+
+globals().update({f"{name}_": in_place_form(name, _plain_form(name)) for name in IN_PLACE})
 for _op in (copy_, zero_, fill_):
     _op.mutates = ("input",)
