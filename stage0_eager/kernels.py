@@ -56,6 +56,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
         "random",
     ):  # nothing to silence; strides are given, or row-major anyway
         return _explained(core, kernel)
+    if core.kind == "external":  # laid out by their formulas; the rule of nonzero only refuses
+        return kernel if name == "nonzero" else _explained(core, kernel)
     return _laid_out(core, _explained(core, kernel))
 
 
@@ -79,7 +81,9 @@ def _silently(function: Callable[..., Any], *args: Any) -> Any:
 
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """What the library refuses is refused with the meta rule's message; what only the rule refuses, too."""
-    strict = core.kind in ("movement", "indexing", "contraction")  # here the library would accept more
+    unsafe = core.name in ("diagonal", "unfold", "as_strided")  # an index outside would read other memory
+    # in these kinds, too, the library would accept more than the rule
+    strict = unsafe or core.kind in ("movement", "indexing", "contraction", "external")
 
     def explained(xp: Any, *args: Any) -> Any:
         if strict:

@@ -156,9 +156,7 @@ def _with_grad(result: Any, grad: bool) -> Any:
     if not isinstance(result, (tuple, list)):
         return result
     items = [_with_grad(r, grad) for r in result]
-    return (
-        type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
-    )  # a named tuple keeps names
+    return result._make(items) if hasattr(result, "_make") else type(result)(items)
 
 
 def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tuple]:
@@ -201,6 +199,8 @@ def evaluate(op: Operator, args: tuple) -> Any:
     if op.mutates:  # copy_: its first argument now holds the result
         args[0]._bump_version()
         return args[0]
+    if type(array) is tuple:
+        return tuple(map(Tensor, array))
     out = Tensor(array)
     if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
         args[0]._share_version(out)

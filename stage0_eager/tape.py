@@ -60,7 +60,11 @@ class TapeNode:
                 "have already been freed). Specify retain_graph=True if you need to backward through it again."
             )
         return {
-            name: value.unpack(self) if type(value) is SavedTensor else value
+            name: value.unpack(self)
+            if type(value) is SavedTensor
+            else tuple(v.unpack(self) for v in value)
+            if name == "out"
+            else value
             for name, value in self.saved.items()
         }
 
@@ -198,7 +202,7 @@ def record(op: Any, args: tuple, out: Any) -> None:
 
 def _saved(what: str, value: Any, out: Any, node: TapeNode) -> Any:
     if what == "out":
-        return SavedTensor(out, True)
+        return tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
     if what == "out_meta":
         return node.out_metas[0]
     if isinstance(value, Tensor):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
 from stage0_eager.state import no_grad
 
 
@@ -80,6 +81,11 @@ _UNDO: dict[str, Any] = {
     "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step
+    ),
+    "diagonal": into_diagonal,
+    "unfold": lambda whole, part, dim, size, step: into_windows(whole, part, dim, size, step, c.scatter),
+    "as_strided": lambda whole, part, shape, strides, offset: into_strided(
+        whole, part, shape, strides, offset, c.scatter
     ),
 }
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
@@ -396,6 +397,25 @@ def scatter(input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta) -> 
         seen = f"{input.dtype.name}, {src.dtype.name}"
         raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {seen}")
     return clone(input)
+
+
+def scatter_reduce(
+    input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
+) -> TensorMeta:
+    if reduce not in ("prod", "amax", "amin"):
+        raise RuntimeError(f"core.scatter_reduce folds with prod, amax or amin, got {reduce!r}")
+    return scatter(input, dim, index, src)
+
+
+def sort(input: TensorMeta, dim: int, descending: bool, stable: bool) -> tuple[TensorMeta, TensorMeta]:
+    """Values and places, both row-major."""
+    wrap_dim(dim, input.ndim)
+    values = TensorMeta(input.shape, input.dtype, device=input.device)
+    return values, values.with_(dtype=dt.int64)
+
+
+def nonzero(input: TensorMeta) -> TensorMeta:
+    raise Unsupported("a result whose size depends on the data (nonzero, a boolean mask)", code="GB0004")
 
 
 def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts import core_metas as m
+from stage_contracts import view_metas
 
 # What a row is, which is how lowering treats it.
 KINDS = {
@@ -24,6 +25,7 @@ KINDS = {
     "creation": "no tensor operand",
     "random": "bits from (seed, counter, flat index)",
     "scan": "running folds along one dimension",
+    "external": "a routine of the array library, several results or one; lowering calls its eager kernel",
     "identity": "same value; matters to autograd or to placement",
 }
 
@@ -149,6 +151,12 @@ _TABLE: list[CoreOp] = [
     CoreOp("permute", "input, dims", "view", m.permute, "dimensions in another order"),
     CoreOp("expand", "input, shape", "view", m.expand, "size-1 and new leading dimensions repeated; -1 keeps a size"),
     CoreOp("slice", "input, dim, start, stop, step=1", "view", m.slice_, "every step-th element of a range of dim"),
+    CoreOp("diagonal", "input, offset, dim1, dim2", "view", view_metas.diagonal,
+           "out[..., i] = input[i][i + offset] of two dims"),
+    CoreOp("unfold", "input, dim, size, step", "view", view_metas.unfold,
+           "windows of a dim; their elements are the last dim"),
+    CoreOp("as_strided", "input, shape, strides, offset", "view", view_metas.as_strided,
+           "out[i, j] = the row-major elements of input at offset + i * strides[0] + j * strides[1]"),
     CoreOp("slice_scatter", "input, src, dim, start, stop, step=1", "movement", m.slice_scatter,
            "a copy of input with the slice replaced by src"),
     CoreOp("flip", "input, dims", "movement", m.flip, "order reversed along dims; a copy"),
@@ -159,6 +167,12 @@ _TABLE: list[CoreOp] = [
     CoreOp("scatter", "input, dim, index, src", "indexing", m.scatter,
            "a copy of input with out[index[i][j]][j] = src[i][j] for dim 0"),
     CoreOp("scatter_add", "input, dim, index, src", "indexing", m.scatter, "as scatter, adding; repeats add up"),
+    CoreOp("scatter_reduce", "input, dim, index, src, reduce", "indexing", m.scatter_reduce,
+           "as scatter_add with another fold: prod, amax or amin"),
+    CoreOp("sort", "input, dim, descending, stable", "external", m.sort,
+           "(values, indices) in order along dim; NaN counts as largest; equal elements keep their order"),
+    CoreOp("nonzero", "input", "external", m.nonzero,
+           "the places of what is not zero, one row each, int64; eager only, as the data decides the shape"),
     CoreOp("matmul", "input, other", "contraction", m.matmul, "matrix product of the last two dimensions"),
     CoreOp("full", "shape, value, dtype, device", "creation", m.full, "every element is value"),
     CoreOp("iota", "length, start, step, dtype, device", "creation", m.iota, "start + i * step"),

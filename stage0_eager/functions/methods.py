@@ -10,26 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
 from stage0_eager.functions import (
     activations,
     creation,
     distributions,
     elementary,
     elementwise_aliases,
+    indexing,
     inplace,
+    joining,
     linalg,
+    picking,
     pointwise,
     rectifiers,
     reductions,
     sequences,
     shape,
+    sorting,
     special_values,
     statistics,
+    windows,
 )
-from stage0_eager.operator import Operator, operator
+from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage_contracts.breaks import Unsupported
 from stage_contracts.device import DEVICE_TYPES, Device, device_of
 from stage_contracts.dtype import DTYPES, DType, dtype_of
 from stage_contracts.symbolic import SymFloat, SymInt
@@ -44,7 +47,7 @@ _ARITHMETIC = {
     "__and__": pointwise.bitwise_and, "__rand__": pointwise.bitwise_and, "__or__": pointwise.bitwise_or,
     "__ror__": pointwise.bitwise_or, "__xor__": pointwise.bitwise_xor, "__rxor__": pointwise.bitwise_xor,
     "__lshift__": pointwise.bitwise_left_shift, "__rshift__": pointwise.bitwise_right_shift,
-    "__getitem__": shape.getitem, "__iadd__": inplace.add_, "__isub__": inplace.sub_, "__imul__": inplace.mul_,
+    "__getitem__": indexing.getitem, "__iadd__": inplace.add_, "__isub__": inplace.sub_, "__imul__": inplace.mul_,
     "__itruediv__": inplace.div_,
 }  # fmt: skip
 
@@ -69,6 +72,14 @@ _METHODS = {
     sequences: ("diff",),
     distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
+    joining: ("unbind", "tensor_split", "unflatten", "diagonal", "diag", "diag_embed", "movedim", "moveaxis",
+              "swapaxes", "swapdims", "adjoint", "repeat_interleave", "roll", "rot90", "fliplr", "flipud", "expand_as",
+              "view_as", "reshape_as", "ravel"),
+    windows: ("unfold",),
+    picking: ("index_select", "index_add", "index_fill", "index_copy", "index_put", "take", "take_along_dim",
+              "masked_select", "masked_scatter", "nonzero", "argwhere", "scatter", "scatter_reduce", "bincount"),
+    sorting: ("sort", "argsort", "topk", "msort", "kthvalue", "median", "nanmedian", "quantile", "nanquantile",
+              "unique", "unique_consecutive", "isin"),
     inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
 
@@ -97,6 +108,15 @@ def expand(self: Tensor, *size: Any) -> Tensor:
 
 def flip(self: Tensor, *dims: Any) -> Tensor:
     return shape.flip(self, _sizes(dims))
+
+
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """x.repeat(2, 3) or x.repeat((2, 3))."""
+    return joining.repeat(self, _sizes(repeats))
+
+
+def tile(self: Tensor, *dims: Any) -> Tensor:
+    return joining.tile(self, _sizes(dims))
 
 
 def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
@@ -134,27 +154,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return pointwise.cast(self, other.dtype)
 
 
-@operator
-def setitem(input, index, value):
-    """input[index] = value, for basic indices: writes through the view that the index names."""
-    for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, Tensor):
-            raise Unsupported("assigning to elements named by a tensor", code="GB0002")
-    part = shape.getitem(input, index)
-    if not isinstance(value, Tensor):
-        value = c.full((), value, input.dtype, input.device)
-    extra = value.ndim - part.ndim
-    if extra > 0 and all(size == 1 for size in value.shape[:extra]):
-        value = c.reshape(value, value.shape[extra:])
-    inplace.write(part, value)
-
-
-setitem.mutates = ("input",)
-
 _FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                 "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
 _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
-          "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": setitem}  # fmt: skip
+          "repeat": repeat, "tile": tile,
+          "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": indexing.setitem}  # fmt: skip
 
 
 _OPERANDS = (Tensor, bool, int, float, np.generic, SymInt, SymFloat)

@@ -1,20 +1,15 @@
-"""Public view, shape and indexing functions, by torch's names: bodies over the core views and movements.
+"""Public view and shape functions, by torch's names: bodies over the core views and movements.
 
 Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in methods.py.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from stage0_eager.core import core as c
 from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
-from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import wrap_dim
-from stage_contracts.symbolic import SymInt
 
 
 @operator
@@ -251,46 +246,3 @@ def _below(input, diagonal):
     i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
     j = c.iota(columns, 0, 1, dt.int64, input.device)
     return c.le(j, c.add(i, diagonal))
-
-
-@operator
-def getitem(input, index):
-    """Basic indexing (ints, slices with positive step, None, Ellipsis) as views; one integer tensor as a gather."""
-    items = index if isinstance(index, tuple) else (index,)
-    used = builtin_sum(1 for i in items if i is not None and i is not Ellipsis)
-    if used > input.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
-    if not any(i is Ellipsis for i in items):
-        items = (*items, Ellipsis)
-    at = next(k for k, i in enumerate(items) if i is Ellipsis)
-    items = (*items[:at], *([slice(None)] * (input.ndim - used)), *items[at + 1 :])
-    out, dim = input, 0
-    for item in items:
-        if item is None:
-            out, dim = unsqueeze(out, dim), dim + 1
-        elif isinstance(item, slice):
-            if item.step == 0:
-                raise ValueError("slice step cannot be zero")
-            if item != slice(None):
-                out = c.slice(out, dim, item.start, item.stop, 1 if item.step is None else item.step)
-            dim += 1
-        elif isinstance(item, Tensor) and item.dtype is dt.int64:
-            out, dim = _take(out, dim, item), dim + item.ndim
-        elif isinstance(item, (int, SymInt, np.integer)) and not isinstance(item, bool):
-            out = select(out, dim, item)
-        elif isinstance(item, (Tensor, list, bool)):
-            raise Unsupported(f"indexing with a {type(item).__name__}", code="GB0002")
-        else:
-            raise IndexError(
-                "only integers, slices (`:`), ellipsis (`...`), None and int64 tensors are valid indices "
-                f"(got {type(item).__name__})"
-            )
-    return out if out is not input else c.reshape(input, input.shape)
-
-
-def _take(x, dim, index):
-    """x[..., index, ...] for an integer tensor at `dim`: its dimensions replace that one."""
-    before, after = x.shape[:dim], x.shape[dim + 1 :]
-    flat = c.reshape(index, (*([1] * dim), index.numel(), *([1] * len(after))))
-    picked = c.gather(x, dim, c.expand(flat, (*before, index.numel(), *after)))
-    return c.reshape(picked, (*before, *index.shape, *after))

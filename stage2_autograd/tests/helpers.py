@@ -5,6 +5,7 @@ Input: a Python function on tensors and example tensors. Every test takes the se
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,7 +76,7 @@ class Compiled:
 
 
 def is_core(target: Any) -> bool:
-    return target.namespace == "core" and target.name in CORE_OPS
+    return target is operator.getitem or (target.namespace == "core" and target.name in CORE_OPS)
 
 
 def reads_back(graph: Graph) -> None:
