@@ -20,6 +20,7 @@ from stage0_eager.functions import (
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
 from stage0_eager.tensor import is_traced
+from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
 
@@ -32,11 +33,13 @@ IN_PLACE = (
     "lerp addcmul addcdiv masked_fill floor_divide remainder erf erfc exp2 expm1 log2 log10 log1p tan asin acos atan "
     "sinh cosh asinh acosh atanh sign fmod atan2 copysign eq ne lt le gt ge logical_not logical_and logical_or "
     "logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift square maximum "
-    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside float_power ldexp nan_to_num clamp_min clamp_max "
+    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside ldexp nan_to_num clamp_min clamp_max "
     "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu "
     "subtract multiply divide true_divide negative absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2 "
     "greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
+
+_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
 
 
 def write(input: Any, value: Any) -> Any:
@@ -62,6 +65,14 @@ def write_computed(input: Any, value: Any) -> Any:
     return write(input, value)
 
 
+def kept(input: Any, others: tuple) -> Any:
+    """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
+    if not STATE.grad_enabled or is_traced(input):
+        return input
+    differentiated = any(getattr(t, "requires_grad", False) for t in (input, *others))
+    return c.clone(input) if differentiated else input
+
+
 @operator
 def copy_(input, src):
     """Write src, broadcast and cast, into input."""
@@ -80,6 +91,17 @@ def fill_(input, value):
     return write(input, c.full((), value, input.dtype, input.device))
 
 
+@operator
+def float_power_(input, exponent):
+    """float_power, written into input, which has to be float64."""
+    if input.dtype is not dt.float64:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result requires "
+            "dtype float64"
+        )
+    return write_computed(input, elementary.float_power(kept(input, (exponent,)), exponent))
+
+
 _MODULES = (pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases)
 
 
@@ -96,7 +118,9 @@ def _in_place(name: str) -> Operator:
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
         call.append(f"{key}={key}")
-    namespace: dict[str, Any] = {"function": function, "write": write_computed}
+    if name not in _SAVES_NOTHING:
+        call[0] = f"kept(input, ({''.join(f'{key}, ' for key in list(signature.parameters)[1:])}))"
+    namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
         namespace,
@@ -107,5 +131,5 @@ def _in_place(name: str) -> Operator:
 
 
 globals().update({f"{name}_": _in_place(name) for name in IN_PLACE})
-for _op in (copy_, zero_, fill_):
+for _op in (copy_, zero_, fill_, float_power_):
     _op.mutates = ("input",)

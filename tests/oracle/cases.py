@@ -120,10 +120,11 @@ def function_of(name: str) -> Any:
     raise LookupError(f"no operator, function or method is called {name}")
 
 
-def call(name: str, args: tuple, kwargs: dict, requires_grad: tuple = ()) -> Any:
-    """The function on arrays: returns what it gives, tensors."""
+def call(name: str, args: tuple, kwargs: dict) -> Any:
+    """The function on arrays or tensors; one that gives None (setitem) has written its first operand."""
     args, kwargs = tensors(args), tensors(kwargs)
-    return function_of(name)(*args, **kwargs)
+    out = function_of(name)(*args, **kwargs)
+    return args[0] if out is None else out
 
 
 def tensors(tree: Any) -> Any:
@@ -157,8 +158,8 @@ def forward_cases(row: Row, full: bool) -> Iterator[Case]:
     chosen = [d for d in ("float32", "int64", "bool") if d in row.dtypes][:2] or [row.dtypes[0]]
     kinds = layouts.LAYOUTS if full else ("transposed", "backwards")
     for layout in kinds:
-        if layout == "broadcast" and row.in_place_of:
-            continue  # written elements share storage: refused
+        if (layout == "broadcast" and row.in_place_of) or layout not in (row.layouts or layouts.LAYOUTS):
+            continue  # (written elements share storage: refused)
         for i in samples if full else (0,):
             for dtype in chosen if full else chosen[:1]:
                 yield from once(Case(row, i, dtype, layout))

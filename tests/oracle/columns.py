@@ -18,6 +18,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.tape import grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import run_on_metas
+from stage_contracts.breaks import Unsupported
 from stage_contracts.tensor_meta import TensorMeta
 from tests.oracle import cases as c
 from tests.oracle import torch_side as other
@@ -92,10 +93,15 @@ def meta_is_kernel(case: Case) -> None:
     function = c.function_of(case.row.name)
     to_meta = lambda t: t.meta  # noqa: E731
     metas = c.map_leaves(args, to_meta, Tensor), c.map_leaves(kwargs, to_meta, Tensor)
-    if isinstance(function, Operator):
-        predicted = function.meta(*metas[0], **metas[1])
-    else:
-        predicted = run_on_metas(lambda *a: function(*a, **kwargs), metas[0])
+    try:
+        if isinstance(function, Operator):
+            predicted = function.meta(*metas[0], **metas[1])
+        else:
+            predicted = run_on_metas(lambda *a: function(*a, **kwargs), metas[0])
+    except Unsupported as error:
+        if error.graph_break.code == "GB0004":
+            raise NotHere("the shape of the result depends on the data") from error
+        raise
     got = [x.meta for x in leaves(function(*args, **kwargs), Tensor)]
     found = leaves(predicted, TensorMeta)
     if len(got) != len(found):
@@ -130,7 +136,7 @@ def weighted(case: Case, arrays: tuple, flat: list) -> Tensor:
     if case.row.in_place_of:  # not into a leaf
         args = (args[0].clone(), *args[1:])
     rng, total = np.random.default_rng(7), None
-    for out in leaves(c.function_of(case.row.name)(*args, **kwargs), Tensor):
+    for out in leaves(c.call(case.row.name, args, kwargs), Tensor):
         if out.is_floating_point():
             part = (out * Tensor(rng.uniform(0.5, 1.5, out.shape).astype(out.dtype.numpy))).sum()
             total = part if total is None else total + part
@@ -157,6 +163,8 @@ def central(function: Callable, flat: list, flags: list[bool], step: float = 1e-
             function([a if v is None else np.asarray(a + sign * step * v) for a, v in zip(flat, along)])
             for sign in (1, -1)
         ]
+        if not np.isfinite(ends).all():
+            raise NotHere
         found.append(([v for v in along if v is not None], (ends[0] - ends[1]) / (2 * step)))
     return found
 
@@ -251,7 +259,10 @@ def compiled_is_eager(case: Case, backend: str) -> None:
     ct.manual_seed(0)
     want = values(program(*c.tensors(copies(leaves(arrays, np.ndarray)))))
     ct.manual_seed(0)
-    got = values(ct.compile(program, backend=backend, fullgraph=True)(*flat))
+    try:
+        got = values(ct.compile(program, backend=backend, fullgraph=True)(*flat))
+    except Unsupported as error:
+        raise NotHere(error.graph_break.code) from error
     for g, w in zip(got, want, strict=True):
         if g.dtype != w.dtype:
             raise Mismatch(f"dtype {g.dtype}, eager gives {w.dtype}")
@@ -316,7 +327,7 @@ def refuse(row: Row, dtype: str, invalid: Any) -> None:
         raise Mismatch(f"{invalid.sample}: expected {invalid.error.__name__} {invalid.says!r}, got {describe(got)}")
     if other.torch is not None:
         theirs = outcome(lambda: other.run(one))
-        if type(theirs) is not invalid.error:
+        if type(theirs) is not (invalid.torch_error or invalid.error):
             raise Mismatch(f"{invalid.sample}: {describe(got)}; torch: {describe(theirs)}")
 
 
@@ -354,7 +365,11 @@ COLUMNS = (
 def check(column: Column, row: Row, full: bool) -> tuple[int, list[str]]:
     """(how many cases passed, what the others said)."""
     passed, wrong = 0, []
+    if column.name in row.exceptions:
+        return 0, []
     for case in column.cases(row, full):
+        if case.edge and column.name in row.edge_exceptions:
+            continue
         try:
             column.check(case)
             passed += 1
@@ -362,5 +377,6 @@ def check(column: Column, row: Row, full: bool) -> tuple[int, list[str]]:
             pass
         except Exception as error:  # a crash is a failure of that case
             kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
-            wrong.append(f"{case}: {kind}{error}"[:400])
+            if not (row.may_refuse and row.may_refuse in str(error)):
+                wrong.append(f"{case}: {kind}{error}"[:400])
     return passed, wrong

@@ -81,6 +81,7 @@ class Invalid:
     error: type[Exception]
     says: str = ""
     dtype: str = "float32"
+    torch_error: type[Exception] | None = None  # torch's, where it is another: a difference on purpose
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,15 @@ class Row:
     samples: tuple[Sample, ...]
     dtypes: tuple[str, ...] = FLOATS
     elementwise: bool = False  # shapes do not matter: the walk over edge values uses shapes of its own
+    layouts: tuple[str, ...] = ()  # those that are walked, where not all are
+    may_refuse: str = ""  # an error with these words is no failure: whether it is right, the column of torch says
     edges: bool = True  # NaN and infinities are planted among its values
     units: float = 4  # tolerance, in units of compare.UNIT
     scale: float | None = None  # what smaller values are measured by; None: 0 if elementwise, else the largest value
     torch: str | Callable | None = None  # torch's spelling, where it is not the same name
     invalid: tuple[Invalid, ...] = ()
     exceptions: dict[str, str] = field(default_factory=dict)  # column: why the row does not take part
+    edge_exceptions: dict[str, str] = field(default_factory=dict)  # column: why it does not with edge values
     alias_of: str | None = None  # this row is another under a second name
     in_place_of: str | None = None  # this row writes what another gives
 

@@ -26,10 +26,16 @@ def fits(sample):
     return wide
 
 
+_EXCEPTIONS = {
+    f"logical_{word}_": {"torch's derivative": "torch lets the gradient of the overwritten values through"}
+    for word in ("not", "and", "or", "xor")
+}
+
 for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway.") and n.endswith("_")]:
     _base = ROWS.get(_name.removesuffix("_"))
     if _name not in ROWS and _base is not None:
         ROWS[_name] = replace(
             _base, name=_name, samples=tuple(s for s in _base.samples if fits(s)), in_place_of=_base.name,
-            torch=f"{_name}", alias_of=None, invalid=(),
+            torch=None, may_refuse="can't be cast to the desired output type", alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
+            dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
         )  # fmt: skip
