@@ -92,6 +92,10 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 @operator
 def one_hot(input, num_classes):
     """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension."""
+    if input.dtype is not dt.int64:
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}"
+        )
     classes = c.iota(num_classes, 0, 1, dt.int64, input.device)
     return c.cast(c.eq(c.reshape(input, (*input.shape, 1)), classes), dt.int64)
 

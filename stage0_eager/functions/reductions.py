@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stage0_eager.core import core as c
 from stage0_eager.operator import operator
+from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
 
@@ -27,6 +28,16 @@ def count(input, dims):
     for d in dims:
         total = total * input.shape[d]
     return total
+
+
+def any_empty(input, dims):
+    """Whether a dimension to fold is known to have no elements."""
+    return 0 in [input.shape[d] for d in dims if isinstance(input.shape[d], int)]
+
+
+def _truth(result, input):
+    """any and all of uint8 are uint8, as in torch."""
+    return c.cast(result, dt.uint8) if input.dtype is dt.uint8 else result
 
 
 @operator
@@ -62,6 +73,8 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     if isinstance(dim, bool):  # var(input, unbiased)
         dim, unbiased = None, dim
     correction = correction if unbiased is None else int(unbiased)
+    if not input.is_floating_point():
+        raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
     dims = all_dims(input, dim)
     n = count(input, dims)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
@@ -91,13 +104,13 @@ def amin(input, dim=(), keepdim=False):
 @operator
 def any(input, dim=None, keepdim=False):
     """Whether any element is nonzero."""
-    return c.any(input, all_dims(input, dim), keepdim)
+    return _truth(c.any(input, all_dims(input, dim), keepdim), input)
 
 
 @operator
 def all(input, dim=None, keepdim=False):
     """Whether all elements are nonzero."""
-    return c.all(input, all_dims(input, dim), keepdim)
+    return _truth(c.all(input, all_dims(input, dim), keepdim), input)
 
 
 @operator
@@ -126,6 +139,8 @@ def cumsum(input, dim, *, dtype=None):
 def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(input))) without overflow."""
     dims = all_dims(input, dim)
+    if any_empty(input, dims):  # log(0), with no largest to subtract
+        return c.log(c.sum(c.exp(input), dims, keepdim))
     largest = c.detach(c.amax(input, dims, True))
     largest = c.where(c.isinf(largest), 0.0, largest)
     total = c.add(c.log(c.sum(c.exp(c.sub(input, largest)), dims, True)), largest)

@@ -189,6 +189,8 @@ def builtin_sum(values):
 @operator
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size (the last may be smaller). Views."""
+    if chunks < 1:
+        raise RuntimeError("chunk expects `chunks` to be greater than 0")
     size = input.shape[wrap_dim(dim, input.ndim)]
     return split(input, max(-(-size // chunks), 1), dim)
 
@@ -232,16 +234,22 @@ def to_device(input, device):
 @operator
 def tril(input, diagonal=0):
     """The lower triangle of the last two dimensions; zero elsewhere."""
-    return c.where(_below(input, diagonal), input, 0)
+    return c.where(_below("tril", input, diagonal), input, _zero(input))
 
 
 @operator
 def triu(input, diagonal=0):
     """The upper triangle of the last two dimensions; zero elsewhere."""
-    return c.where(c.logical_not(_below(input, diagonal - 1)), input, 0)
+    return c.where(_below("triu", input, diagonal - 1), _zero(input), input)
 
 
-def _below(input, diagonal):
+def _zero(input):
+    return False if input.dtype is dt.bool_ else 0
+
+
+def _below(name, input, diagonal):
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows, columns = input.shape[-2:]
     i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
     j = c.iota(columns, 0, 1, dt.int64, input.device)
