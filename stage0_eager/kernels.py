@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.formulas import KERNELS, ON_NUMPY
+from stage0_eager.formulas import KERNELS, ON_NUMPY, REDUCE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
@@ -83,7 +83,7 @@ def _silently(function: Callable[..., Any], *args: Any) -> Any:
 # What the meta rule need not see, as the library refuses all that it would refuse: 4 µs less.
 _OBVIOUS: dict[str, Callable[..., bool]] = {
     "matmul": lambda x, y: x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.dtype.kind != "b",
-    "cat": lambda tensors, dim: type(dim) is int and all(type(t) is np.ndarray for t in tensors),
+    "cat": lambda tensors, dim: type(dim) is int and type(tensors[0]) is np.ndarray,
 }
 
 
@@ -242,6 +242,49 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
     return pair
 
 
+def numpy_fold(name: str) -> Callable[..., Any]:
+    """A reduction: 0.8 µs less than by way of `laid_out`."""
+    core, whole, fold = CORE_OPS[name], eager_kernel(name), REDUCE[name]
+    # integers are added in int64, half precision in float32; the others fold any dtype as it is
+    as_they_are = {
+        d.numpy for d in dt.DTYPES.values() if name not in ("sum", "prod") or d in (dt.float32, dt.float64)
+    }
+
+    def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
+        if type(x) is not np.ndarray or not x.ndim or x.dtype not in as_they_are:
+            return whole(namespace_of_all((x,)), x, dims, keepdim)
+        context = _silent_context()
+        try:
+            out = context.run(fold, x, dims, None, None, keepdim)
+        except (ValueError, TypeError, IndexError):
+            core.meta(_meta_of(x), dims, keepdim)
+            raise
+        _SILENT.append(context)
+        return _settle(core, np, out, (x, dims, keepdim))
+
+    return folded
+
+
+def numpy_cat(tensors: list, dim: int) -> Any:
+    """Arrays of one dtype one after another, which NumPy does as the rule says: 1.5 µs less."""
+    dtype = tensors[0].dtype if tensors and type(tensors[0]) is np.ndarray else None
+    for x in tensors:
+        if x.dtype is not dtype:
+            break
+    else:
+        try:
+            out = np.concatenate(tensors, dim)
+            return (
+                out
+                if out.flags.c_contiguous and 1 not in out.shape
+                else _settle(_CAT, np, out, (tensors, dim))
+            )
+        except (ValueError, TypeError, IndexError):
+            pass  # the whole kernel says why
+    return eager_kernel("cat")(namespace_of_all(tensors), tensors, dim)
+
+
+_CAT = CORE_OPS["cat"]
 _SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 
