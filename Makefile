@@ -5,6 +5,7 @@
 #   make test            lint, format, types, import rules, every test
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -14,7 +15,7 @@ PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-versions gpu site clean
+.PHONY: tour test lint test-versions gpu eager-speed site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -37,6 +38,10 @@ GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
+
+eager-speed: $(VENV)/installed-oracle
+	$(BIN)/python benchmarks/eager_calls.py > benchmarks/eager_calls.txt || { cat benchmarks/eager_calls.txt; exit 1; }
+	@tail -n 1 benchmarks/eager_calls.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -16,7 +16,16 @@ import numpy as np
 
 from stage0_eager.arrays import owner
 from stage0_eager.formulas import KERNELS, REDUCE
-from stage0_eager.kernels import namespace_of_all, numpy_cat, numpy_fold, numpy_pair, numpy_single
+from stage0_eager.kernels import (
+    FLOATS,
+    namespace_of_all,
+    numpy_cat,
+    numpy_fold,
+    numpy_pair,
+    numpy_single,
+    numpy_where,
+    silently,
+)
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record, up_to_date
 from stage0_eager.tensor import Tensor
@@ -30,6 +39,8 @@ def eager_call(op: Any) -> Callable[..., Any]:
         return _single(op)
     if op.params == ("input", "other") and op.core.kind in ("pointwise", "contraction"):
         return _pair(op)
+    if op.name == "where":
+        return _where(op)
     if op.core.kind == "view":
         return _view(op)
     if op.core.kind in ("reduction", "scan") or op.name == "cast":
@@ -89,7 +100,7 @@ def _single(op: Any) -> Callable[..., Any]:
 
     def call(input: Any) -> Any:
         if not isinstance(input, Tensor):
-            return general(input)
+            return general(input)  # raises what the meta rule raises
         out = Tensor(kernel(input._data))
         if input._view is not None:
             up_to_date(input)
@@ -120,6 +131,19 @@ def _pair(op: Any) -> Callable[..., Any]:
         out = Tensor(kernel(x, y))
         if recording and op.derivatives and STATE.grad_enabled:
             record(op, (input, other), out)
+        return out
+
+    return call
+
+
+def _where(op: Any) -> Callable[..., Any]:
+    """A condition and two operands, of which one may be a number."""
+
+    def call(condition: Any, input: Any, other: Any) -> Any:
+        args = (condition, input, other)
+        out = Tensor(numpy_where(*[a._data if isinstance(a, Tensor) else a for a in args]))
+        if STATE.grad_enabled and needs_tape(op, args):
+            record(op, args, out)
         return out
 
     return call
@@ -202,6 +226,36 @@ def quick_view(op: Any, array: Any, args: tuple) -> Tensor:
     if source.requires_grad and STATE.grad_enabled:
         record(op, args, out)
     return out
+
+
+def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A composite with a derivative of its own as one function of its first operand's array, a row-major one of floats.
+
+    `function(array, *rest)` takes the operator's arguments and does what the body does, in the same order, so that
+    not a bit differs. One wrapper instead of one per step: softmax 12 µs less.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = op.bind(*args, **kwargs)
+        source = args[0]
+        x = source._data
+        if (
+            type(x) is not np.ndarray
+            or x.dtype not in FLOATS
+            or not (x.ndim and x.flags.c_contiguous and x.size)
+        ):
+            return op.run(*args)
+        array = silently(function, x, *args[1:])
+        if array is None or 1 in array.shape:
+            return op.run(*args)
+        out = Tensor(array)
+        if source._view is not None:
+            up_to_date(source)
+        if source.requires_grad and STATE.grad_enabled:
+            record(op, args, out)
+        return out
+
+    return call
 
 
 def _composite(op: Any) -> Callable[..., Any]:

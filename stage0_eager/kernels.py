@@ -72,7 +72,7 @@ def _silent_context() -> Context:
         return context
 
 
-def _silently(function: Callable[..., Any], *args: Any) -> Any:
+def silently(function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)` without warnings."""
     context = _silent_context()
     out = context.run(function, *args)
@@ -172,10 +172,10 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         dtype = getattr(operands[first], "dtype", None)
         try:
             if dtype in as_they_are and dtype is getattr(operands[-1], "dtype", None):
-                out = _silently(formula, *operands)
+                out = silently(formula, *operands)
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
-                out = _silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
         except ValueError:
             core.meta(*map(_meta_of, operands))  # raises torch's message where shapes do not match
             raise
@@ -214,6 +214,7 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
     as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
     # NumPy, too, takes a Python number beside an array of floats as one of the array's dtype
     with_number = as_they_are & {d.numpy for d in (dt.float32, dt.float64)} if name in ON_NUMPY else set()
+    with_int = with_number | (as_they_are & {dt.int64.numpy} if name in ON_NUMPY else set())
     formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
 
     def pair(x: Any, y: Any) -> Any:
@@ -221,7 +222,8 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
             if type(y) is np.ndarray:
                 plain = x.dtype is y.dtype and x.dtype in as_they_are
             else:
-                plain = type(y) in (float, int) and x.dtype in with_number and -_SMALL < y < _SMALL
+                dtypes = with_number if type(y) is float else with_int if type(y) is int else ()
+                plain = x.dtype in dtypes and -_SMALL < y < _SMALL
         else:
             plain = (
                 type(x) in (float, int) and getattr(y, "dtype", None) in with_number and -_SMALL < x < _SMALL
@@ -240,6 +242,21 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
         return _settle(core, np, out, (x, y))
 
     return pair
+
+
+def numpy_where(condition: Any, x: Any, y: Any) -> Any:
+    """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
+    dtype = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
+    number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
+    plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
+    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype in FLOATS:
+        try:
+            out = np.where(condition, x, y)
+            if out.flags.c_contiguous:
+                return out
+        except ValueError:
+            pass  # the whole kernel says why
+    return eager_kernel("where")(namespace_of_all((condition, x, y)), condition, x, y)
 
 
 def numpy_fold(name: str) -> Callable[..., Any]:
@@ -284,6 +301,7 @@ def numpy_cat(tensors: list, dim: int) -> Any:
     return eager_kernel("cat")(namespace_of_all(tensors), tensors, dim)
 
 
+FLOATS = {dt.float32.numpy, dt.float64.numpy}
 _CAT = CORE_OPS["cat"]
 _SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 

@@ -66,7 +66,7 @@ def _getitem(input, index):
                 return quick_view(getitem, input._data[(*items, Ellipsis)], (input, index))
             except IndexError:  # the body says it in torch's words
                 pass
-    return getitem.body(input, index)
+    return getitem.run(input, index)
 
 
 def _forward(item):

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import numpy as np
+
 from stage0_eager.core import core as c
+from stage0_eager.evaluation import on_array
 from stage0_eager.operator import operator
 from stage_contracts.core_metas import wrap_dim
 
@@ -175,6 +178,29 @@ log_softmax.derivative(
         input_meta,
     )
 )
+
+
+def _shifted(x, dim):
+    if type(dim) is not int or not -x.ndim <= dim < x.ndim:
+        return None
+    return x - np.maximum.reduce(x, dim, keepdims=True)
+
+
+def _softmax(x, dim, dtype):
+    shifted = _shifted(x, dim) if dtype is None else None
+    if shifted is None:
+        return None
+    e = np.exp(shifted)
+    return e / np.add.reduce(e, dim, keepdims=True)
+
+
+def _log_softmax(x, dim, dtype):
+    shifted = _shifted(x, dim) if dtype is None else None
+    return None if shifted is None else shifted - np.log(np.add.reduce(np.exp(shifted), dim, keepdims=True))
+
+
+softmax.quickly(on_array(softmax, _softmax))
+log_softmax.quickly(on_array(log_softmax, _log_softmax))
 
 
 def _cast_like(g, meta):
