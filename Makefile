@@ -3,6 +3,7 @@
 #
 #   make tour            install, train the digit classifier, write the page that shows the machine
 #   make test            lint, format, types, import rules, every test
+#   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
@@ -13,9 +14,10 @@ PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
+TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-versions gpu eager-speed site clean
+.PHONY: tour test lint test-torch test-versions gpu eager-speed site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -29,6 +31,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
 
 test-versions:
 	.ci/test-versions
