@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stage0_eager.core import core as c
+from stage0_eager.evaluation import on_array
 from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.operator import operator
 from stage0_eager.random import uniform
@@ -22,6 +25,7 @@ def relu(input):
 
 
 relu.derivative(input=lambda g, out: c.where(c.le(out, 0), 0, g))
+relu.quickly(on_array(relu, lambda x: np.maximum(x, 0)))
 
 
 @operator
