@@ -78,10 +78,9 @@ for _name, _rule in _UNARY.items():
 # ---- elementwise, several operands ----------------------------------------------------------------------------
 
 
-def _half_where_equal(g: Any, input: Any, other: Any, wins: Callable) -> Any:
-    """maximum and minimum: all to the winner, half to each at a tie (torch's convention)."""
-    tie = c.mul(g, 0.5)
-    return c.where(wins(input, other), g, c.where(c.eq(input, other), tie, 0.0))
+def _half_where_equal(g: Any, input: Any, other: Any, loses: Callable) -> Any:
+    """maximum and minimum: none to the loser, half to each at a tie, all to both where one is NaN (as torch)."""
+    return c.where(loses(input, other), 0.0, c.where(c.eq(input, other), c.mul(g, 0.5), g))
 
 
 def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
@@ -131,12 +130,12 @@ c.div.derivative(
 )
 c.pow.derivative(input=_pow_input, other=_pow_other)
 c.maximum.derivative(
-    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
-    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
-)
-c.minimum.derivative(
     input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.lt), input_meta),
     other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.gt), other_meta),
+)
+c.minimum.derivative(
+    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
+    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
 )
 c.atan2.derivative(
     input=lambda g, input, other, input_meta: fit(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
+from stage0_eager import arrays, convolution_kernels
 from stage0_eager.philox import philox_words
 from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
@@ -48,7 +48,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 def _sign(xp: Any, x: Any) -> Any:
     if x.dtype.kind == "b":
         return _clone_array(xp, x)
-    return xp.sign(x) + x.dtype.type(0)  # -0 becomes 0 for every dtype; ml_dtypes' sign would keep it
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # 0 for NaN and for -0
 
 
 def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
@@ -403,6 +403,8 @@ KERNELS |= {
     "sort": _sort,
     "nonzero": _nonzero,
     "matmul": _matmul,
+    "convolution": convolution_kernels.convolution,
+    "convolution_weight_gradient": convolution_kernels.convolution_weight_gradient,
     "full": _full,
     "iota": _iota,
     "random_bits": lambda xp, rng, offset, shape: philox_words(xp, rng, offset, shape),

@@ -24,6 +24,10 @@ class CaptureConfig:
 
 @dataclass(frozen=True)
 class AutogradConfig:
+    partitioner: str = (
+        "min_cut"  # what is saved for the backward; or "recompute_pointwise", "save_everything"
+    )
+    activation_memory_budget: float = 1.0  # 0.0: recompute all from the inputs; 1.0: only what is cheap
     verify_passes: bool = False  # interpret each graph before and after a pass, and compare
 
 

@@ -20,7 +20,7 @@ def relu(input):
     return c.maximum(input, 0)
 
 
-relu.derivative(input=lambda g, out: c.where(c.gt(out, 0), g, 0))
+relu.derivative(input=lambda g, out: c.where(c.le(out, 0), 0, g))
 
 
 @operator
