@@ -71,7 +71,7 @@ def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
         # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
         return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
     (op, rest), inner = chain[0], chain[1:]
-    return _UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
+    return UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
 
 
 def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
@@ -80,7 +80,7 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 
 
 # From the whole and a new value for what the view shows to the new whole. (A write to an expanded view is refused.)
-_UNDO: dict[str, Any] = {
+UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
     "expand": lambda whole, part, shape: c.reshape(part, whole.shape),

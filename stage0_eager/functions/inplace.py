@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import zeros
 from stage0_eager.functions import (
     activations,
     einsum,
@@ -57,6 +58,8 @@ def write(input: Any, value: Any) -> Any:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
             return views.write_through(input, value)
+        if value.requires_grad or input.requires_grad:
+            input._written += 1  # views that there are of it take the new history when they are next used
     return c.copy_(input, value)
 
 
@@ -114,6 +117,24 @@ def float_power_(input, exponent):
             "dtype float64"
         )
     return write_computed(input, elementary.float_power(kept(input, (exponent,)), exponent))
+
+
+@operator
+def assign_data(input, data):
+    """data's elements with input's place on the tape: what input is after a write that autograd did not see."""
+    return c.clone(data)
+
+
+assign_data.derivative(input=lambda g: g)
+
+
+@operator
+def overwrite(input, data):
+    """data's elements where input's were: input stays on the tape, with gradient 0, as under copy_."""
+    return c.clone(data)
+
+
+overwrite.derivative(input=lambda g, input_meta: zeros(input_meta), data=lambda g: g)
 
 
 _MODULES = (
