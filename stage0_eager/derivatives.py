@@ -78,10 +78,9 @@ for _name, _rule in _UNARY.items():
 # ---- elementwise, several operands ----------------------------------------------------------------------------
 
 
-def _half_where_equal(g: Any, input: Any, other: Any, wins: Callable) -> Any:
-    """maximum and minimum: all to the winner, half to each at a tie (torch's convention)."""
-    tie = c.mul(g, 0.5)
-    return c.where(wins(input, other), g, c.where(c.eq(input, other), tie, 0.0))
+def _half_where_equal(g: Any, input: Any, other: Any, loses: Callable) -> Any:
+    """maximum and minimum: none to the loser, half to each at a tie, all to both where one is NaN (as torch)."""
+    return c.where(loses(input, other), 0.0, c.where(c.eq(input, other), c.mul(g, 0.5), g))
 
 
 def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
@@ -131,12 +130,12 @@ c.div.derivative(
 )
 c.pow.derivative(input=_pow_input, other=_pow_other)
 c.maximum.derivative(
-    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
-    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
-)
-c.minimum.derivative(
     input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.lt), input_meta),
     other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.gt), other_meta),
+)
+c.minimum.derivative(
+    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
+    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
 )
 c.atan2.derivative(
     input=lambda g, input, other, input_meta: fit(
@@ -182,6 +181,11 @@ def spread(g: Any, meta: TensorMeta, dims: Sequence[int], keepdim: bool) -> Any:
     return c.expand(g, meta.shape)
 
 
+def reverse_cumsum(x: Any, dim: int) -> Any:
+    """The running sum from the end."""
+    return c.flip(c.cumsum(c.flip(x, (dim,)), dim), (dim,))
+
+
 def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     # product of the others: out / x where nothing is zero; where one element is zero, the product of the rest
     # reaches it alone; with two zeros nothing does
@@ -205,7 +209,7 @@ c.sum.derivative(input=lambda g, input_meta, dims, keepdim: spread(g, input_meta
 c.prod.derivative(input=_prod_input)
 c.amax.derivative(input=_extremum_input)
 c.amin.derivative(input=_extremum_input)
-c.cumsum.derivative(input=lambda g, dim: c.flip(c.cumsum(c.flip(g, (dim,)), dim), (dim,)))
+c.cumsum.derivative(input=lambda g, dim: reverse_cumsum(g, dim))
 
 # ---- views and movement ---------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 from stage0_eager.core import core as c
 from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
 from stage0_eager.state import no_grad
+from stage0_eager.tensor import Tensor
 
 
 def root(view: Any) -> Any:
@@ -50,12 +51,16 @@ def refresh(view: Any) -> None:
 
 def _chain(view: Any) -> list[tuple]:
     """The operators from the base to the view, with their arguments besides the tensor."""
-    steps = []
+    steps: list[tuple] = []
     while view._view is not None:
         op, source, rest = view._view
-        steps.append((op, rest))
+        if op.core is None:  # a quick view (x[0]): the steps are those of its body
+            with no_grad():
+                steps[:0] = _chain(op.body(Tensor(source._data), *rest))
+        else:
+            steps.insert(0, (op, rest))
         view = source
-    return steps[::-1]
+    return steps
 
 
 def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:

@@ -17,7 +17,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CaptureConfig:
-    recompile_limit: int = 8  # entries per code object before new cases run eager
+    recompile_limit: int = 8  # entries of one compiled function before new cases run eager
+    accumulated_recompile_limit: int = 256  # entries of one code object, over all functions compiled from it
     suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
 
 
@@ -119,6 +120,11 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
             )
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
+
+
+def change(**changes: Any) -> None:
+    """`config.change(recompile_limit=2)`: from here on, in this thread or task."""
+    _CURRENT.set(with_changes(current(), changes))
 
 
 @contextmanager
