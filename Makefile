@@ -6,6 +6,7 @@
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make call-overhead   what a compiled call costs, beside torch.compile (a Python with torch); keeps the report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu site clean
+.PHONY: tour test lint test-torch test-versions gpu call-overhead site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -42,6 +43,11 @@ GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
+
+TORCH_PYTHON ?= python3
+call-overhead:
+	OMP_NUM_THREADS=1 $(TORCH_PYTHON) benchmarks/call_overhead.py > benchmarks/call_overhead.txt || { cat benchmarks/call_overhead.txt; exit 1; }
+	@tail -n 1 benchmarks/call_overhead.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
