@@ -1,6 +1,6 @@
 """What a call of a compiled function costs beyond the computation: beside torch.compile, and against module size.
 
-Input: a Python that has torch too. Usage, from the repository's root: `make call-overhead` keeps what this prints in
+Input: torch beside it (the extra `oracle`). `make call-overhead` keeps what this prints in
 benchmarks/call_overhead.txt. Both sides run in one process, in turns, on one thread; each figure is the least of many.
 """
 
