@@ -21,8 +21,8 @@ def gather(
 ) -> tuple[list[str], str, dict[str, Any]]:
     """(lines to run first, the arguments of the graph's call, globals that these need).
 
-    With an input and two parameters: `graph(*(x,) + kept[1])`, where `kept` is read again when the epoch moved. The list
-    holds one tuple that is replaced as a whole, so that threads see the epoch and what was read at it together.
+    With an input and two parameters: `graph(*(x,) + kept[1])`, where `kept` is read again when the epoch moved. The
+    list holds one tuple that is replaced as a whole, so that threads see the epoch and what was read at it together.
     """
     if sum(source in kept for source in sources) < FEW:
         return [], ", ".join(map(text_of, sources)), {}
