@@ -8,6 +8,7 @@
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
+#   make pairs           pairs of operators compiled by stage 2 against eager; keeps the counts as a report
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
@@ -21,7 +22,7 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed call-overhead saved-bytes site clean
+.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed call-overhead pairs saved-bytes site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -56,6 +57,10 @@ models: $(VENV)/installed-oracle | build
 language-model: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
 	mv build/language_model.txt benchmarks/language_model.txt
+
+pairs: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.pairs > build/pairs.txt || { cat build/pairs.txt; exit 1; }
+	mv build/pairs.txt tests/oracle/pairs.txt
 
 saved-bytes: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.saved_bytes > build/saved_bytes.txt || { cat build/saved_bytes.txt; exit 1; }
