@@ -5,6 +5,7 @@ Input: cases.py's cases. The call is traced here, not captured, so that a failur
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -116,6 +117,7 @@ def compare(call: Callable, flat: list[np.ndarray], flags: list[bool], units: fl
 # ---- pairs -------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def links() -> list[Case]:
     """A float64 case of each operator that takes one tensor and gives one float tensor: what can stand in a chain."""
     found = []
