@@ -1,6 +1,7 @@
 """Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and core operators; mkdocs calls the functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and of core operators; mkdocs calls the
+functions named on_*.
 """
 
 import re
@@ -47,11 +48,11 @@ def _core_operators():
             "",
             f"{what[0].upper()}{what[1:]}.",
             "",
-            "| operator | yields | result |",
+            "| operator | yields | shape, dtype, layout |",
             "| --- | --- | --- |",
         ]
         for row in rows:
-            rule = (row.meta.__doc__ or "").strip().partition("\n")[0] or "as the meaning says"
+            rule = (row.meta.__doc__ or "").strip().partition("\n")[0]
             meaning, rule = (text.replace("|", "\\|") for text in (row.meaning, rule))
             lines.append(f"| `{row.name}({row.params})` | {meaning} | {rule} |")
         sections.append("\n".join(lines))
