@@ -6,6 +6,8 @@
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
+#   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -16,7 +18,7 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu site clean
+.PHONY: tour test lint test-torch test-versions gpu oracle programs site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -42,6 +44,12 @@ GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
+
+oracle: $(VENV)/installed-oracle
+	$(BIN)/python -m tests.oracle.report
+
+programs: $(VENV)/installed-test
+	$(BIN)/python -m tests.oracle.programs_report
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

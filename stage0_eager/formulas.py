@@ -318,7 +318,9 @@ def _clone_array(xp: Any, x: Any) -> Any:
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
     if src.ndim > dst.ndim:
         raise ValueError("the meta rule says why")  # NumPy would drop leading sizes of 1
-    if dst.size and any(stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)):
+    if dst.size and any(
+        stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."

@@ -94,7 +94,9 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 def one_hot(input, num_classes):
     """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension."""
     if input.dtype is not dt.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}")
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}"
+        )
     classes = c.iota(num_classes, 0, 1, dt.int64, input.device)
     return c.cast(c.eq(c.reshape(input, (*input.shape, 1)), classes), dt.int64)
 
@@ -108,6 +110,10 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     """The loss against (1 - smoothing) * the target's class + smoothing * all classes evenly."""
     dim = 0 if logp.ndim == 1 else 1
+    if dim and target.ndim and logp.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({logp.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
     classes = logp.shape[dim]
     ids_shape = tuple(classes if i == dim else 1 for i in range(logp.ndim))
     ids = c.reshape(c.iota(classes, 0, 1, dt.int64, logp.device), ids_shape)
