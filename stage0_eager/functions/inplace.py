@@ -82,7 +82,7 @@ _SAVE_NO_INPUT = frozenset(
 )
 
 
-def kept(input: Any, others: tuple) -> Any:
+def kept(input: Any, others: tuple = ()) -> Any:
     """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
     if not STATE.grad_enabled or is_traced(input):
         return input
