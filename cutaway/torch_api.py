@@ -32,6 +32,10 @@ class TorchModule(ModuleType):
         super().__init__(name, f"Cutaway's {name}")
         self.__path__: list[str] = []  # a package: its submodules are in sys.modules or nowhere
         self.__dict__["_source"] = source
+        # As attributes of its own, not by __getattr__ alone: capture reads and guards a module's dictionary.
+        self.__dict__.update(
+            {name: v for name, v in vars(source or self).items() if not name.startswith("_")}
+        )
         self.__dict__.update(names)
 
     def __getattr__(self, name: str) -> Any:

@@ -48,8 +48,6 @@ IN_PLACE = (
     "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
 
-_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
-
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
@@ -82,7 +80,7 @@ _SAVE_NO_INPUT = frozenset(
 )
 
 
-def kept(input: Any, others: tuple) -> Any:
+def kept(input: Any, others: tuple = ()) -> Any:
     """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
     if not STATE.grad_enabled or is_traced(input):
         return input
