@@ -9,6 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from cutaway import compiler
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
@@ -77,6 +78,7 @@ sys.modules.update(
         "cutaway.utils.checkpoint": _checkpoint,
         "cutaway.optim.lr_scheduler": optim.lr_scheduler,
         "cutaway.config": config,
+        "cutaway.compiler": compiler,
     }
 )
 
@@ -100,7 +102,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
-    "Unsupported", "autograd", "compile", "config", "core", "device", "enable_grad", "explain", "func",
+    "Unsupported", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain", "func",
     "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "list_backends", "load", "nn",
     "no_grad", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

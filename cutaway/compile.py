@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import types
-import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,11 +17,20 @@ from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend, find_backend
+from cutaway.recompilation import (
+    STANCE,
+    count_compile,
+    forget_counts,
+    may_compile_now,
+    set_stance,
+    within_limits,
+)
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn.module import Module, structure_epoch
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.controls import Rule, errors_on_graph_break, registered, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.guards import Guard, compile_guards
@@ -69,8 +78,6 @@ def compile(
         )  # fmt: skip
     if disable:
         return fn
-    if dynamic:
-        raise NotImplementedError("dynamic=True is not supported yet; each new shape compiles one more entry")
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
     if not callable(fn):
@@ -78,8 +85,13 @@ def compile(
     changes = {**_MODES[mode], **(options or {})}
     config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
     if isinstance(fn, Module):
-        return _compile_module(fn, backend, fullgraph, changes, pipeline)
-    return CompiledFunction(fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline())
+        return _compile_module(fn, backend, fullgraph, changes, pipeline, dynamic)
+    if (rule := rule_of(fn)) is not None and rule.kind == "disable":
+        return fn
+    fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
+    return CompiledFunction(
+        fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline(), dynamic
+    )
 
 
 _MODES: dict[str | None, dict[str, Any]] = {
@@ -90,30 +102,49 @@ _MODES: dict[str | None, dict[str, Any]] = {
 
 
 class CompiledFunction:
-    """What `compile` returns for a function. `entries` are its compiled versions, `artifacts` all their stages."""
+    """What `compile` returns for a function. `entries` are its compiled versions, most recently used first;
+    `artifacts` are all their stages, oldest first."""
+
+    __capture_rule__ = Rule(
+        "follow", "_fn"
+    )  # code that is captured itself calls the function behind this one
 
     def __init__(
-        self, fn: Callable, backend: Backend, fullgraph: bool, options: dict[str, Any], pipeline: Pipeline
+        self,
+        fn: Callable,
+        backend: Backend,
+        fullgraph: bool,
+        options: dict[str, Any],
+        pipeline: Pipeline,
+        dynamic: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
-        self._fn = _python_function(fn)
-        self._backend, self._fullgraph, self._options = backend, fullgraph, options
-        self._pipeline = pipeline
+        self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
+        self._backend, self._options, self._pipeline = backend, options, pipeline
+        self.fullgraph, self.dynamic, self.code = fullgraph, dynamic, self._fn.__code__
+        self.name = self._fn.__qualname__
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
-        self._limit_reported = False
+        self.limit_reported = self.called = False
         self.entries: tuple[Entry, ...] = ()
         self.artifacts: list[Artifacts] = []
+        with _EVERY_LOCK:
+            _EVERY.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._bound_self:
             args = self._bound_self + args
-        entry = self._dispatch(self.entries, args, kwargs)
+        entries = self.entries
+        if STANCE.name == "force_eager":
+            return self._fn(*args, **kwargs)
+        entry = self._dispatch(entries, args, kwargs)
         if entry is None:
             entry = self._miss(args, kwargs)
             if entry is None:
                 return self._fn(*args, **kwargs)
+        elif entry is not entries[0]:
+            self._promote(entry)
         return entry.run(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -124,44 +155,59 @@ class CompiledFunction:
 
     @property
     def breaks(self) -> list[GraphBreak]:
-        return [b for entry in self.entries for b in entry.frame.breaks]
+        return [b for made in self.artifacts for b in made.frame.breaks]
+
+    @property
+    def location(self) -> str:
+        """`name (file:line)` of the function, for messages."""
+        return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
+
+    def run_only(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that never compiles: an entry there is, or eager."""
+        args = self._bound_self + args
+        entry = self._dispatch(self.entries, args, kwargs)
+        return (entry.run if entry else self._fn)(*args, **kwargs)
+
+    def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
+        """One line: which fact of the most recently used entry this call does not meet."""
+        from stage4_runtime.runtime import explain_miss
+
+        return explain_miss(self.entries[0], args, kwargs, guard_names(self._fn)[1])
+
+    def forget(self) -> None:
+        """Drop all entries: the next call compiles again."""
+        with self._lock:
+            self.entries = ()
+            self.artifacts.clear()
+            self.limit_reported = self.called = False
+
+    def _promote(self, entry: Entry) -> None:
+        """Most recently used first: what ran last is looked at first next time."""
+        with self._lock:
+            if entry in self.entries:
+                self.entries = (entry, *(e for e in self.entries if e is not entry))
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
-        """Compile a new entry for this call; None when the limit says to run eagerly."""
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
-            if self.entries and not self._may_recompile(args, kwargs):
+            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
+            strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
-                self._fn, args, kwargs, self._backend, self._fullgraph, self._pipeline, self.artifacts
+                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts
             )
-            self.entries = (*self.entries, entry)
+            self.entries = (entry, *self.entries)
+            count_compile(self.code)
             return entry
 
-    def _may_recompile(self, args: tuple, kwargs: dict[str, Any]) -> bool:
-        from stage4_runtime.runtime import explain_miss
 
-        names = guard_names(self._fn)[1]
-        reason = explain_miss(self.entries[-1], args, kwargs, names)
-        events.record("guard_failure", self._fn.__qualname__, reason=reason)
-        limit = config.current().capture.recompile_limit
-        if len(self.entries) < limit:
-            events.record("recompile", self._fn.__qualname__, reason=reason)
-            return True
-        if not self._limit_reported:
-            self._limit_reported = True
-            events.record(
-                "fallback", self._fn.__qualname__, reason=f"recompile limit {limit} reached: {reason}"
-            )
-            warnings.warn(
-                f"cutaway: {self._fn.__qualname__} reached the recompile limit ({limit}); new cases run eagerly. "
-                f"Last reason: {reason}",
-                stacklevel=4,
-            )
-        return False
+# Every compiled function there is, for reset().
+_EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+_EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
@@ -223,7 +269,7 @@ def compile_frame(
             if frame.residual is None or (frame.graph is not None and compiled is None)
             else (residual_function(frame, fn, compiled))
         )
-        details.update(graph_breaks=len(breaks), guards=len(frame.guards))
+        details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
@@ -243,7 +289,12 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
 
     signature, defaults = signature_text(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    names = {"G": _Globals(fn.__globals__), "C": cells, "is_grad_enabled": is_grad_enabled}
+    names = {
+        "G": _Globals(fn.__globals__),
+        "C": cells,
+        "is_grad_enabled": is_grad_enabled,
+        "registered": registered,
+    }
     return signature, {**names, "module_epoch": structure_epoch, **defaults}
 
 
@@ -297,11 +348,12 @@ def _compile_module(
     fullgraph: bool,
     options: dict[str, Any],
     pipeline: Pipeline | None,
+    dynamic: bool | None = None,
 ) -> Module:
     """A twin of the module: same class to isinstance, same state (one shared __dict__), compiled calls."""
     cls = type(module)
     call = CompiledFunction(
-        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline()
+        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline(), dynamic
     )
     functools.update_wrapper(call, cls.forward)
     namespace = {
@@ -324,13 +376,16 @@ def _identity(module: Module) -> Module:
 
 
 def reset(*functions: CompiledFunction) -> None:
-    """Forget all entries of the given compiled functions, and the ledger when none is given."""
-    for function in functions:
-        with suppress(AttributeError), function._lock:
-            function.entries = ()
-            function.artifacts.clear()
+    """Forget the entries of the given compiled functions; without any: of all, the ledger and the stance too."""
+    with _EVERY_LOCK:
+        chosen = functions or tuple(_EVERY)
+    for function in chosen:
+        with suppress(AttributeError):
+            function.forget()
     if not functions:
         events.LEDGER.clear()
+        forget_counts()
+        set_stance("default")
 
 
 def emit_for(artifacts: Artifacts, half: str, target: str) -> Any:

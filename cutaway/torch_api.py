@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import cutaway
+from cutaway.torch_dynamo import compiler_modules
 from stage0_eager import autograd, checkpoint, func, nn, optim
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import DTYPES, DType
@@ -108,18 +109,7 @@ def modules() -> dict[str, ModuleType]:
             )
             _MODULES["torch"].__dict__.update(_top())
             _MODULES["torch.utils"] = TorchModule("torch.utils")
-            _MODULES["torch._dynamo"] = TorchModule(
-                "torch._dynamo",
-                explain=cutaway.explain,
-                reset=cutaway.reset,
-                list_backends=cutaway.list_backends,
-            )
-            _MODULES["torch.compiler"] = TorchModule(
-                "torch.compiler",
-                compile=cutaway.compile,
-                reset=cutaway.reset,
-                list_backends=cutaway.list_backends,
-            )
+            _MODULES.update(compiler_modules(TorchModule))
             _MODULES["torch.cuda"] = TorchModule("torch.cuda", is_available=_cuda_is_available)
             _MODULES["torch.nn.parameter"] = TorchModule("torch.nn.parameter", Parameter=nn.Parameter)
             _MODULES["torch.nn.modules"] = TorchModule("torch.nn.modules", nn)

@@ -19,7 +19,8 @@ def _row(row: CoreOp) -> Operator:
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})
 
-from stage0_eager import (  # noqa: E402, F401
+from stage0_eager import (  # noqa: E402, F401  (they attach rules; they call `core`)
+    convolution_derivatives,
     derivatives,
     derivatives_linalg,
     derivatives_special,

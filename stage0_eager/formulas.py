@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
+from stage0_eager import arrays, convolution_kernels
 from stage0_eager.philox import philox_words
 from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
@@ -403,6 +403,8 @@ KERNELS |= {
     "sort": _sort,
     "nonzero": _nonzero,
     "matmul": _matmul,
+    "convolution": convolution_kernels.convolution,
+    "convolution_weight_gradient": convolution_kernels.convolution_weight_gradient,
     "full": _full,
     "iota": _iota,
     "random_bits": lambda xp, rng, offset, shape: philox_words(xp, rng, offset, shape),

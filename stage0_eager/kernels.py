@@ -52,40 +52,52 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name != "cast":
         return _elementwise(core, kernel)
-    if core.kind in (
-        "view",
-        "creation",
-        "random",
-    ):  # nothing to silence; strides are given, or row-major anyway
-        return _explained(core, kernel)
+    if core.kind in ("view", "creation", "random"):
+        return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway
     if name == "nonzero":  # its rule only refuses
         return kernel
-    return _laid_out(core, _explained(core, kernel))
+    return _laid_out(core, kernel)
 
 
 # A stack of contexts in which NumPy is silent about overflow and 0/0. A context cannot be entered twice at once, so a
-# call takes one off the stack; entering one is ten times as fast as `with np.errstate(...)`.
+# call takes one off the stack; entering one is ten times as fast as `with np.errstate(...)`. A call that raises
+# leaves its context to the garbage collector, which spares the others a `finally`.
 _SILENT: list[Context] = []
+
+
+def _silent_context() -> Context:
+    try:
+        return _SILENT.pop()
+    except IndexError:
+        context = Context()
+        context.run(np.seterr, all="ignore")
+        return context
 
 
 def _silently(function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)` without warnings."""
-    try:
-        context = _SILENT.pop()
-    except IndexError:
-        context = Context()
-        context.run(np.seterr, all="ignore")
-    try:
-        return context.run(function, *args)
-    finally:
-        _SILENT.append(context)
+    context = _silent_context()
+    out = context.run(function, *args)
+    _SILENT.append(context)
+    return out
+
+
+# What the meta rule need not see, as the library refuses all that it would refuse: 4 µs less.
+_OBVIOUS: dict[str, Callable[..., bool]] = {
+    "matmul": lambda x, y: x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.dtype.kind != "b",
+    "cat": lambda tensors, dim: type(dim) is int and all(type(t) is np.ndarray for t in tensors),
+}
+
+
+def _strict(core: CoreOp) -> bool:
+    """Whether the library would accept more than the meta rule, so that the rule has to be asked first."""
+    unsafe = core.name in ("diagonal", "unfold", "as_strided")  # an index outside would read other memory
+    return unsafe or core.kind in ("movement", "indexing", "contraction", "external")
 
 
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """What the library refuses is refused with the meta rule's message; what only the rule refuses, too."""
-    unsafe = core.name in ("diagonal", "unfold", "as_strided")  # an index outside would read other memory
-    # in these kinds, too, the library would accept more than the rule
-    strict = unsafe or core.kind in ("movement", "indexing", "contraction", "external")
+    strict = _strict(core)
 
     def explained(xp: Any, *args: Any) -> Any:
         if strict:
@@ -100,8 +112,19 @@ def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """As _explained, without NumPy's warnings, and with the result laid out."""
+    strict, obvious = _strict(core), _OBVIOUS.get(core.name)
+
     def laid_out(xp: Any, *args: Any) -> Any:
-        out = _silently(kernel, xp, *args)
+        if strict and not (obvious is not None and obvious(*args)):
+            core.meta(*map(_meta_of, args))
+        context = _silent_context()
+        try:
+            out = context.run(kernel, xp, *args)
+        except (ValueError, TypeError, IndexError):
+            core.meta(*map(_meta_of, args))
+            raise
+        _SILENT.append(context)
         if type(out) is tuple:
             return tuple([_settle(core, xp, part, args, i) for i, part in enumerate(out)])
         return _settle(core, xp, out, args)
@@ -137,8 +160,7 @@ def _meta_of(value: Any) -> Any:
         return type(value)(map(_meta_of, value))
     if not hasattr(value, "strides"):
         return value
-    strides = tuple(s // value.itemsize for s in value.strides)
-    return TensorMeta(value.shape, dt.dtype_of(value.dtype), strides, arrays.device_of_array(value))
+    return arrays.meta_of_array(value)
 
 
 # ---- promotion of pointwise operands --------------------------------------------------------------------------
@@ -154,9 +176,7 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         formula = on_numpy if xp is np else partial(kernel, xp)
         dtype = getattr(operands[first], "dtype", None)
         try:
-            if dtype in as_they_are and dtype is getattr(
-                operands[-1], "dtype", None
-            ):  # by far the most calls
+            if dtype in as_they_are and dtype is getattr(operands[-1], "dtype", None):
                 out = _silently(formula, *operands)
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
@@ -169,6 +189,65 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         return _settle(core, xp, out, operands)
 
     return elementwise
+
+
+# ---- the same for by far the most calls: NumPy arrays of one dtype, or an array and a number ------------------
+
+
+def numpy_single(name: str) -> Callable[[Any], Any]:
+    """An elementwise kernel of one operand."""
+    core, whole = CORE_OPS[name], eager_kernel(name)
+    as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
+    formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
+
+    def single(x: Any) -> Any:
+        if type(x) is not np.ndarray or x.dtype not in as_they_are:
+            return whole(namespace_of_all((x,)), x)
+        context = _silent_context()
+        out = context.run(formula, x)
+        _SILENT.append(context)
+        if type(out) is np.ndarray and out.flags.c_contiguous:
+            return out
+        return _settle(core, np, out, (x,))
+
+    return single
+
+
+def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
+    """An elementwise kernel of two operands: 0.6 µs less than by way of `elementwise`, 2 µs with a number."""
+    core, whole = CORE_OPS[name], eager_kernel(name)
+    as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
+    # NumPy, too, takes a Python number beside an array of floats as one of the array's dtype
+    with_number = as_they_are & {d.numpy for d in (dt.float32, dt.float64)} if name in ON_NUMPY else set()
+    formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
+
+    def pair(x: Any, y: Any) -> Any:
+        if type(x) is np.ndarray:
+            if type(y) is np.ndarray:
+                plain = x.dtype is y.dtype and x.dtype in as_they_are
+            else:
+                plain = type(y) in (float, int) and x.dtype in with_number and -_SMALL < y < _SMALL
+        else:
+            plain = (
+                type(x) in (float, int) and getattr(y, "dtype", None) in with_number and -_SMALL < x < _SMALL
+            )
+        if not plain:
+            return whole(namespace_of_all((x, y)), x, y)
+        context = _silent_context()
+        try:
+            out = context.run(formula, x, y)
+        except ValueError:
+            core.meta(_meta_of(x), _meta_of(y))  # raises torch's message where shapes do not match
+            raise
+        _SILENT.append(context)
+        if type(out) is np.ndarray and out.flags.c_contiguous:
+            return out
+        return _settle(core, np, out, (x, y))
+
+    return pair
+
+
+_SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 
 def _cast_and_run(formula: Callable[..., Any], as_is: tuple, operands: tuple, dtype: np.dtype) -> Any:

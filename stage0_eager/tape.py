@@ -15,6 +15,7 @@ from stage0_eager.arrays import owner
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts.core_metas import is_dense
+from stage_contracts.dtype import FLOATING
 from stage_contracts.tensor_meta import TensorMeta
 
 _SEQUENCE = itertools.count()
@@ -136,9 +137,7 @@ class SavedTensor:
 
 def version_of(tensor: Tensor) -> list[int]:
     """The version counter that all views of the tensor's storage share."""
-    if tensor._version is None:
-        tensor._version = [0]
-    return tensor._version
+    return tensor._counter()
 
 
 # ---- recording ------------------------------------------------------------------------------------------------
@@ -173,41 +172,74 @@ def up_to_date(tensor: Tensor) -> Tensor:
 def record(op: Any, args: tuple, out: Any) -> None:
     """Put one call on the tape: its floating outputs become non-leaves."""
     edges: list[Edge] = []
-    needed: dict[str, tuple[str, int]] = {}
-    for param, rule in op.derivatives.items():
+    wanted = 0  # the rules that will run, as bits
+    for rule in op.rules:
         arg = args[rule.position]
         if isinstance(arg, Tensor):
-            if not up_to_date(arg).requires_grad:
-                continue
-            edges.append(Edge(arg, param))
+            if arg._view is not None:
+                up_to_date(arg)
+            if arg.requires_grad:
+                edges.append(Edge(arg, rule.param))
+                wanted |= rule.bit
         elif type(arg) in (list, tuple):
-            edges += [
-                Edge(a, param, i)
+            found = [
+                Edge(a, rule.param, i)
                 for i, a in enumerate(arg)
                 if isinstance(a, Tensor) and up_to_date(a).requires_grad
             ]
-        else:
-            continue
-        needed.update(rule.saves)
+            if found:
+                edges += found
+                wanted |= rule.bit
     if not edges:
         return
-    outputs = out if isinstance(out, tuple) else (out,)
-    node = TapeNode(op.name, tuple([o.meta for o in outputs]), edges)
+    if isinstance(out, tuple):
+        node = TapeNode(op.name, tuple([o.meta for o in out]), edges)
+        for index, output in enumerate(out):
+            if node.out_metas[index].dtype.is_floating_point:
+                output.requires_grad, output._grad_fn, output._output_index = True, node, index
+    else:
+        node = TapeNode(op.name, (out.meta,), edges)
+        if node.out_metas[0].dtype.category == FLOATING:
+            out.requires_grad, out._grad_fn = True, node
+            if out._output_index:  # it was a result of another call, changed in place
+                out._output_index = 0
     node.op = op
-    for index, output in enumerate(outputs):
-        if node.out_metas[index].dtype.is_floating_point:
-            output.requires_grad, output._grad_fn, output._output_index = True, node, index
-    node.saved = {name: _saved(what, args[at], out, node) for name, (what, at) in needed.items()}
+    plan = op.save_plans.get(wanted)
+    if plan is None:
+        plan = op.save_plans[wanted] = _plan(op, wanted)
+    if plan:
+        node.saved = {name: keep(args[at], out, node) for name, keep, at in plan}
 
 
-def _saved(what: str, value: Any, out: Any, node: TapeNode) -> Any:
-    if what == "out":
-        return tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
-    if what == "out_meta":
-        return node.out_metas[0]
+def _plan(op: Any, wanted: int) -> tuple:
+    """What the rules in `wanted` need, each once: (name, how it is kept, the place of the argument)."""
+    needed = {}
+    for rule in op.rules:
+        if rule.bit & wanted:
+            needed.update(rule.saves)
+    return tuple([(name, _KEEPERS[what], at) for name, (what, at) in needed.items()])
+
+
+def _keep_out(_: Any, out: Any, node: TapeNode) -> Any:
+    return tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
+
+
+def _keep_value(value: Any, out: Any, node: TapeNode) -> Any:
+    return SavedTensor(value, False) if isinstance(value, Tensor) else value
+
+
+def _keep_meta(value: Any, out: Any, node: TapeNode) -> Any:
     if isinstance(value, Tensor):
-        return SavedTensor(value, False) if what == "value" else value.meta
-    return [v.meta for v in value] if what == "meta" and type(value) in (list, tuple) else value
+        return value.meta
+    return [v.meta for v in value] if type(value) in (list, tuple) else value
+
+
+_KEEPERS: dict[str, Any] = {
+    "out": _keep_out,
+    "out_meta": lambda value, out, node: node.out_metas[0],
+    "value": _keep_value,
+    "meta": _keep_meta,
+}
 
 
 # ---- the walk -------------------------------------------------------------------------------------------------

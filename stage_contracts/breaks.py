@@ -27,6 +27,11 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
     "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
+    "GB0020": (
+        "a call that the program keeps out of graphs",
+        "lift disable or disallow_in_graph where you can",
+    ),
+    "GB0021": ("a break that the program asks for", "remove the call of graph_break()"),
 }
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stage_contracts import convolution_metas, view_metas
 from stage_contracts import core_metas as m
-from stage_contracts import view_metas
 from stage_contracts.external_ops import EXTERNAL
 
 # What a row is, which is how lowering treats it.
@@ -175,6 +175,13 @@ _TABLE: list[CoreOp] = [
     CoreOp("nonzero", "input", "external", m.nonzero,
            "the places of what is not zero, one row each, int64; eager only, as the data decides the shape"),
     CoreOp("matmul", "input, other", "contraction", m.matmul, "matrix product of the last two dimensions"),
+    CoreOp("convolution", "input, weight, stride, padding, dilation, transposed, output_padding, groups", "contraction",
+           convolution_metas.convolution,
+           "windows of input (N, C, ...) times weight (O, C/groups, ...), summed; transposed: the adjoint of that, "
+           "with weight (C, O/groups, ...)"),
+    CoreOp("convolution_weight_gradient", "input, grad, kernel_size, stride, padding, dilation, groups", "contraction",
+           convolution_metas.convolution_weight_gradient,
+           "the gradient of convolution's weight, from its input and its result's gradient"),
     CoreOp("full", "shape, value, dtype, device", "creation", m.full, "every element is value"),
     CoreOp("iota", "length, start, step, dtype, device", "creation", m.iota, "start + i * step"),
     CoreOp("random_bits", "rng, offset, shape", "random", m.random_bits,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stage_contracts.graph import Graph, GraphError
+from stage_contracts.graph import Graph, GraphError, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -114,6 +114,24 @@ class Partition:
     def saved_bytes(self) -> int:
         return sum(int(s.meta.nbytes) for s in self.saved)
 
+    @property
+    def recomputed(self) -> list[Node]:
+        """The forward values that the backward computes again instead of reading them."""
+        return [n for n in self.backward.calls if n.meta.get("recomputed")]
+
+    def report(self) -> str:
+        """What is saved and what is computed again: bytes, the user's line, and why, largest first."""
+        saved = sorted(self.saved, key=lambda s: -int(s.meta.nbytes))
+        rows = [(s.meta, s.name, _line(s.origins), s.reason) for s in saved]
+        lines = [f"saved for the backward: {len(saved)} values, {self.saved_bytes:,} bytes", *_columns(rows)]
+        again = [
+            (n.val, n.name, _line(n.origins), f"{n.target.name} runs again")
+            for n in self.recomputed
+            if isinstance(n.val, TensorMeta)
+        ]
+        lines += [f"computed again in the backward: {len(again)} values", *_columns(again)]
+        return "\n".join(lines)
+
     def verify(self) -> Partition:
         """Check that the two halves fit together and return self. Raises GraphError."""
         self.forward.verify()
@@ -132,3 +150,17 @@ class Partition:
                 f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
             )
         return self
+
+
+def _line(origins: tuple[Origin, ...]) -> str:
+    return str(origins[0]) if origins else ""
+
+
+def _columns(rows: list[tuple[TensorMeta, str, str, str]]) -> list[str]:
+    words = [(f"{int(m.nbytes):,}", str(m), name, line, why) for m, name, line, why in rows]
+    widths = [max(map(len, column)) for column in zip(*words, strict=True)]
+    return [
+        f"  {row[0]:>{widths[0]}}  "
+        + "  ".join(word.ljust(width) for word, width in zip(row[1:], widths[1:], strict=True)).rstrip()
+        for row in words
+    ]

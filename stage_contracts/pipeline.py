@@ -133,10 +133,10 @@ class Pipeline:
 # Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
 DEFAULT_SEAMS: dict[str, str] = {
     "capture": "stage1_capture.capture:capture",
-    "functionalize": "stage2_autograd.tiny:functionalize",
-    "differentiate": "stage2_autograd.tiny:differentiate",
-    "decompose": "stage2_autograd.tiny:decompose",
-    "partition": "stage2_autograd.tiny:partition",
+    "functionalize": "stage2_autograd.autograd:functionalize",
+    "differentiate": "stage2_autograd.autograd:differentiate",
+    "decompose": "stage2_autograd.autograd:decompose",
+    "partition": "stage2_autograd.autograd:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
     "plan_memory": "stage4_runtime.runtime:plan_memory",

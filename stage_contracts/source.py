@@ -97,3 +97,13 @@ class ItemSource(Source):
 
     def __str__(self) -> str:
         return f"{self.base}[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class RegisteredSource(Source):
+    """An object that no variable of the program holds: a function registered to be followed in another's place."""
+
+    number: int
+
+    def expression(self) -> str:
+        return f"registered({self.number})"

@@ -3,6 +3,7 @@
 from stage0_eager.functions import (  # noqa: F401
     activations,
     attention,
+    convolution,
     creation,
     distributions,
     einsum,

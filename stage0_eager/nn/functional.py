@@ -19,6 +19,14 @@ from stage0_eager.functions.activations import (
     softplus,
 )
 from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.linalg import linear
 from stage0_eager.functions.losses import (
@@ -67,6 +75,7 @@ tanh: Any = pointwise.tanh
 
 __all__ = [
     "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding",
     "flatten", "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish",
     "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss", "layer_norm",

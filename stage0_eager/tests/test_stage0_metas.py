@@ -139,6 +139,20 @@ def cases(name, dtype):
                 ((2,), (99,), 0),
             ]
             yield from ([x, *w] for w in [*windows, ((2,), (1, 1), 0), ((2,), (-1,), 5)])
+        elif name == "convolution":
+            channels = x.shape[1] if rank == 3 else 3
+            one, two = (Tensor(np.ones((2, channels, k), dtype.numpy)) for k in (1, 2))
+            back = Tensor(np.ones((channels, 1, 2), dtype.numpy))
+            yield from ([x, w, (1,), (p,), (2,), False, (0,), 1] for w in (one, two) for p in (0, 1))
+            yield from ([x, back, (s,), (0,), (1,), True, (s - 1,), g] for s in (1, 2) for g in (1, channels))
+            yield [x, Tensor(np.ones((channels, 1, 1), dtype.numpy)), (2,), (0,), (1,), False, (0,), channels]
+            yield [x, one, (0,), (0,), (1,), False, (0,), 1]
+            yield [x, two, (1,), (0,), (9,), False, (0,), 1]
+            yield [x, Tensor(np.ones((2, channels, 1), np.int16)), (1,), (0,), (1,), False, (0,), 1]
+        elif name == "convolution_weight_gradient":
+            windows = Tensor(np.ones((*x.shape[:1], 6, 2), dtype.numpy))
+            yield from ([x, windows, (k,), (1,), (1,), (1,), g] for k in (1, 2, 3) for g in (1, 2, 3))
+            yield from ([x, x, (1,), (s,), (0,), (1,), g] for s in (1, 2) for g in (1, 3))
         elif name == "sort":
             yield from ([x, dim, down, True] for dim in (0, -1, 1, 5) for down in (False, True))
         elif name in ("gather", "scatter", "scatter_add", "scatter_reduce"):
@@ -187,7 +201,7 @@ def test_elementwise(name, dtype):
 @pytest.mark.parametrize("name", MOVING)
 def test_all_other_operators(name, dtype):
     ran = [check(getattr(core, name), *args) for args in cases(name, dtype)]
-    refused = name == "matmul" and dtype is dt.bool_  # as in torch
+    refused = CORE_OPS[name].kind == "contraction" and dtype is dt.bool_  # as in torch
     assert sum(ran) >= 8 or (refused and len(ran) > 8), (
         "too few of the cases gave a value for this to be a test"
     )

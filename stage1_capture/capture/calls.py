@@ -12,6 +12,7 @@ from typing import Any
 
 from stage0_eager.operator import Operator
 from stage1_capture.capture.attributes import special_method
+from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -45,6 +46,9 @@ FOLDED: set[Any] = set()  # pure functions, computed at capture when all argumen
 
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
+    rule = control_of(function)
+    if rule is not None:
+        return call_controlled(tx, rule, function, args, kwargs)
     match function:
         case UserFunctionVariable(real=real) if real in BUILTINS:
             return BUILTINS[real](tx, args, kwargs)

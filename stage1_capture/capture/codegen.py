@@ -28,8 +28,16 @@ from stage1_capture.capture.variables import (
     describe,
     realize,
 )
+from stage_contracts.controls import registered
 from stage_contracts.graph import Node
-from stage_contracts.source import AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.source import (
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    RegisteredSource,
+    Source,
+)
 
 _INLINE = (bool, int, str, bytes, type(None))
 
@@ -74,6 +82,8 @@ class PyCodegen:
                 return f"{self.source(base)}[{key!r}]"
             case FunctionSource():
                 self.globals["__function__"] = self.function
+            case RegisteredSource():
+                self.globals["registered"] = registered
         return source.expression()
 
     # ---- the return value ------------------------------------------------------------------------

@@ -77,6 +77,13 @@ CORE_CASES |= {
     "unfold": [(tensor(5, 2), 0, 3, 1)],
     "as_strided": [(tensor(2, 3), (2, 2), (1, 2), 1)],
     "matmul": [(tensor(2, 3), tensor(3, 4, seed=8)), (tensor(5, 2, 3), tensor(3, 4, seed=8))],
+    "convolution": [
+        (tensor(2, 4, 5), tensor(6, 2, 2, seed=8), (2,), (1,), (1,), False, (0,), 2),
+        (tensor(1, 2, 3, 4), tensor(2, 3, 2, 1, seed=8), (2, 1), (1, 0), (1, 2), True, (1, 1), 1),
+    ],
+    "convolution_weight_gradient": [
+        (tensor(2, 4, 5), tensor(2, 6, 3, seed=8), (2,), (2,), (1,), (1,), 2),
+    ],
     "to_device": [(_any, CPU)],
 }
 # Steps: finite differences would not see the true slope.

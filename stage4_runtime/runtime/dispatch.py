@@ -7,6 +7,7 @@ Input: the entries of one code object, in the order they were made, and a call's
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -37,8 +38,18 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
     for guard in sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank):
         if not _holds(guard, scope):
             where = f" at {guard.origin}" if guard.origin else ""
-            return " ".join(f"{_change(guard, scope)}{where}".split())
+            change = _change(guard, scope)
+            return " ".join(f"{change}{where}{_advice(guard, change)}".split())
     return "no guard fails when checked alone: something changed between the two checks"
+
+
+_SIZE = re.compile(r"(?P<tensor>.*)\.shape\[(?P<dim>\d+)\]: ")
+
+
+def _advice(guard: Guard, change: str) -> str:
+    """For a size: the call that would have made one entry serve both."""
+    size = _SIZE.match(change) if guard.kind == "TENSOR" else None
+    return f"; mark_dynamic({size['tensor']}, {size['dim']}) would avoid it" if size else ""
 
 
 _GONE = (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)

@@ -72,7 +72,8 @@ class Thing:
 
 # guard, the call's arguments, what the line says
 MISSES = [
-    (tensor_guard(tensor(4, 640)), (tensor(4, 8),), "x.shape[1]: 640 -> 8 at model.py:31"),
+    (tensor_guard(tensor(4, 640)), (tensor(4, 8),),
+     "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
     (tensor_guard(tensor(4, 640)), (tensor(4),), "x.shape: (4, 640) -> (4,) at model.py:31"),
     (tensor_guard(tensor(4)), (tensor(4, dtype="float64"),),
      "x.dtype: cutaway.float32 -> cutaway.float64 at model.py:31"),
