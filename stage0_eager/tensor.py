@@ -165,6 +165,15 @@ class Tensor:
         hooks = self._grad_fn.hooks if self._grad_fn is not None else None
         return any(hasattr(h, "retains_grad") for h in (hooks or {}).get(self._output_index, {}).values())
 
+    @property
+    def data(self) -> Tensor:
+        """The same storage without a place on the tape. Assigning replaces the storage."""
+        return Tensor(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data = value._data
+
     def detach_(self) -> Tensor:
         """Take this tensor off the tape, in place. Raises RuntimeError on a view."""
         if self._view is not None:

@@ -11,6 +11,7 @@ from stage0_eager.functions import (  # noqa: F401
     elementwise_aliases,
     indexing,
     inplace,
+    inplace_picking,
     joining,
     linalg,
     losses,
@@ -30,5 +31,6 @@ from stage0_eager.functions import (  # noqa: F401
     special,
     special_values,
     statistics,
+    tensor_attributes,
     windows,
 )

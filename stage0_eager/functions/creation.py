@@ -140,6 +140,11 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor
     return full_like(input, 1, dtype=dtype, device=device)
 
 
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Zeros, as `empty`."""
+    return zeros_like(input, dtype=dtype, device=device)
+
+
 def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
     rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))

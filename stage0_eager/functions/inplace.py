@@ -5,6 +5,7 @@ Input: a tensor to write to, then the arguments of the function without the unde
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
@@ -69,6 +70,18 @@ def write_computed(input: Any, value: Any) -> Any:
     return write(input, value)
 
 
+# What their derivative needs is at most the result, or the other operand.
+_SAVE_NO_INPUT = frozenset(
+    "add sub subtract neg negative relu exp sqrt rsqrt tanh sigmoid floor ceil round trunc fix sign".split()
+)
+
+
+def kept(input: Any) -> Any:
+    """input, or a copy of it where the tape will want the values that are about to be written over."""
+    recorded = STATE.grad_enabled and not is_traced(input) and input.requires_grad
+    return c.clone(input) if recorded else input
+
+
 @operator
 def copy_(input, src):
     """Write src, broadcast and cast, into input."""
@@ -93,11 +106,9 @@ _MODULES = (
 )  # fmt: skip
 
 
-def _in_place(name: str) -> Operator:
-    function = next(vars(module)[name] for module in _MODULES if name in vars(module))
-    import inspect
-
-    signature = inspect.signature(function.body)
+def in_place_form(name: str, function: Operator) -> Operator:
+    """The row `name_`: what `function` gives, written into its first argument."""
+    signature = inspect.signature(function.bind)
     words, call = [], []
     starred = False
     for key, p in signature.parameters.items():
@@ -105,8 +116,8 @@ def _in_place(name: str) -> Operator:
             words.append("*")
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
-        call.append(f"{key}={key}")
-    namespace: dict[str, Any] = {"function": function, "write": write_computed}
+        call.append(f"{key}=kept(input)" if key == "input" and name not in _SAVE_NO_INPUT else f"{key}={key}")
+    namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
         namespace,
@@ -116,6 +127,10 @@ def _in_place(name: str) -> Operator:
     return register(Operator(f"{name}_", "", body=body, mutates=("input",)))
 
 
-globals().update({f"{name}_": _in_place(name) for name in IN_PLACE})
+def _plain_form(name: str) -> Operator:
+    return next(vars(module)[name] for module in _MODULES if name in vars(module))
+
+
+globals().update({f"{name}_": in_place_form(name, _plain_form(name)) for name in IN_PLACE})
 for _op in (copy_, zero_, fill_):
     _op.mutates = ("input",)

@@ -135,19 +135,34 @@ def polygamma(self: Tensor, n: int) -> Tensor:
     return special.polygamma(n, self)
 
 
-def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself."""
+def destination(args: tuple, options: dict) -> tuple[Device | None, DType | None]:
+    """(device, dtype) that the arguments of `to` name; None for what stays."""
+    device, dtype = options.get("device"), options.get("dtype")
     for arg in args:
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, Device) or (isinstance(arg, str) and arg.partition(":")[0] in DEVICE_TYPES):
             device = arg
-        else:
+        elif not isinstance(arg, bool):  # non_blocking, copy
             dtype = arg
+    return None if device is None else device_of(device), None if dtype is None else dtype_of(dtype)
+
+
+def to(self: Tensor, *args: Any, copy: bool = False, **options: Any) -> Tensor:
+    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
+
+    Options: device, dtype; non_blocking and memory_format ask for nothing that could be seen here.
+    """
+    unknown = options.keys() - {"device", "dtype", "non_blocking", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument {unknown.pop()!r}")
+    device, dtype = destination(args, options)
     out = self
-    if device is not None and device_of(device) != out.device:
-        out = shape.to_device(out, device_of(device))
-    return out if dtype is None else pointwise.cast(out, dtype_of(dtype))
+    if device is not None and device != out.device:
+        out = shape.to_device(out, device)
+    if dtype is not None:
+        out = pointwise.cast(out, dtype)
+    return shape.clone(out) if copy and out is self else out
 
 
 def _cast_method(dtype: DType) -> Any:

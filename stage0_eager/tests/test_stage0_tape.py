@@ -392,3 +392,14 @@ def test_in_place_keeps_dtype_and_shape_or_refuses():
     x *= 3
     x -= 1
     assert x.tolist() == [5, 8] and x.version == 3
+
+
+def test_in_place_forms_keep_what_their_gradient_needs():
+    for name in ("sin_", "square_", "log_", "reciprocal_", "exp_", "silu_", "tanh_"):
+        leaf, plain = tensor([0.5, 2.0]).requires_grad_(), tensor([0.5, 2.0]).requires_grad_()
+        getattr(f.inplace, name)(leaf * 1).sum().backward()
+        TABLE[f"cutaway.{name[:-1]}"](plain).sum().backward()
+        assert leaf.grad.tolist() == plain.grad.tolist(), name
+    x, y = (tensor([0.5, 2.0]).requires_grad_() for _ in range(2))
+    (x * 1).mul_(y).sum().backward()
+    assert x.grad.tolist() == y.tolist() and y.grad.tolist() == x.tolist()

@@ -247,7 +247,7 @@ def evaluated(net):
 def hooked(net):
     remove = net.register_forward_hook(lambda module, args, output: output * 2)
     yield
-    remove()
+    remove.remove()
 
 
 @contextmanager
