@@ -8,6 +8,7 @@
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
+#   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu models language-model site clean
+.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -53,6 +54,10 @@ models: $(VENV)/installed-oracle | build
 language-model: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
 	mv build/language_model.txt benchmarks/language_model.txt
+
+eager-speed: $(VENV)/installed-oracle | build
+	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }
+	mv build/eager_calls.txt benchmarks/eager_calls.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

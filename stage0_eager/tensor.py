@@ -100,7 +100,9 @@ class Tensor:
     def meta(self) -> TensorMeta:
         """All that a compiler may know of this tensor."""
         data = self._data
-        if type(data) is not np.ndarray and is_traced(self):
+        if type(data) is np.ndarray:
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype, self.requires_grad)
+        if is_traced(self):
             return data.meta.with_(
                 requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
             )

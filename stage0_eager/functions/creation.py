@@ -185,3 +185,10 @@ def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator
     return random_module.randint_of_shape(
         low, high, tuple(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator
     )
+
+
+def scalar_input(value: Any, dtype: str, device: str) -> Tensor:
+    """A Python number as a tensor without dimensions: how compiled code passes a number to its graph."""
+    if device == "cpu":
+        return Tensor(np.array(value, dtype))
+    return tensor(value, dtype=dtype_of(dtype), device=device_of(device))

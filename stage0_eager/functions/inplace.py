@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import zeros
 from stage0_eager.functions import (
     activations,
     einsum,
@@ -27,6 +28,7 @@ from stage0_eager.functions import (
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
 from stage0_eager.tensor import is_traced
+from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
 
@@ -39,12 +41,14 @@ IN_PLACE = (
     "lerp addcmul addcdiv masked_fill floor_divide remainder erf erfc exp2 expm1 log2 log10 log1p tan asin acos atan "
     "sinh cosh asinh acosh atanh sign fmod atan2 copysign eq ne lt le gt ge logical_not logical_and logical_or "
     "logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift square maximum "
-    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside float_power ldexp nan_to_num clamp_min clamp_max "
+    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside ldexp nan_to_num clamp_min clamp_max "
     "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu "
     "subtract multiply divide true_divide negative absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2 "
     "lgamma digamma erfinv i0 igamma igammac nextafter gcd lcm cumprod cumsum addmv addr baddbmm addbmm addmm "
     "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
+
+_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
 
 
 def write(input: Any, value: Any) -> Any:
@@ -54,6 +58,8 @@ def write(input: Any, value: Any) -> Any:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
             return views.write_through(input, value)
+        if value.requires_grad or input.requires_grad:
+            input._written += 1  # views that there are of it take the new history when they are next used
     return c.copy_(input, value)
 
 
@@ -76,10 +82,12 @@ _SAVE_NO_INPUT = frozenset(
 )
 
 
-def kept(input: Any) -> Any:
-    """input, or a copy of it where the tape will want the values that are about to be written over."""
-    recorded = STATE.grad_enabled and not is_traced(input) and input.requires_grad
-    return c.clone(input) if recorded else input
+def kept(input: Any, others: tuple) -> Any:
+    """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
+    if not STATE.grad_enabled or is_traced(input):
+        return input
+    differentiated = any(getattr(t, "requires_grad", False) for t in (input, *others))
+    return c.clone(input) if differentiated else input
 
 
 @operator
@@ -100,6 +108,35 @@ def fill_(input, value):
     return write(input, c.full((), value, input.dtype, input.device))
 
 
+@operator
+def float_power_(input, exponent):
+    """float_power, written into input, which has to be float64."""
+    if input.dtype is not dt.float64:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result requires "
+            "dtype float64"
+        )
+    return write_computed(input, elementary.float_power(kept(input, (exponent,)), exponent))
+
+
+@operator
+def assign_data(input, data):
+    """data's elements with input's place on the tape: what input is after a write that autograd did not see."""
+    return c.clone(data)
+
+
+assign_data.derivative(input=lambda g: g)
+
+
+@operator
+def overwrite(input, data):
+    """data's elements where input's were: input stays on the tape, with gradient 0, as under copy_."""
+    return c.clone(data)
+
+
+overwrite.derivative(input=lambda g, input_meta: zeros(input_meta), data=lambda g: g)
+
+
 _MODULES = (
     pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases, special, scans, reductions,
     einsum, linalg, shape,
@@ -116,7 +153,9 @@ def in_place_form(name: str, function: Operator) -> Operator:
             words.append("*")
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
-        call.append(f"{key}=kept(input)" if key == "input" and name not in _SAVE_NO_INPUT else f"{key}={key}")
+        call.append(f"{key}={key}")
+    if name not in _SAVE_NO_INPUT:
+        call[0] = f"kept(input, ({''.join(f'{key}, ' for key in list(signature.parameters)[1:])}))"
     namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
@@ -132,5 +171,5 @@ def _plain_form(name: str) -> Operator:
 
 
 globals().update({f"{name}_": in_place_form(name, _plain_form(name)) for name in IN_PLACE})
-for _op in (copy_, zero_, fill_):
+for _op in (copy_, zero_, fill_, float_power_):
     _op.mutates = ("input",)

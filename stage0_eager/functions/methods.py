@@ -91,7 +91,8 @@ _METHODS = {
               "masked_select", "masked_scatter", "nonzero", "argwhere", "scatter", "scatter_reduce", "bincount"),
     sorting: ("sort", "argsort", "topk", "msort", "kthvalue", "median", "nanmedian", "quantile", "nanquantile",
               "unique", "unique_consecutive", "isin"),
-    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
+    inplace: ("copy_", "zero_", "fill_", "float_power_",
+              *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 Input: a captured graph of public operators. `stage2_autograd.tiny` has the same seams, one screen each.
 """
 
+from stage2_autograd.autograd.functionalize import functionalize
 from stage2_autograd.autograd.partition import partition
-from stage2_autograd.tiny import decompose, differentiate, functionalize
+from stage2_autograd.tiny import decompose, differentiate
 
 __all__ = ["decompose", "differentiate", "functionalize", "partition"]
