@@ -2,6 +2,7 @@
 
 from stage0_eager.functions import (  # noqa: F401
     activations,
+    adaptive_pooling,
     attention,
     convolution,
     creation,
@@ -11,6 +12,7 @@ from stage0_eager.functions import (  # noqa: F401
     elementwise_aliases,
     indexing,
     inplace,
+    interpolation,
     joining,
     linalg,
     losses,
@@ -19,6 +21,7 @@ from stage0_eager.functions import (  # noqa: F401
     picking,
     pixels,
     pointwise,
+    pooling,
     rectifiers,
     reductions,
     sequences,

@@ -28,6 +28,7 @@ class _Convolution(Module):
         padding_mode, device, dtype,
     ):  # fmt: skip
         super().__init__()
+        self.padding: Any
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -89,7 +90,7 @@ class _Conv(_Convolution):
         )  # fmt: skip
 
     def forward(self, input):
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._border(), self.padding_mode), 0
         return type(self).function(
