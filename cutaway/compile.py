@@ -7,6 +7,7 @@ to a backend (backends.py: the default runs every stage), and the result becomes
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
 import weakref
@@ -26,6 +27,7 @@ from cutaway.recompilation import (
     within_limits,
 )
 from stage0_eager import is_grad_enabled
+from stage0_eager.functions.creation import scalar_input
 from stage0_eager.nn.module import Module, structure_epoch
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
@@ -35,6 +37,7 @@ from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
+from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
 
 @functools.cache
@@ -129,6 +132,7 @@ class CompiledFunction:
         self.limit_reported = self.called = False
         self.entries: tuple[Entry, ...] = ()
         self.artifacts: list[Artifacts] = []
+        self.policy = SizePolicy(dynamic, backend.open_sizes)
         with _EVERY_LOCK:
             _EVERY.add(self)
 
@@ -179,6 +183,7 @@ class CompiledFunction:
         with self._lock:
             self.entries = ()
             self.artifacts.clear()
+            self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
             self.limit_reported = self.called = False
 
     def _promote(self, entry: Entry) -> None:
@@ -198,7 +203,7 @@ class CompiledFunction:
                 return None
             strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
-                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts
+                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts, self.policy
             )
             self.entries = (entry, *self.entries)
             count_compile(self.code)
@@ -232,12 +237,17 @@ def compile_frame(
     fullgraph: bool,
     pipeline: Pipeline,
     kept: list[Artifacts],
+    policy: SizePolicy = STATIC,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.LEDGER.mark()
     with events.timed("compile", fn.__qualname__) as details:
         with events.timed("pass", "capture"):
-            frame = pipeline.capture(fn, args, kwargs)
+            leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
+            frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+            if frame.closed:
+                seen = "; ".join(frame.closed)
+                raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {seen}")
         artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
         breaks = list(frame.breaks)
         compiled: Callable | None = None
@@ -294,6 +304,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "C": cells,
         "is_grad_enabled": is_grad_enabled,
         "registered": registered,
+        "__scalar__": scalar_input,
     }
     return signature, {**names, "module_epoch": structure_epoch, **defaults}
 
@@ -319,9 +330,10 @@ def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callabl
 def residual_function(frame: CapturedFrame, fn: types.FunctionType, compiled: Callable | None) -> Callable:
     """The residual code as a function, with the compiled graph under its name and the user's globals as G."""
     assert frame.residual is not None
-    names = {**frame.residual_globals, "G": _Globals(fn.__globals__), frame.graph_name: compiled}
+    _, reachable = guard_names(fn)
+    names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
     names["__builtins__"] = fn.__globals__["__builtins__"]
-    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    cells = names["C"]
     closure = tuple(cells[name] for name in frame.residual.co_freevars)
     run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
     run.__kwdefaults__ = fn.__kwdefaults__

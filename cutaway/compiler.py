@@ -24,6 +24,7 @@ from stage_contracts.controls import (
     is_dynamo_compiling,
     substitute_in_graph,
 )
+from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
 
 
 def run(fn: Any = None) -> Any:
@@ -89,8 +90,9 @@ class EagerAndRecordGraphs:
 
 
 __all__ = [
-    "CompileCounter", "EagerAndRecordGraphs", "RecompileError", "allow_in_graph", "assume_constant_result", "compile",
-    "compiled_function_of", "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break",
-    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "run", "set_stance",
+    "CompileCounter", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError", "allow_in_graph",
+    "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin", "disable",
+    "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "reset", "run", "set_stance",
     "substitute_in_graph",
 ]  # fmt: skip

@@ -66,8 +66,8 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             **shared,
             **{
                 name: getattr(compiler, name)
-                for name in "assume_constant_result disallow_in_graph error_on_graph_break graph_break run "
-                "substitute_in_graph".split()
+                for name in "assume_constant_result disallow_in_graph error_on_graph_break graph_break mark_dynamic "
+                "mark_static maybe_mark_dynamic run substitute_in_graph".split()
             },
             explain=cutaway.explain,
             optimize=_optimize,

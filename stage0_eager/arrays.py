@@ -52,14 +52,17 @@ def device_of_array(array: Any) -> Device:
 
 def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
     """All that a compiler may know of an array."""
-    device = CPU if type(array) is np.ndarray else device_of_array(array)
-    return _meta(array.shape, array.strides, array.dtype, device, requires_grad)
+    if type(array) is np.ndarray:
+        return meta_of_numpy(array.shape, array.strides, array.dtype, requires_grad)
+    known = meta_of_numpy(array.shape, array.strides, array.dtype, requires_grad)
+    return TensorMeta(known.shape, known.dtype, known.strides, device_of_array(array), requires_grad)
 
 
 @lru_cache(maxsize=4096)  # the tape wants metas at every recorded call: 0.5 µs instead of 2
-def _meta(shape: tuple, strides: tuple, dtype: np.dtype, device: Device, requires_grad: bool) -> TensorMeta:
+def meta_of_numpy(shape: tuple, strides: tuple, dtype: np.dtype, requires_grad: bool) -> TensorMeta:
+    """The meta of a CPU array with these strides, in bytes."""
     steps = tuple([s // dtype.itemsize for s in strides])
-    return TensorMeta(shape, dtype_of(dtype), steps, device, requires_grad)
+    return TensorMeta(shape, dtype_of(dtype), steps, CPU, requires_grad)
 
 
 def element_strides(array: Any) -> tuple[int, ...]:

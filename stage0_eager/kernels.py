@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
-from stage0_eager.formulas import KERNELS, ON_NUMPY
+from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
+from stage0_eager.formulas import ON_NUMPY, REDUCE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
+
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:
@@ -52,8 +54,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
         return _elementwise(core, kernel)
     if core.kind in ("view", "creation", "random"):
         return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway
-    if core.kind == "external":  # laid out by their formulas; the rule of nonzero only refuses
-        return kernel if name == "nonzero" else _explained(core, kernel)
+    if name == "nonzero":  # its rule only refuses
+        return kernel
     return _laid_out(core, kernel)
 
 
@@ -72,7 +74,7 @@ def _silent_context() -> Context:
         return context
 
 
-def _silently(function: Callable[..., Any], *args: Any) -> Any:
+def silently(function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)` without warnings."""
     context = _silent_context()
     out = context.run(function, *args)
@@ -83,7 +85,7 @@ def _silently(function: Callable[..., Any], *args: Any) -> Any:
 # What the meta rule need not see, as the library refuses all that it would refuse: 4 µs less.
 _OBVIOUS: dict[str, Callable[..., bool]] = {
     "matmul": lambda x, y: x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.dtype.kind != "b",
-    "cat": lambda tensors, dim: type(dim) is int and all(type(t) is np.ndarray for t in tensors),
+    "cat": lambda tensors, dim: type(dim) is int and type(tensors[0]) is np.ndarray,
 }
 
 
@@ -123,12 +125,14 @@ def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
             core.meta(*map(_meta_of, args))
             raise
         _SILENT.append(context)
+        if type(out) is tuple:
+            return tuple([_settle(core, xp, part, args, i) for i, part in enumerate(out)])
         return _settle(core, xp, out, args)
 
     return laid_out
 
 
-def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
+def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = None) -> Any:
     """`out` as an array laid out as the meta rule promises: row-major or, where operands agree, as they are.
 
     Libraries choose layouts of their own; compiled code has to know what eager gives, so eager keeps to the rule.
@@ -141,7 +145,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
         return (
             out.ravel().reshape(out.shape) if 1 in out.shape else out
         )  # sizes of 1 with strides of their own
-    wanted = core.meta(*map(_meta_of, args)).strides
+    meta = core.meta(*map(_meta_of, args))
+    wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
     order = sorted(range(out.ndim), key=lambda d: -wanted[d])
@@ -172,10 +177,10 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         dtype = getattr(operands[first], "dtype", None)
         try:
             if dtype in as_they_are and dtype is getattr(operands[-1], "dtype", None):
-                out = _silently(formula, *operands)
+                out = silently(formula, *operands)
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
-                out = _silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
         except ValueError:
             core.meta(*map(_meta_of, operands))  # raises torch's message where shapes do not match
             raise
@@ -214,6 +219,7 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
     as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
     # NumPy, too, takes a Python number beside an array of floats as one of the array's dtype
     with_number = as_they_are & {d.numpy for d in (dt.float32, dt.float64)} if name in ON_NUMPY else set()
+    with_int = with_number | (as_they_are & {dt.int64.numpy} if name in ON_NUMPY else set())
     formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
 
     def pair(x: Any, y: Any) -> Any:
@@ -221,7 +227,8 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
             if type(y) is np.ndarray:
                 plain = x.dtype is y.dtype and x.dtype in as_they_are
             else:
-                plain = type(y) in (float, int) and x.dtype in with_number and -_SMALL < y < _SMALL
+                dtypes = with_number if type(y) is float else with_int if type(y) is int else ()
+                plain = x.dtype in dtypes and -_SMALL < y < _SMALL
         else:
             plain = (
                 type(x) in (float, int) and getattr(y, "dtype", None) in with_number and -_SMALL < x < _SMALL
@@ -242,6 +249,65 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
     return pair
 
 
+def numpy_where(condition: Any, x: Any, y: Any) -> Any:
+    """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
+    dtype = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
+    number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
+    plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
+    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype in FLOATS:
+        try:
+            out = np.where(condition, x, y)
+            if out.flags.c_contiguous:
+                return out
+        except ValueError:
+            pass  # the whole kernel says why
+    return eager_kernel("where")(namespace_of_all((condition, x, y)), condition, x, y)
+
+
+def numpy_fold(name: str) -> Callable[..., Any]:
+    """A reduction: 0.8 µs less than by way of `laid_out`."""
+    core, whole, fold = CORE_OPS[name], eager_kernel(name), REDUCE[name]
+    # integers are added in int64, half precision in float32; the others fold any dtype as it is
+    as_they_are = {
+        d.numpy for d in dt.DTYPES.values() if name not in ("sum", "prod") or d in (dt.float32, dt.float64)
+    }
+
+    def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
+        if type(x) is not np.ndarray or not x.ndim or x.dtype not in as_they_are:
+            return whole(namespace_of_all((x,)), x, dims, keepdim)
+        context = _silent_context()
+        try:
+            out = context.run(fold, x, dims, None, None, keepdim)
+        except (ValueError, TypeError, IndexError):
+            core.meta(_meta_of(x), dims, keepdim)
+            raise
+        _SILENT.append(context)
+        return _settle(core, np, out, (x, dims, keepdim))
+
+    return folded
+
+
+def numpy_cat(tensors: list, dim: int) -> Any:
+    """Arrays of one dtype one after another, which NumPy does as the rule says: 1.5 µs less."""
+    dtype = tensors[0].dtype if tensors and type(tensors[0]) is np.ndarray else None
+    for x in tensors:
+        if x.dtype is not dtype:
+            break
+    else:
+        try:
+            out = np.concatenate(tensors, dim)
+            return (
+                out
+                if out.flags.c_contiguous and 1 not in out.shape
+                else _settle(_CAT, np, out, (tensors, dim))
+            )
+        except (ValueError, TypeError, IndexError):
+            pass  # the whole kernel says why
+    return eager_kernel("cat")(namespace_of_all(tensors), tensors, dim)
+
+
+FLOATS = {dt.float32.numpy, dt.float64.numpy}
+_CAT = CORE_OPS["cat"]
 _SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 

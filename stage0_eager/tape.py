@@ -33,7 +33,8 @@ class TapeNode:
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
         self.name, self.out_metas, self.edges = name, out_metas, edges
         # what is being traced, so that under a Tracer a backward node knows the forward expression it is for
-        self.origins: tuple = () if STATE.interpreter is None else STATE.interpreter.origins
+        interpreter = STATE.interpreter
+        self.origins: tuple = () if interpreter is None else interpreter.origins
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
@@ -79,8 +80,8 @@ class Edge:
     __slots__ = ("leaf", "node", "output_index", "param", "position")
 
     def __init__(self, tensor: Tensor, param: str = "", position: int | None = None) -> None:
-        self.node = tensor._grad_fn
-        self.leaf = tensor if tensor._grad_fn is None else None
+        node = self.node = tensor._grad_fn
+        self.leaf = tensor if node is None else None
         self.output_index = tensor._output_index
         self.param, self.position = param, position
 
@@ -153,10 +154,10 @@ def needs_tape(op: Any, args: tuple) -> bool:
                 up_to_date(arg)
             if arg.requires_grad:
                 return True
-        elif type(arg) in (list, tuple) and any(
-            isinstance(a, Tensor) and up_to_date(a).requires_grad for a in arg
-        ):
-            return True
+        elif type(arg) in (list, tuple):
+            for a in arg:
+                if isinstance(a, Tensor) and up_to_date(a).requires_grad:
+                    return True
     return False
 
 
@@ -204,42 +205,32 @@ def record(op: Any, args: tuple, out: Any) -> None:
             if out._output_index:  # it was a result of another call, changed in place
                 out._output_index = 0
     node.op = op
+    saved: dict[str, Any] = node.saved  # type: ignore[assignment]
     plan = op.save_plans.get(wanted)
     if plan is None:
         plan = op.save_plans[wanted] = _plan(op, wanted)
-    if plan:
-        node.saved = {name: keep(args[at], out, node) for name, keep, at in plan}
+    for name, what, at in plan:
+        value = args[at]
+        if what == "out":
+            value = (
+                tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
+            )
+        elif what == "out_meta":
+            value = node.out_metas[0]
+        elif isinstance(value, Tensor):
+            value = SavedTensor(value, False) if what == "value" else value.meta
+        elif what == "meta" and type(value) in (list, tuple):
+            value = [v.meta for v in value]
+        saved[name] = value
 
 
 def _plan(op: Any, wanted: int) -> tuple:
-    """What the rules in `wanted` need, each once: (name, how it is kept, the place of the argument)."""
+    """What the rules in `wanted` need, each once: (name, what it is, the place of the argument)."""
     needed = {}
     for rule in op.rules:
         if rule.bit & wanted:
             needed.update(rule.saves)
-    return tuple([(name, _KEEPERS[what], at) for name, (what, at) in needed.items()])
-
-
-def _keep_out(_: Any, out: Any, node: TapeNode) -> Any:
-    return tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
-
-
-def _keep_value(value: Any, out: Any, node: TapeNode) -> Any:
-    return SavedTensor(value, False) if isinstance(value, Tensor) else value
-
-
-def _keep_meta(value: Any, out: Any, node: TapeNode) -> Any:
-    if isinstance(value, Tensor):
-        return value.meta
-    return [v.meta for v in value] if type(value) in (list, tuple) else value
-
-
-_KEEPERS: dict[str, Any] = {
-    "out": _keep_out,
-    "out_meta": lambda value, out, node: node.out_metas[0],
-    "value": _keep_value,
-    "meta": _keep_meta,
-}
+    return tuple([(name, what, at) for name, (what, at) in needed.items()])
 
 
 # ---- the walk -------------------------------------------------------------------------------------------------

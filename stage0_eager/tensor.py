@@ -100,7 +100,9 @@ class Tensor:
     def meta(self) -> TensorMeta:
         """All that a compiler may know of this tensor."""
         data = self._data
-        if type(data) is not np.ndarray and is_traced(self):
+        if type(data) is np.ndarray:
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype, self.requires_grad)
+        if is_traced(self):
             return data.meta.with_(
                 requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
             )
@@ -164,6 +166,15 @@ class Tensor:
     def retains_grad(self) -> bool:
         hooks = self._grad_fn.hooks if self._grad_fn is not None else None
         return any(hasattr(h, "retains_grad") for h in (hooks or {}).get(self._output_index, {}).values())
+
+    @property
+    def data(self) -> Tensor:
+        """The same storage without a place on the tape. Assigning replaces the storage."""
+        return Tensor(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data = value._data
 
     def detach_(self) -> Tensor:
         """Take this tensor off the tape, in place. Raises RuntimeError on a view."""

@@ -7,10 +7,13 @@ AOTAutograd: primals then tangents go in, outputs then gradients come out, every
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from stage_contracts.graph import Graph, GraphError, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
+
+ResultPlan = tuple[Any, ...]  # (kind, which, *views): see FunctionalGraph.results
 
 
 @dataclass(frozen=True)
@@ -22,15 +25,22 @@ class FunctionalGraph:
     writes: indices of the user's inputs that eager would have written to, in order.
     rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role
         "rng": int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
-    results: for each result of the user's function, ("output", i) for the graph's i-th output, or
-        ("input", i) where eager hands the i-th input itself back. None: the outputs as they are.
+    results: how each result of the user's function is made, once the written inputs are written back:
+        ("output", i) is the graph's i-th output, ("input", i) the i-th input itself, ("constant", name) a constant
+        of the graph; after these come view operators with their arguments, to be called one after another:
+        ("input", 0, (core.slice, (0, 1, 2, 1))) is x[1:2]. None: the outputs as they are.
+    silent: those of `writes` that autograd does not see, being under no_grad or through detach().
+    versions: for each output of `graph`, how many writes eager's version counter has seen; () for one per written
+        input.
     """
 
     graph: Graph
     num_outputs: int
     writes: tuple[int, ...] = ()
     rng_calls: int = 0
-    results: tuple[tuple[str, int], ...] | None = None
+    results: tuple[ResultPlan, ...] | None = None
+    silent: tuple[int, ...] = ()
+    versions: tuple[int, ...] = ()
 
     def verify(self) -> FunctionalGraph:
         """Check the conventions above and return self. Raises GraphError."""
@@ -43,6 +53,8 @@ class FunctionalGraph:
         for node in self.graph.calls:
             if getattr(node.target, "mutates", ()):
                 raise GraphError(f"functional graph: {node.name} writes to its argument")
+        if not set(self.silent) <= set(self.writes):
+            raise GraphError(f"functional graph: silent writes {self.silent} are not among {self.writes}")
         roles = [n.meta.get("role") for n in self.graph.placeholders]
         if ("rng" in roles) != bool(self.rng_calls) or "rng" in roles[:-1]:
             raise GraphError(f"functional graph: {self.rng_calls} random calls, placeholder roles {roles}")

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.program import Program, SourceUnit, Target
+    from stage_contracts.sizes import SizePolicy
 
 
 class Capture(Protocol):
-    def __call__(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+    def __call__(
+        self, function: Callable, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = ...
+    ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
+        `policy` says which sizes of the inputs to leave open; it is given only where any may be.
         Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
         carry "source" and "val" metas; its outputs are a flat tuple of tensors.
         """

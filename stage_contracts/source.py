@@ -107,3 +107,32 @@ class RegisteredSource(Source):
 
     def expression(self) -> str:
         return f"registered({self.number})"
+
+
+@dataclass(frozen=True)
+class ExpressionSource(Source):
+    """A number computed from the call's arguments: `text` is Python, `shown` what a person reads."""
+
+    text: str
+    shown: str = ""
+
+    def expression(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.shown or self.text
+
+
+@dataclass(frozen=True)
+class ScalarSource(Source):
+    """A Python number as a tensor of no dimensions, on `device` (its text), so that a graph takes it as an input."""
+
+    base: Source
+    dtype: str
+    device: str
+
+    def expression(self) -> str:
+        return f"__scalar__({self.base.expression()}, {self.dtype!r}, {self.device!r})"
+
+    def __str__(self) -> str:
+        return str(self.base)

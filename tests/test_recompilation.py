@@ -81,7 +81,7 @@ def test_fullgraph_raises_at_the_limit():
             "x.dtype: cutaway.float32 -> cutaway.float64 at ",
         ),
         (lambda: (cutaway.ones(2), 3), "n: 2 -> 3 at "),
-        (lambda: (cutaway.ones(2), 2.5), "n: 2 -> 2.5"),
+        (lambda: (cutaway.ones(2), 2.5), "type(n): int -> float"),
     ],
 )
 def test_each_recompile_is_one_line(second, line):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stage0_eager.core import core as c
+from stage0_eager.evaluation import quick_view
 from stage0_eager.functions import inplace
 from stage0_eager.functions.shape import builtin_sum, select, unsqueeze
 from stage0_eager.operator import operator
@@ -48,6 +49,28 @@ def setitem(input, index, value):
 
 
 setitem.mutates = ("input",)
+
+
+@getitem.quickly
+def _getitem(input, index):
+    """Ints and slices as one view; on the tape they go step by step, so that each step has its rule."""
+    kind = type(index)
+    if kind is int:
+        if input.ndim:
+            return select.eager(input, 0, index)
+    elif type(input._data) is np.ndarray and not (input.requires_grad and STATE.grad_enabled):
+        items = index if kind is tuple else (index,)
+        basic_ = [type(item) is int or (type(item) is slice and _forward(item)) for item in items]
+        if kind in (tuple, slice) and all(basic_) and len(items) <= input.ndim:
+            try:
+                return quick_view(getitem, input._data[(*items, Ellipsis)], (input, index))
+            except IndexError:  # the body says it in torch's words
+                pass
+    return getitem.run(input, index)
+
+
+def _forward(item):
+    return item.step is None or (type(item.step) is int and item.step > 0)
 
 
 def _is_plain(value):

@@ -145,6 +145,8 @@ def swapdims(input, dim0, dim1):
 @operator
 def adjoint(input):
     """The last two dimensions swapped (there are no complex numbers to conjugate)."""
+    if input.ndim < 2:
+        raise RuntimeError(f"adjoint: expected a matrix or a batch of them, got a {input.ndim}-d tensor")
     return transpose(input, -2, -1)
 
 
@@ -154,7 +156,7 @@ def adjoint(input):
 @operator
 def atleast_1d(input):
     """A 0-d tensor as one of shape (1,), also in a sequence; others as they are."""
-    if not isinstance(input, Tensor):
+    if isinstance(input, (tuple, list)):
         return tuple(atleast_1d(x) for x in input)
     return input if input.ndim else c.reshape(input, (1,))
 
@@ -162,7 +164,7 @@ def atleast_1d(input):
 @operator
 def atleast_2d(input):
     """Leading dimensions added until there are two, also in a sequence."""
-    if not isinstance(input, Tensor):
+    if isinstance(input, (tuple, list)):
         return tuple(atleast_2d(x) for x in input)
     return input if input.ndim >= 2 else c.reshape(input, (1, input.numel()))
 
@@ -170,7 +172,7 @@ def atleast_2d(input):
 @operator
 def atleast_3d(input):
     """At least three dimensions: (n,) becomes (1, n, 1) and (n, m) becomes (n, m, 1); also in a sequence."""
-    if not isinstance(input, Tensor):
+    if isinstance(input, (tuple, list)):
         return tuple(atleast_3d(x) for x in input)
     if input.ndim >= 3:
         return input

@@ -14,19 +14,24 @@ from stage0_eager.functions import (
     activations,
     creation,
     distributions,
+    einsum,
     elementary,
     elementwise_aliases,
     indexing,
     inplace,
     joining,
     linalg,
+    matrices,
+    matrix_norms,
     picking,
     pointwise,
     rectifiers,
     reductions,
+    scans,
     sequences,
     shape,
     sorting,
+    special,
     special_values,
     statistics,
     windows,
@@ -68,8 +73,14 @@ _METHODS = {
     elementwise_aliases: (*(set(elementwise_aliases.ALIASES) - {"expit"}),),
     special_values: ("isposinf", "isneginf", "isreal", "nan_to_num", "clamp_min", "clamp_max", "fmax", "fmin",
                      "isclose", "allclose", "equal"),
-    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
+    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "dist", "cov", "corrcoef"),
     sequences: ("diff",),
+    special: ("lgamma", "digamma", "erfinv", "i0", "mvlgamma", "igamma", "igammac", "nextafter", "gcd", "lcm", "frexp"),
+    scans: ("cumprod", "logcumsumexp", "cummax", "cummin", "mode", "histc"),
+    einsum: ("mv", "addmv", "baddbmm", "addbmm", "addr", "matrix_power", "inner", "kron", "trace"),
+    matrices: ("det", "slogdet", "logdet", "inverse", "matrix_exp", "cholesky", "cholesky_solve", "cholesky_inverse",
+               "triangular_solve", "pinverse", "qr", "svd", "cross"),
+    matrix_norms: ("norm",),
     distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
     joining: ("unbind", "tensor_split", "unflatten", "diagonal", "diag", "diag_embed", "movedim", "moveaxis",
@@ -80,7 +91,8 @@ _METHODS = {
               "masked_select", "masked_scatter", "nonzero", "argwhere", "scatter", "scatter_reduce", "bincount"),
     sorting: ("sort", "argsort", "topk", "msort", "kthvalue", "median", "nanmedian", "quantile", "nanquantile",
               "unique", "unique_consecutive", "isin"),
-    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
+    inplace: ("copy_", "zero_", "fill_", "float_power_",
+              *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
 
 
@@ -119,19 +131,39 @@ def tile(self: Tensor, *dims: Any) -> Tensor:
     return joining.tile(self, _sizes(dims))
 
 
-def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself."""
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma; as a method torch takes n second."""
+    return special.polygamma(n, self)
+
+
+def destination(args: tuple, options: dict) -> tuple[Device | None, DType | None]:
+    """(device, dtype) that the arguments of `to` name; None for what stays."""
+    device, dtype = options.get("device"), options.get("dtype")
     for arg in args:
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, Device) or (isinstance(arg, str) and arg.partition(":")[0] in DEVICE_TYPES):
             device = arg
-        else:
+        elif not isinstance(arg, bool):  # non_blocking, copy
             dtype = arg
+    return None if device is None else device_of(device), None if dtype is None else dtype_of(dtype)
+
+
+def to(self: Tensor, *args: Any, copy: bool = False, **options: Any) -> Tensor:
+    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
+
+    Options: device, dtype; non_blocking and memory_format ask for nothing that could be seen here.
+    """
+    for name in options:
+        if name not in ("device", "dtype", "non_blocking", "memory_format"):
+            raise TypeError(f"to() got an unexpected keyword argument {name!r}")
+    device, dtype = destination(args, options)
     out = self
-    if device is not None and device_of(device) != out.device:
-        out = shape.to_device(out, device_of(device))
-    return out if dtype is None else pointwise.cast(out, dtype_of(dtype))
+    if device is not None and device != out.device:
+        out = shape.to_device(out, device)
+    if dtype is not None:
+        out = pointwise.cast(out, dtype)
+    return shape.clone(out) if copy and out is self else out
 
 
 def _cast_method(dtype: DType) -> Any:
@@ -157,7 +189,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 _FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                 "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
 _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
-          "repeat": repeat, "tile": tile,
+          "repeat": repeat, "tile": tile, "polygamma": polygamma,
           "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": indexing.setitem}  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def _into(name, move, input, dim, index, source):
     want = (*input.shape[:dim], index.shape[0], *input.shape[dim + 1 :]) if input.ndim else (1,)
     if source.shape != want:
         if not (source.ndim == 0 and want == (1,)):
-            raise RuntimeError(f"{name}(): expected a source of shape {list(want)}, got {list(source.shape)}")
+            raise IndexError(f"{name}(): expected a source of shape {list(want)}, got {list(source.shape)}")
         source = c.reshape(source, want)
     whole = input if input.ndim else c.reshape(input, (1,))
     return c.reshape(move(whole, dim, indexing._along(index, whole.shape, dim), source), input.shape)
@@ -72,6 +72,8 @@ def index_copy(input, dim, index, source):
 def index_fill(input, dim, index, value):
     """A copy of input with the slices of `dim` that index names filled with a value."""
     wrapped = wrap_dim(dim, input.ndim)
+    if index.dtype not in (dt.int64, dt.int32):
+        raise IndexError(f"index_fill_(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."

@@ -5,8 +5,13 @@ Input: tensors. Views share storage as in torch; the variadic method forms (x.vi
 
 from __future__ import annotations
 
+from functools import cache, lru_cache
+
+from numpy import ndarray
+
 from stage0_eager.core import core as c
-from stage0_eager.operator import operator
+from stage0_eager.evaluation import quick_view
+from stage0_eager.operator import Operator, operator
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -39,11 +44,16 @@ def permute(input, dims):
 @operator
 def transpose(input, dim0, dim1):
     """Two dimensions swapped."""
-    order = list(range(input.ndim))
-    a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
-    if input.ndim:
+    return c.permute(input, _swapped(input.ndim, dim0, dim1))
+
+
+@cache  # few ranks, few pairs: 0.8 µs less
+def _swapped(rank, dim0, dim1):
+    order = list(range(rank))
+    a, b = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
+    if rank:
         order[a], order[b] = order[b], order[a]
-    return c.permute(input, tuple(order))
+    return tuple(order)
 
 
 @operator
@@ -130,6 +140,36 @@ def select(input, dim, index):
     return c.reshape(part, (*input.shape[:dim], *input.shape[dim + 1 :]))
 
 
+def _select_input(g, input_meta, dim, index):
+    dim = wrap_dim(dim, input_meta.ndim)
+    size = input_meta.shape[dim]
+    index = index + size if index < 0 else index
+    g = c.reshape(g, (*input_meta.shape[:dim], 1, *input_meta.shape[dim + 1 :]))
+    pads = tuple((index, size - index - 1) if i == dim else (0, 0) for i in range(input_meta.ndim))
+    return c.constant_pad(g, pads, 0.0)
+
+
+# One entry on the tape, in eager only: to a tracer select stays a slice and a reshape, views that every pass knows.
+_SELECTED = Operator("select", "", body=select.body).derivative(input=_select_input)
+
+
+@select.quickly
+def _select(input, dim, index):
+    """One view instead of two: 6 µs less when recorded."""
+    data = input._data
+    rank = data.ndim
+    plain = type(data) is ndarray and type(index) is int and type(dim) is int and -rank <= dim < rank
+    if not plain or not -data.shape[dim] <= index < data.shape[dim]:
+        return select.run(input, dim, index)
+    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index), _SELECTED)
+
+
+@lru_cache(maxsize=4096)
+def _at(dim, index):
+    """x[:, :, index, ...]; the Ellipsis keeps the result of a 1-d array a view."""
+    return (*([slice(None)] * dim), index, Ellipsis)
+
+
 @operator
 def flip(input, dims):
     """Order reversed along `dims`; a copy."""
@@ -189,6 +229,8 @@ def builtin_sum(values):
 @operator
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size (the last may be smaller). Views."""
+    if chunks < 1:
+        raise RuntimeError("chunk expects `chunks` to be greater than 0")
     size = input.shape[wrap_dim(dim, input.ndim)]
     return split(input, max(-(-size // chunks), 1), dim)
 
@@ -232,16 +274,22 @@ def to_device(input, device):
 @operator
 def tril(input, diagonal=0):
     """The lower triangle of the last two dimensions; zero elsewhere."""
-    return c.where(_below(input, diagonal), input, 0)
+    return c.where(_below("tril", input, diagonal), input, _zero(input))
 
 
 @operator
 def triu(input, diagonal=0):
     """The upper triangle of the last two dimensions; zero elsewhere."""
-    return c.where(c.logical_not(_below(input, diagonal - 1)), input, 0)
+    return c.where(_below("triu", input, diagonal - 1), _zero(input), input)
 
 
-def _below(input, diagonal):
+def _zero(input):
+    return False if input.dtype is dt.bool_ else 0
+
+
+def _below(name, input, diagonal):
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows, columns = input.shape[-2:]
     i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
     j = c.iota(columns, 0, 1, dt.int64, input.device)

@@ -5,17 +5,13 @@ from typing import Any
 from stage0_eager.functions import pointwise
 from stage0_eager.functions.activations import (
     cross_entropy,
-    dropout,
     embedding,
     gelu,
     l1_loss,
     layer_norm,
-    leaky_relu,
     mse_loss,
     nll_loss,
     one_hot,
-    relu,
-    silu,
     softplus,
 )
 from stage0_eager.functions.adaptive_pooling import (
@@ -71,27 +67,33 @@ from stage0_eager.functions.pooling import (
     max_unpool3d,
 )
 from stage0_eager.functions.rectifiers import (
-    celu,
-    elu,
     glu,
     hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
     logsigmoid,
-    mish,
     prelu,
-    relu6,
-    selu,
     softmin,
     softshrink,
     softsign,
     tanhshrink,
-    threshold,
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
 from stage0_eager.functions.windows import pad
+from stage0_eager.nn.inplace_forms import (
+    celu,
+    dropout,
+    elu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    mish,
+    relu,
+    relu6,
+    selu,
+    silu,
+    threshold,
+)
 
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh

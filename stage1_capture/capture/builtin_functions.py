@@ -37,7 +37,7 @@ from stage1_capture.capture.variables import (
     describe,
     realize,
 )
-from stage_contracts.device import device_of
+from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 
 Tx = InstructionTranslator
@@ -46,7 +46,7 @@ Tx = InstructionTranslator
 FALSE, ZERO, EMPTY = ConstantVariable(False), ConstantVariable(0), TupleVariable([])
 
 FOLDED.update({abs, ascii, chr, divmod, hex, max, min, oct, ord, pow, range, repr, round, sorted, str})
-FOLDED.update({int, float, bytes, device_of, dtype_of})
+FOLDED.update({int, float, bytes, Device, device_of, dtype_of})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 

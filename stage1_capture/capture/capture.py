@@ -21,12 +21,13 @@ from stage1_capture.capture.variables import TensorVariable, Variable
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 GRAPH_NAME = "__compiled_graph_0"
 
 
-def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
     """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
     if isinstance(function, types.MethodType):
         function, args = function.__func__, (function.__self__, *args)
@@ -35,7 +36,7 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    output = OutputGraph(start)
+    output = OutputGraph(start, policy)
     try:
         if bytecode.VERSION not in bytecode.SUPPORTED:
             version = ".".join(map(str, bytecode.VERSION))
@@ -140,10 +141,23 @@ def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) 
 
 
 def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
+    output.sizes.add_guards()
     defaults: dict[str, Any] = {"inputs": (), "residual": None}
     return CapturedFrame(
         function_name=function.__qualname__,
         code=function.__code__,
         guards=tuple(output.guards.values()),
+        closed=closed_sizes(output),
         **{**defaults, **fields},
     )
+
+
+def closed_sizes(output: OutputGraph) -> tuple[str, ...]:
+    """Each size that had to stay open and did not, in a line with the place that fixed it."""
+    found = []
+    for entry in output.sizes.assumptions:
+        sides: tuple[Any, ...] = getattr(entry.condition, "args", ())
+        if type(entry.condition).__name__ == "Equality" and sides[0] in output.strict and sides[1].is_Integer:
+            source, dim = output.strict[sides[0]]
+            found.append(f"{source}.shape[{dim}] must be {sides[1]} at {entry.origin}")
+    return tuple(found)

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from stage1_capture.capture.gather import gather
+from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.signature import fresh_name, signature_text
 from stage1_capture.capture.variables import (
@@ -31,6 +33,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts.controls import registered
 from stage_contracts.graph import Node
 from stage_contracts.source import (
+    ArgSource,
     AttrSource,
     ClosureSource,
     FunctionSource,
@@ -50,6 +53,7 @@ class PyCodegen:
         self.globals: dict[str, Any] = {}
         self.outputs: dict[Node, int] = {}  # what the graph returns, each node once
         self.lines: list[str] = []
+        self.before: list[str] = []  # what is computed before the graph runs
         self.shared: dict[int, str] = {}  # containers that occur twice in the result -> their local name
         self.seen: Counter[int] = Counter()
         self.open: set[int] = set()  # containers being walked: one inside itself cannot be written
@@ -62,13 +66,19 @@ class PyCodegen:
         self._count(result)
         value = self._expression(result)
         self.output.graph.output(list(self.outputs))
-        gather = ", ".join(self.source(n.meta["source"]) for n in self.output.graph.placeholders)
-        call = f"{self.graph_name}({gather})"
+        sources = [n.meta["source"] for n in self.output.graph.placeholders]
+        lines, arguments, needed = gather(sources, self.output.kept_inputs(), self.source, self.name_of)
+        self.before += lines
+        self.globals |= needed
+        call = f"{self.graph_name}({arguments})"
         if self.outputs:
             call = f"{self.outputs_name} = {call}"
         signature, bound = signature_text(self.function)
         name = self.function.__name__ if self.function.__name__.isidentifier() else "residual"
-        text = "\n    ".join([f"def {name}({signature}):", call, *self.lines, f"return {value}"]) + "\n"
+        text = (
+            "\n    ".join([f"def {name}({signature}):", *self.before, call, *self.lines, f"return {value}"])
+            + "\n"
+        )
         return text, _compile(text, name, self.function, bound)
 
     def source(self, source: Source) -> str:
@@ -103,6 +113,13 @@ class PyCodegen:
 
     def _expression(self, value: Variable) -> str:
         """Python that makes the value when the graph has run."""
+        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
+            value = value.value
+        if isinstance(value, NumberVariable) and not isinstance(value.source, ArgSource):
+            assert value.source is not None
+            name = self.name_of(f"number_{len(self.before)}")
+            self.before.append(f"{name} = {self.source(value.source)}")  # the arguments may change later
+            return name
         if value.source is not None:
             return self.source(value.source)
         value = realize(value)

@@ -10,11 +10,13 @@ import sys
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.variables import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
@@ -24,7 +26,7 @@ _LIBRARY = ("stage0_eager", "stage_contracts")
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
-    def __init__(self, start: Origin) -> None:
+    def __init__(self, start: Origin, policy: SizePolicy = STATIC) -> None:
         self.start = start  # the function's first line, for what has no better place
         self.graph = Graph()
         self.guards: dict[tuple, Guard] = {}
@@ -35,6 +37,10 @@ class OutputGraph:
         self.module_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
+        self.policy = policy  # which sizes of the inputs are left open
+        self.sizes = OpenSizes(self)
+        self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
+        self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.guard("GRAD_MODE", None, is_grad_enabled())
 
     # ---- where we are ----------------------------------------------------------------------------
@@ -60,13 +66,20 @@ class OutputGraph:
 
     # ---- what we rely on -------------------------------------------------------------------------
 
-    def guard(self, kind: str, source: Source | None, expected: Any, under_epoch: bool = False) -> None:
+    def guard(
+        self,
+        kind: str,
+        source: Source | None,
+        expected: Any,
+        under_epoch: bool = False,
+        origin: Origin | None = None,
+    ) -> None:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
-        if source is None and kind != "GRAD_MODE":
+        if source is None and kind not in ("GRAD_MODE", "SHAPE"):
             return
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
-            self.guards[key] = Guard(kind, source, expected, self.origin(), under_epoch)
+            self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
     # ---- what is computed ------------------------------------------------------------------------
 
@@ -78,6 +91,18 @@ class OutputGraph:
                 _placeholder_name(tensor.source), tensor.meta, source=tensor.source
             )
         return tensor.node
+
+    def kept_inputs(self) -> set[Source]:
+        """Inputs that stay the same tensors while the structure epoch stands still."""
+        return {g.source for g in self.guards.values() if g.kind == "TENSOR" and g.under_epoch and g.source}
+
+    def node_of_size(self, number: NumberVariable) -> Node:
+        """An open size as an input of the graph."""
+        assert number.source is not None
+        for node in self.graph.placeholders:
+            if node.meta["source"] == number.source:
+                return node
+        return self.graph.placeholder(_placeholder_name(number.source), number.sym, source=number.source)
 
 
 def is_library(module_globals: dict[str, Any]) -> bool:
@@ -97,4 +122,5 @@ def _placeholder_name(source: Source) -> str:
     text = str(source).replace("._modules[", "[")
     parts = "".join(c if c.isalnum() else " " for c in text).split()
     short = parts[1:] if parts[0] == "self" else parts
-    return "_".join(short if short and not short[0].isdigit() else parts)
+    name = "_".join(short if short and not short[0].isdigit() else parts)
+    return name if name.isidentifier() else f"number_{name}"
