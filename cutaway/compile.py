@@ -242,32 +242,18 @@ def compile_frame(
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.LEDGER.mark()
     with events.timed("compile", fn.__qualname__) as details:
-        with events.timed("pass", "capture"):
-            leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
-            frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
-            if frame.closed:
-                seen = "; ".join(frame.closed)
-                raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {seen}")
-        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-        breaks = list(frame.breaks)
-        compiled: Callable | None = None
-        if frame.graph is not None and frame.residual is not None:
-            frame.graph.verify()
-            try:
-                compiled = backend.compile(
-                    frame.graph, example_inputs(frame, fn, args, kwargs), pipeline, artifacts
-                )
-            except Unsupported as refusal:
-                breaks.append(refusal.graph_break)
-            except Exception as error:
-                if not config.current().capture.suppress_errors:
-                    if backend.builtin:
-                        raise
-                    seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-                    raise BackendFailed(seen) from error
-                breaks.append(
-                    GraphBreak("GB0008", f"backend {backend.name} raised {type(error).__name__}: {error}")
-                )
+        frame, compiled, breaks, artifacts = _captured_and_compiled(
+            fn, args, kwargs, backend, pipeline, policy
+        )
+        if frame.late_guards is not None and breaks:
+            known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC)
+            if len(known[2]) < len(
+                breaks
+            ):  # what breaks only because a size is open is compiled for each size
+                events.record("fallback", "static", reason=f"with open sizes: {breaks[-1].reason}")
+                frame, compiled, breaks, artifacts = known
+        if frame.late_guards is not None:  # the later stages may have asked about sizes
+            frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
         if breaks and fullgraph:
@@ -288,6 +274,41 @@ def compile_frame(
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _captured_and_compiled(
+    fn: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    backend: Backend,
+    pipeline: Pipeline,
+    policy: SizePolicy,
+) -> tuple[CapturedFrame, Callable | None, list[GraphBreak], Artifacts]:
+    """The frame, and its graph as the backend made it: None where there is no graph, or where the backend refused."""
+    with events.timed("pass", "capture"):
+        leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
+        frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+    if frame.closed:
+        raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}")
+    artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
+    breaks = list(frame.breaks)
+    compiled: Callable | None = None
+    if frame.graph is not None and frame.residual is not None:
+        frame.graph.verify()
+        try:
+            inputs = example_inputs(frame, fn, args, kwargs)
+            compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
+        except Unsupported as refusal:
+            breaks.append(refusal.graph_break)
+        except Exception as error:
+            if not config.current().capture.suppress_errors:
+                if backend.builtin:
+                    raise
+                seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
+                raise BackendFailed(seen) from error
+            reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
+            breaks.append(GraphBreak("GB0008", reason))
+    return frame, compiled, breaks, artifacts
 
 
 # ---- from a frame to something that runs ---------------------------------------------------------------------

@@ -7,6 +7,7 @@ graph bound to `graph_name` in its globals does what the user's function does.
 from __future__ import annotations
 
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,4 +39,6 @@ class CapturedFrame:
     residual_globals: dict[str, Any] = field(default_factory=dict)
     residual_source: str = ""  # what the residual code does, as readable Python
     breaks: tuple[GraphBreak, ...] = ()
+    # guards for what later stages assumed of open sizes, once they have run; None: no size is open
+    late_guards: Callable[[], tuple[Guard, ...]] | None = None
     closed: tuple[str, ...] = ()  # sizes marked dynamic that the program fixes, each in one line
