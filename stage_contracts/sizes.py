@@ -65,7 +65,7 @@ def _position(t: Any, index: int) -> int:
     return index % t.ndim
 
 
-@dataclass
+@dataclass(eq=False)
 class SizePolicy:
     """What one compiled function leaves open. `dynamic` None: the dimensions that have changed between captures.
 

@@ -10,7 +10,11 @@ from stage0_eager.operator import TABLE
 from tests.oracle.spec import ROWS, same_as
 
 for _name, _original in ALIASES.items():
-    _own = {"samples": ROWS["div"].samples[2:3], "invalid": ROWS["div"].invalid[:1]} if _name == "true_divide" else {}
+    _own = (
+        {"samples": ROWS["div"].samples[2:3], "invalid": ROWS["div"].invalid[:1]}
+        if _name == "true_divide"
+        else {}
+    )
     same_as(_name, _original, **_own)
 
 
