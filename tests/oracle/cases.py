@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from cutaway.nn import functional as F
 
 import cutaway as ct
-from cutaway.nn import functional as F
 from stage0_eager.operator import TABLE
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import DTYPES, FLOATING, DType

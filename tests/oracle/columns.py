@@ -28,7 +28,7 @@ from tests.oracle.spec import Operand, Row
 
 
 class NotHere(Exception):
-    """The column has nothing to say on this case: counted as neither passed nor failed."""
+    """The column has nothing to say on this case: counted as neither passed nor failed. Its text is the reason."""
 
 
 def values(result: Any) -> list:
@@ -322,10 +322,7 @@ def describe(result: Any) -> str:
 
 
 def refuses_as_torch(case: Case) -> None:
-    """Each invalid sample raises the declared type with the declared words; torch, where installed, the same type.
-
-    Also: a dtype that the row does not name is refused, and so is a string in the place of the first operand.
-    """
+    """Each invalid sample raises the declared type with the declared words; torch, where installed, the same type."""
     if case.index:
         raise NotHere  # once per row
     for invalid in case.row.invalid:
@@ -376,21 +373,30 @@ COLUMNS = (
 )
 
 
-def check(column: Column, row: Row, full: bool) -> tuple[int, list[str]]:
-    """(how many cases passed, what the others said)."""
-    passed, wrong = 0, []
+@dataclass
+class Outcome:
+    """One cell of the table: how many cases passed, what the failed ones said, why others had nothing to say."""
+
+    passed: int
+    failures: list[str]
+    notes: list[str]
+
+
+def check(column: Column, row: Row, full: bool) -> Outcome:
+    """A column on all cases of a row; `full` walks every dtype, layout and edge value."""
+    found = Outcome(0, [], [])
     if column.name in row.exceptions:
-        return 0, []
+        return found
     for case in column.cases(row, full):
         if case.edge and column.name in row.edge_exceptions:
             continue
         try:
             column.check(case)
-            passed += 1
-        except NotHere:
-            pass
+            found.passed += 1
+        except NotHere as nothing:
+            found.notes += [str(nothing)] if str(nothing) and str(nothing) not in found.notes else []
         except Exception as error:  # a crash is a failure of that case
             kind = "" if isinstance(error, Mismatch) else f"{type(error).__name__}: "
             if not (row.may_refuse and row.may_refuse in str(error)):
-                wrong.append(f"{case}: {kind}{error}"[:400])
-    return passed, wrong
+                found.failures.append(f"{case}: {kind}{error}"[:400])
+    return found
