@@ -24,7 +24,12 @@ from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import TENSOR_FACT_METHODS, class_lookup
+from stage1_capture.capture.tensor_attributes import (
+    TENSOR_FACT_METHODS,
+    TENSOR_REFUSALS,
+    class_lookup,
+    refuse,
+)
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -230,6 +235,8 @@ def must_be_local(tx: Tx, container: Variable, what: str) -> None:
 
 def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(receiver, TensorVariable):
+        if name in TENSOR_REFUSALS:
+            refuse(tx, name)
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)
     method = next((METHODS[c, name] for c in type(receiver).__mro__ if (c, name) in METHODS), None)
     if method is not None:
