@@ -3,8 +3,12 @@
 #
 #   make tour            install, train the digit classifier, write the page that shows the machine
 #   make test            lint, format, types, import rules, every test
+#   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
+#   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
+#   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -12,9 +16,10 @@ PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
+TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-versions gpu site clean
+.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -29,6 +34,9 @@ lint: $(VENV)/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
+	$(BIN)/python -m pytest $(PYTEST_ARGS) $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
+
 test-versions:
 	.ci/test-versions
 
@@ -38,6 +46,19 @@ gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
 
+# Written aside first, so that a run that fails leaves the last report.
+models: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.compare > build/models.txt || { cat build/models.txt; exit 1; }
+	mv build/models.txt tests/models/report.txt
+
+language-model: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
+	mv build/language_model.txt benchmarks/language_model.txt
+
+eager-speed: $(VENV)/installed-oracle | build
+	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }
+	mv build/eager_calls.txt benchmarks/eager_calls.txt
+
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html"
@@ -45,6 +66,9 @@ site: $(VENV)/installed-site
 clean:
 	rm -rf .venv .venv-3.* site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+build:
+	mkdir -p $@
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 to 3.13 was found; install one, or say PYTHON=/path/to/python3"; exit 1; }

@@ -9,12 +9,26 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from cutaway import compiler
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
-from stage0_eager import Tensor, autograd, core, enable_grad, func, is_grad_enabled, nn, no_grad, optim
+from stage0_eager import (
+    Tensor,
+    autograd,
+    core,
+    enable_grad,
+    func,
+    is_grad_enabled,
+    linalg,
+    nn,
+    no_grad,
+    optim,
+)
 from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import random as _random
+from stage0_eager import torch_special as special
+from stage0_eager import type_info as _type_info
 from stage0_eager.functions import creation as _creation
 from stage0_eager.functions import distributions as _distributions
 from stage0_eager.functions import einsum as _einsum
@@ -26,7 +40,7 @@ from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_gr
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.device import Device
-from stage_contracts.device import device_of as device
+from stage_contracts.device import Device as device
 from stage_contracts.dtype import DTYPES, DType
 
 __version__ = "0.1.0"
@@ -37,12 +51,14 @@ globals().update(DTYPES)  # cutaway.float32, cutaway.bool, ...
 
 _PLAIN = {
     _creation: "tensor from_numpy from_dlpack as_tensor arange full zeros ones empty full_like zeros_like ones_like "
-    "eye rand randn rand_like randn_like randint",
+    "eye empty_like rand randn rand_like randn_like randint",
     _special_values: "allclose equal",
     _distributions: "normal randint_like",
     _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
     _einsum: "einsum",
-    _random: "manual_seed randperm Generator default_generator",
+    _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
+    _type_info: "finfo iinfo get_default_dtype set_default_dtype promote_types result_type can_cast is_tensor "
+    "is_floating_point is_complex numel",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
 
@@ -59,10 +75,13 @@ sys.modules.update(
         "cutaway.optim": optim,
         "cutaway.autograd": autograd,
         "cutaway.func": func,
+        "cutaway.linalg": linalg,
+        "cutaway.special": special,
         "cutaway.utils": utils,
         "cutaway.utils.checkpoint": _checkpoint,
         "cutaway.optim.lr_scheduler": optim.lr_scheduler,
         "cutaway.config": config,
+        "cutaway.compiler": compiler,
     }
 )
 
@@ -86,7 +105,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
-    "Unsupported", "autograd", "compile", "config", "core", "device", "enable_grad", "explain", "func",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "list_backends", "load", "nn", "no_grad",
-    "optim", "reset", "save", "set_grad_enabled", "utils",
+    "Unsupported", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain", "func",
+    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "list_backends", "load", "nn",
+    "no_grad", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

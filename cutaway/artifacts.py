@@ -59,6 +59,7 @@ class Artifacts:
             ("functional", self.functional and self.functional.graph),
             ("joint", self.joint and self.joint.graph),
             ("decomposed", self.decomposed and self.decomposed.graph),
+            ("saved", self.partition and self.partition.report()),
         ]
         for half in ("forward", "backward"):
             part: HalfArtifacts | None = getattr(self, half)

@@ -35,6 +35,7 @@ class Backend:
     name: str
     compile: Callable[[Graph, list, Pipeline, Artifacts], Callable[..., tuple]]
     builtin: bool = True
+    open_sizes: bool = True  # takes graphs whose sizes are not all known (SymInt inputs and metas)
 
 
 def find_backend(backend: str | Callable) -> Backend:
@@ -103,7 +104,8 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 
 
 BACKENDS: dict[str, Backend] = {
-    f.__name__: Backend(f.__name__, f) for f in (inductor, aot_eager, eager, cudagraphs)
+    f.__name__: Backend(f.__name__, f, open_sizes=f is eager)
+    for f in (inductor, aot_eager, eager, cudagraphs)
 }
 
 

@@ -7,25 +7,38 @@ to a backend (backends.py: the default runs every stage), and the result becomes
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import types
-import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend, find_backend
-from stage0_eager import is_grad_enabled
+from cutaway.recompilation import (
+    STANCE,
+    count_compile,
+    forget_counts,
+    may_compile_now,
+    set_stance,
+    within_limits,
+)
+from stage0_eager import is_grad_enabled, set_grad_enabled
+from stage0_eager.functions.creation import scalar_input
 from stage0_eager.nn.module import Module, structure_epoch
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
-from stage_contracts.capture import CapturedFrame
+from stage_contracts.capture import CapturedFrame, run_to_end
+from stage_contracts.controls import Rule, errors_on_graph_break, registered, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
+from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
 
 @functools.cache
@@ -69,8 +82,6 @@ def compile(
         )  # fmt: skip
     if disable:
         return fn
-    if dynamic:
-        raise NotImplementedError("dynamic=True is not supported yet; each new shape compiles one more entry")
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
     if not callable(fn):
@@ -78,8 +89,13 @@ def compile(
     changes = {**_MODES[mode], **(options or {})}
     config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
     if isinstance(fn, Module):
-        return _compile_module(fn, backend, fullgraph, changes, pipeline)
-    return CompiledFunction(fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline())
+        return _compile_module(fn, backend, fullgraph, changes, pipeline, dynamic)
+    if (rule := rule_of(fn)) is not None and rule.kind == "disable":
+        return fn
+    fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
+    return CompiledFunction(
+        fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline(), dynamic
+    )
 
 
 _MODES: dict[str | None, dict[str, Any]] = {
@@ -90,30 +106,55 @@ _MODES: dict[str | None, dict[str, Any]] = {
 
 
 class CompiledFunction:
-    """What `compile` returns for a function. `entries` are its compiled versions, `artifacts` all their stages."""
+    """What `compile` returns for a function. `entries` are its compiled versions, most recently used first;
+    `artifacts` are all their stages, oldest first."""
+
+    __capture_rule__ = Rule(
+        "follow", "_fn"
+    )  # code that is captured itself calls the function behind this one
 
     def __init__(
-        self, fn: Callable, backend: Backend, fullgraph: bool, options: dict[str, Any], pipeline: Pipeline
+        self,
+        fn: Callable,
+        backend: Backend,
+        fullgraph: bool,
+        options: dict[str, Any],
+        pipeline: Pipeline,
+        dynamic: bool | None = None,
+        relatives: dict[Any, CompiledFunction] | None = None,
+        whole: bool = True,
     ) -> None:
+        """relatives: what is compiled on the way, shared by all of them: resume functions by code, nested calls by
+        function. whole: a call runs to its end; a resume function's leaves what follows to who called the whole."""
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
-        self._fn = _python_function(fn)
-        self._backend, self._fullgraph, self._options = backend, fullgraph, options
-        self._pipeline = pipeline
+        self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
+        self._backend, self._options, self._pipeline = backend, options, pipeline
+        self.fullgraph, self.dynamic, self.code = fullgraph, dynamic, self._fn.__code__
+        self.name = self._fn.__qualname__
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
-        self._limit_reported = False
+        self.limit_reported = self.called = False
         self.entries: tuple[Entry, ...] = ()
         self.artifacts: list[Artifacts] = []
+        self.policy = SizePolicy(dynamic, backend.open_sizes)
+        self.relatives, self.whole = {} if relatives is None else relatives, whole
+        with _EVERY_LOCK:
+            _EVERY.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._bound_self:
             args = self._bound_self + args
-        entry = self._dispatch(self.entries, args, kwargs)
+        entries = self.entries
+        if STANCE.name == "force_eager":
+            return self._fn(*args, **kwargs)
+        entry = self._dispatch(entries, args, kwargs)
         if entry is None:
             entry = self._miss(args, kwargs)
             if entry is None:
                 return self._fn(*args, **kwargs)
+        elif entry is not entries[0]:
+            self._promote(entry)
         return entry.run(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -124,44 +165,73 @@ class CompiledFunction:
 
     @property
     def breaks(self) -> list[GraphBreak]:
-        return [b for entry in self.entries for b in entry.frame.breaks]
+        return [b for made in self.artifacts for b in made.frame.breaks]
+
+    @property
+    def location(self) -> str:
+        """`name (file:line)` of the function, for messages."""
+        return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
+
+    def relative(self, function: types.FunctionType, whole: bool) -> Any:
+        """The compiled version of a resume function (the same one for the same place) or of a nested call."""
+        if whole and (rule_of(function) is not None or not isinstance(function, types.FunctionType)):
+            return function
+        key = function if whole else (function.__code__, id(function.__globals__))
+        if key not in self.relatives:
+            self.relatives[key] = CompiledFunction(
+                function, self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic,
+                self.relatives, whole,
+            )  # fmt: skip
+        return self.relatives[key]
+
+    def run_only(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that never compiles: an entry there is, or eager."""
+        args = self._bound_self + args
+        entry = self._dispatch(self.entries, args, kwargs)
+        return (entry.run if entry else self._fn)(*args, **kwargs)
+
+    def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
+        """One line: which fact of the most recently used entry this call does not meet."""
+        from stage4_runtime.runtime import explain_miss
+
+        return explain_miss(self.entries[0], args, kwargs, guard_names(self._fn)[1])
+
+    def forget(self) -> None:
+        """Drop all entries: the next call compiles again."""
+        with self._lock:
+            self.entries = ()
+            self.artifacts.clear()
+            self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
+            self.limit_reported = self.called = False
+
+    def _promote(self, entry: Entry) -> None:
+        """Most recently used first: what ran last is looked at first next time."""
+        with self._lock:
+            if entry in self.entries:
+                self.entries = (entry, *(e for e in self.entries if e is not entry))
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
-        """Compile a new entry for this call; None when the limit says to run eagerly."""
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
-            if self.entries and not self._may_recompile(args, kwargs):
+            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
+            strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
-                self._fn, args, kwargs, self._backend, self._fullgraph, self._pipeline, self.artifacts
-            )
-            self.entries = (*self.entries, entry)
+                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts, self.policy,
+                self,
+            )  # fmt: skip
+            self.entries = (entry, *self.entries)
+            count_compile(self.code)
             return entry
 
-    def _may_recompile(self, args: tuple, kwargs: dict[str, Any]) -> bool:
-        from stage4_runtime.runtime import explain_miss
 
-        names = guard_names(self._fn)[1]
-        reason = explain_miss(self.entries[-1], args, kwargs, names)
-        events.record("guard_failure", self._fn.__qualname__, reason=reason)
-        limit = config.current().capture.recompile_limit
-        if len(self.entries) < limit:
-            events.record("recompile", self._fn.__qualname__, reason=reason)
-            return True
-        if not self._limit_reported:
-            self._limit_reported = True
-            events.record(
-                "fallback", self._fn.__qualname__, reason=f"recompile limit {limit} reached: {reason}"
-            )
-            warnings.warn(
-                f"cutaway: {self._fn.__qualname__} reached the recompile limit ({limit}); new cases run eagerly. "
-                f"Last reason: {reason}",
-                stacklevel=4,
-            )
-        return False
+# Every compiled function there is, for reset().
+_EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+_EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
@@ -186,21 +256,27 @@ def compile_frame(
     fullgraph: bool,
     pipeline: Pipeline,
     kept: list[Artifacts],
+    policy: SizePolicy = STATIC,
+    owner: CompiledFunction | None = None,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.LEDGER.mark()
     with events.timed("compile", fn.__qualname__) as details:
         with events.timed("pass", "capture"):
-            frame = pipeline.capture(fn, args, kwargs)
+            leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
+            frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+            if frame.closed:
+                seen = "; ".join(frame.closed)
+                raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {seen}")
         artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
         breaks = list(frame.breaks)
         compiled: Callable | None = None
         if frame.graph is not None and frame.residual is not None:
             frame.graph.verify()
             try:
-                compiled = backend.compile(
-                    frame.graph, example_inputs(frame, fn, args, kwargs), pipeline, artifacts
-                )
+                inputs = example_inputs(frame, fn, args, kwargs)
+                with set_grad_enabled(frame.graph_grad_mode):
+                    compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
             except Unsupported as refusal:
                 breaks.append(refusal.graph_break)
             except Exception as error:
@@ -221,9 +297,9 @@ def compile_frame(
         run = (
             fn
             if frame.residual is None or (frame.graph is not None and compiled is None)
-            else (residual_function(frame, fn, compiled))
+            else residual_function(frame, fn, compiled, owner)
         )
-        details.update(graph_breaks=len(breaks), guards=len(frame.guards))
+        details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
@@ -243,7 +319,13 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
 
     signature, defaults = signature_text(fn)
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    names = {"G": _Globals(fn.__globals__), "C": cells, "is_grad_enabled": is_grad_enabled}
+    names = {
+        "G": _Globals(fn.__globals__),
+        "C": cells,
+        "is_grad_enabled": is_grad_enabled,
+        "registered": registered,
+        "__scalar__": scalar_input,
+    }
     return signature, {**names, "module_epoch": structure_epoch, **defaults}
 
 
@@ -265,15 +347,30 @@ def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callabl
     return compile_guards(guards, signature, names)
 
 
-def residual_function(frame: CapturedFrame, fn: types.FunctionType, compiled: Callable | None) -> Callable:
-    """The residual code as a function, with the compiled graph under its name and the user's globals as G."""
+def residual_function(
+    frame: CapturedFrame,
+    fn: types.FunctionType,
+    compiled: Callable | None,
+    owner: CompiledFunction | None = None,
+) -> Callable:
+    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
+
+    owner: who compiles the resume functions and the calls that the residual code makes in Python.
+    """
     assert frame.residual is not None
-    names = {**frame.residual_globals, "G": _Globals(fn.__globals__), frame.graph_name: compiled}
+    _, reachable = guard_names(fn)
+    names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
+    names[frame.nested_name] = partial(owner.relative, whole=True) if owner else _identity
     names["__builtins__"] = fn.__globals__["__builtins__"]
-    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    cells = names["C"]
     closure = tuple(cells[name] for name in frame.residual.co_freevars)
     run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
     run.__kwdefaults__ = fn.__kwdefaults__
+    if owner is not None:
+        for resume in frame.resumes:
+            resume.run = owner.relative(resume.function, whole=False)
+    if frame.breaks and (owner is None or owner.whole):
+        return lambda *args, **kwargs: run_to_end(run(*args, **kwargs))
     return run
 
 
@@ -297,11 +394,12 @@ def _compile_module(
     fullgraph: bool,
     options: dict[str, Any],
     pipeline: Pipeline | None,
+    dynamic: bool | None = None,
 ) -> Module:
     """A twin of the module: same class to isinstance, same state (one shared __dict__), compiled calls."""
     cls = type(module)
     call = CompiledFunction(
-        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline()
+        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline(), dynamic
     )
     functools.update_wrapper(call, cls.forward)
     namespace = {
@@ -319,18 +417,21 @@ def _compile_module(
     return twin
 
 
-def _identity(module: Module) -> Module:
-    return module
+def _identity(value: Any) -> Any:
+    return value
 
 
 def reset(*functions: CompiledFunction) -> None:
-    """Forget all entries of the given compiled functions, and the ledger when none is given."""
-    for function in functions:
-        with suppress(AttributeError), function._lock:
-            function.entries = ()
-            function.artifacts.clear()
+    """Forget the entries of the given compiled functions; without any: of all, the ledger and the stance too."""
+    with _EVERY_LOCK:
+        chosen = functions or tuple(_EVERY)
+    for function in chosen:
+        with suppress(AttributeError):
+            function.forget()
     if not functions:
         events.LEDGER.clear()
+        forget_counts()
+        set_stance("default")
 
 
 def emit_for(artifacts: Artifacts, half: str, target: str) -> Any:

@@ -1,7 +1,7 @@
 """`explain(fn)(*args)`: what compiling a call would do, as torch._dynamo.explain reports it. A view of the ledger.
 
-Input: a function (or a compiled one) and one call's arguments. The function is compiled with a backend that only
-counts, then run, so that the report is about what really happened.
+Input: a function (or a compiled one) and one call's arguments. A fresh copy is compiled and run, so that the report
+is about what really happened, frames that were compiled on the way included.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cutaway.compile import CompiledFunction, compile, compile_frame
+from cutaway.backends import find_backend
+from cutaway.compile import CompiledFunction, default_pipeline
+from stage0_eager.nn.module import Module
 from stage_contracts import events
 from stage_contracts.breaks import GraphBreak
+from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Graph
 from stage_contracts.guards import Guard
 
@@ -24,7 +27,7 @@ class ExplainOutput:
     graphs: tuple[Graph, ...]
     graph_count: int
     graph_break_count: int
-    break_reasons: tuple[GraphBreak, ...]
+    break_reasons: tuple[GraphBreak, ...]  # each with the user's line and what to do
     op_count: int
     ops_per_graph: tuple[tuple[Any, ...], ...]
     out_guards: tuple[Guard, ...]
@@ -49,37 +52,45 @@ class ExplainOutput:
 
 
 def explain(fn: Callable) -> Callable[..., ExplainOutput]:
-    """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards."""
-    compiled = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
-    if compiled is None:
-        twin = compile(fn)
-        compiled = twin if isinstance(twin, CompiledFunction) else twin.compiled
+    """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards.
+
+    A plain function is compiled with the backend that runs graphs as captured; a compiled one with its own.
+    """
+    known = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
+    before: tuple = ()
+    if isinstance(known, CompiledFunction):
+        before = () if known is fn else (fn,)
+    elif isinstance(fn, Module):
+        before = (fn,)
 
     def report(*args: Any, **kwargs: Any) -> ExplainOutput:
-        fresh = CompiledFunction(
-            compiled._fn, compiled._backend, False, compiled._options, compiled._pipeline
-        )
-        if compiled._bound_self:
-            args = compiled._bound_self + args
-        elif fn is not compiled and not isinstance(fn, CompiledFunction) and hasattr(fn, "forward"):
-            args = (fn, *args)
+        if isinstance(known, CompiledFunction):
+            fresh = CompiledFunction(
+                known._torchdynamo_orig_callable,
+                known._backend,
+                False,
+                known._options,
+                known._pipeline,
+                known.dynamic,
+            )
+        else:
+            function = Module.__call__ if before else fn
+            fresh = CompiledFunction(function, find_backend("eager"), False, {}, default_pipeline())
         mark = events.LEDGER.mark()
-        entry = compile_frame(
-            fresh._fn, args, kwargs, fresh._backend, False, fresh._pipeline, fresh.artifacts
-        )
-        entry.run(*args, **kwargs)
-        return _report(fresh, entry, events.LEDGER.since(mark))
+        fresh(*before, *args, **kwargs)
+        return _report(events.LEDGER.since(mark))
 
     return report
 
 
-def _report(compiled: CompiledFunction, entry: Any, seen: list[events.Event]) -> ExplainOutput:
-    graphs = tuple(a.captured for a in compiled.artifacts if a.captured is not None)
+def _report(seen: list[events.Event]) -> ExplainOutput:
+    compiles = [e for e in seen if e.kind == "compile" and "frame" in e.details]
+    frames: list[CapturedFrame] = [f for e in compiles if (f := e.details["frame"]()) is not None]
+    graphs = tuple(f.graph for f in frames if f.graph is not None)
     breaks = tuple(e.details["graph_break"] for e in seen if e.kind == "graph_break")
     ops = tuple(tuple(n.target for n in graph.calls if hasattr(n.target, "qualname")) for graph in graphs)
+    guards = tuple(guard for frame in frames for guard in frame.guards)
     times = "\n".join(
         f"{e.name:<16}{e.duration_ns / 1e6:9.2f} ms" for e in seen if e.kind in ("pass", "compile")
     )
-    return ExplainOutput(
-        graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, tuple(entry.guards), times
-    )
+    return ExplainOutput(graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, guards, times)

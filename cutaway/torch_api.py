@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import cutaway
-from stage0_eager import autograd, checkpoint, func, nn, optim
-from stage0_eager.tensor import Tensor
+from cutaway import torch_machine
+from cutaway.torch_dynamo import compiler_modules
+from stage0_eager import autograd, checkpoint, data, func, nn, optim
 from stage_contracts.dtype import DTYPES, DType
 
 _LOCK = threading.RLock()  # held as long as sys.modules says that torch is Cutaway
@@ -50,78 +51,67 @@ class TorchModule(ModuleType):
         return sorted(n for n in names if not n.startswith("_"))
 
 
-def is_tensor(obj: Any) -> bool:
-    return isinstance(obj, Tensor)
-
-
-def is_floating_point(input: Tensor) -> bool:
-    return input.is_floating_point()
-
-
-def numel(input: Tensor) -> int:
-    return input.numel()
-
-
-def _cuda_is_available() -> bool:
-    from stage0_eager.arrays import cupy
-
-    try:
-        return bool(cupy().cuda.runtime.getDeviceCount() > 0)
-    except RuntimeError:
-        return False
-
-
 def _top() -> dict[str, Any]:
     """What `torch` has and `cutaway` has not, or has under another name."""
     short = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
              "short": "int16", "bool": "bool"}  # fmt: skip
     return {
         **{name: DTYPES[dtype] for name, dtype in short.items()},
-        "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi,
-        "e": math.e, "is_tensor": is_tensor, "is_floating_point": is_floating_point, "numel": numel,
+        **torch_machine.TOP,
+        "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
+        "vmap": func.vmap, "concat": cutaway.cat, "concatenate": cutaway.cat,
         "__version__": f"0+cutaway.{cutaway.__version__}",
     }  # fmt: skip
+
+
+def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """torch's module paths: the module of ours that stands there (None where none does), and further names."""
+    return {
+        "torch": (cutaway, _top()),
+        "torch.nn": (nn, {}),
+        "torch.nn.functional": (nn.functional, {}),
+        "torch.nn.init": (nn.init, {}),
+        "torch.nn.utils": (nn.utils, {}),
+        "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
+        "torch.nn.modules": (nn, {}),
+        "torch.nn.modules.module": (None, {"Module": nn.Module}),
+        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalisation._BatchNorm}),
+        "torch.optim": (optim, {}),
+        "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
+        "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),
+        "torch.autograd": (autograd, {}),
+        "torch.autograd.function": (autograd.function, {}),
+        "torch.autograd.graph": (autograd.graph, {}),
+        "torch.func": (func, {}),
+        "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
+        "torch.utils": (None, {}),
+        "torch.utils.checkpoint": (checkpoint, {}),
+        "torch.utils.data": (data, {}),
+        "torch.linalg": (cutaway.linalg, {}),
+        "torch.special": (cutaway.special, {}),
+        "torch.cuda": (None, torch_machine.CUDA),
+        "torch.amp": (None, torch_machine.AMP),
+        "torch.cuda.amp": (None, torch_machine.AMP),
+        "torch.version": (
+            None,
+            {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
+        ),
+        "torch.jit": (None, {"is_scripting": lambda: False, "is_tracing": lambda: False}),
+    }
+
+
+_RANDOM = "manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
 
 
 def modules() -> dict[str, ModuleType]:
     """torch's module paths and the modules that stand there, made once."""
     with _LOCK:
         if not _MODULES:
-            sources = {
-                "torch": cutaway,
-                "torch.nn": nn,
-                "torch.nn.functional": nn.functional,
-                "torch.nn.init": nn.init,
-                "torch.nn.utils": getattr(nn, "utils", None),
-                "torch.optim": optim,
-                "torch.optim.lr_scheduler": getattr(optim, "lr_scheduler", None),
-                "torch.autograd": autograd,
-                "torch.autograd.function": autograd.function,
-                "torch.autograd.graph": autograd.graph,
-                "torch.func": func,
-                "torch.utils.checkpoint": checkpoint,
-                "torch.linalg": getattr(cutaway, "linalg", None),
-            }
-            _MODULES.update(
-                {name: TorchModule(name, source) for name, source in sources.items() if source is not None}
-            )
-            _MODULES["torch"].__dict__.update(_top())
-            _MODULES["torch.utils"] = TorchModule("torch.utils")
-            _MODULES["torch._dynamo"] = TorchModule(
-                "torch._dynamo",
-                explain=cutaway.explain,
-                reset=cutaway.reset,
-                list_backends=cutaway.list_backends,
-            )
-            _MODULES["torch.compiler"] = TorchModule(
-                "torch.compiler",
-                compile=cutaway.compile,
-                reset=cutaway.reset,
-                list_backends=cutaway.list_backends,
-            )
-            _MODULES["torch.cuda"] = TorchModule("torch.cuda", is_available=_cuda_is_available)
-            _MODULES["torch.nn.parameter"] = TorchModule("torch.nn.parameter", Parameter=nn.Parameter)
-            _MODULES["torch.nn.modules"] = TorchModule("torch.nn.modules", nn)
+            for name, (source, names) in _paths().items():
+                if source is not None or names or name == "torch.utils":
+                    _MODULES[name] = TorchModule(name, source, **names)
+            _MODULES.update(compiler_modules(TorchModule))
+            _MODULES.update(torch_machine.backends())
             for name, module in _MODULES.items():
                 parent, _, last = name.rpartition(".")
                 if parent:

@@ -1,12 +1,14 @@
-"""Makes each package's README a page of the site, so that a stage is described in one place only.
+"""Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs; mkdocs calls the functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the promotion table; mkdocs calls the functions named on_*.
 """
 
 import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
+
+from stage_contracts.dtype import DTYPES, promote
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = (
@@ -27,6 +29,18 @@ def on_files(files, config):
             page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
             files.append(File.generated(config, f"stages/{package}.md", content=page))
     return files
+
+
+def on_page_markdown(markdown, **_):
+    return markdown.replace("<!-- promotion table -->", _promotion_table())
+
+
+def _promotion_table():
+    """What each pair of dtypes of one rank class becomes, as a Markdown table."""
+    rows = [["", *(f"`{name}`" for name in DTYPES)], ["---"] * (len(DTYPES) + 1)]
+    for a in DTYPES.values():
+        rows.append([f"**`{a.name}`**", *(promote(a, b).name for b in DTYPES.values())])
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 def _for_the_site(link):

@@ -19,4 +19,9 @@ def _row(row: CoreOp) -> Operator:
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})
 
-from stage0_eager import derivatives  # noqa: E402, F401  (attaches the rules; it calls `core`)
+from stage0_eager import (  # noqa: E402, F401  (they attach rules; they call `core`)
+    convolution_derivatives,
+    derivatives,
+    derivatives_linalg,
+    derivatives_special,
+)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage_contracts import dtype as dt
 from stage_contracts.core_metas import slice_bounds, wrap_dim
 from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.view_metas import diagonal_window
 
 
 def fit(g: Any, meta: TensorMeta) -> Any:
@@ -76,10 +78,9 @@ for _name, _rule in _UNARY.items():
 # ---- elementwise, several operands ----------------------------------------------------------------------------
 
 
-def _half_where_equal(g: Any, input: Any, other: Any, wins: Callable) -> Any:
-    """maximum and minimum: all to the winner, half to each at a tie (torch's convention)."""
-    tie = c.mul(g, 0.5)
-    return c.where(wins(input, other), g, c.where(c.eq(input, other), tie, 0.0))
+def _half_where_equal(g: Any, input: Any, other: Any, loses: Callable) -> Any:
+    """maximum and minimum: none to the loser, half to each at a tie, all to both where one is NaN (as torch)."""
+    return c.where(loses(input, other), 0.0, c.where(c.eq(input, other), c.mul(g, 0.5), g))
 
 
 def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
@@ -129,12 +130,12 @@ c.div.derivative(
 )
 c.pow.derivative(input=_pow_input, other=_pow_other)
 c.maximum.derivative(
-    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
-    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
-)
-c.minimum.derivative(
     input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.lt), input_meta),
     other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.gt), other_meta),
+)
+c.minimum.derivative(
+    input=lambda g, input, other, input_meta: fit(_half_where_equal(g, input, other, c.gt), input_meta),
+    other=lambda g, input, other, other_meta: fit(_half_where_equal(g, input, other, c.lt), other_meta),
 )
 c.atan2.derivative(
     input=lambda g, input, other, input_meta: fit(
@@ -180,6 +181,11 @@ def spread(g: Any, meta: TensorMeta, dims: Sequence[int], keepdim: bool) -> Any:
     return c.expand(g, meta.shape)
 
 
+def reverse_cumsum(x: Any, dim: int) -> Any:
+    """The running sum from the end."""
+    return c.flip(c.cumsum(c.flip(x, (dim,)), dim), (dim,))
+
+
 def _prod_input(g: Any, input: Any, out: Any, dims: Any, keepdim: Any, input_meta: Any) -> Any:
     # product of the others: out / x where nothing is zero; where one element is zero, the product of the rest
     # reaches it alone; with two zeros nothing does
@@ -203,7 +209,7 @@ c.sum.derivative(input=lambda g, input_meta, dims, keepdim: spread(g, input_meta
 c.prod.derivative(input=_prod_input)
 c.amax.derivative(input=_extremum_input)
 c.amin.derivative(input=_extremum_input)
-c.cumsum.derivative(input=lambda g, dim: c.flip(c.cumsum(c.flip(g, (dim,)), dim), (dim,)))
+c.cumsum.derivative(input=lambda g, dim: reverse_cumsum(g, dim))
 
 # ---- views and movement ---------------------------------------------------------------------------------------
 
@@ -255,6 +261,102 @@ c.scatter.derivative(
 c.scatter_add.derivative(
     input=lambda g: g,
     src=lambda g, dim, index, src_meta: _into_corner(c.gather(g, dim, index), src_meta),
+)
+
+# Views whose parts lie apart or overlap: `move` is scatter_add for gradients, scatter for writes through the view.
+
+
+def into_diagonal(whole: Any, part: Any, offset: int, dim1: int, dim2: int) -> Any:
+    """A copy of `whole` whose diagonal is `part`."""
+    first, second, length = diagonal_window(whole.shape, offset, dim1, dim2)
+    order = [*(d for d in range(whole.ndim) if d not in (first, second)), first, second]
+    rows, columns = whole.shape[first], whole.shape[second]
+    above = max(-offset, 0)
+    pads = (*[(0, 0)] * (part.ndim - 1), (above, rows - above - length))
+    part = c.constant_pad(part, pads, 0)
+    part = c.reshape(part, (*part.shape, 1))
+    i = c.reshape(c.iota(rows, offset, 1, dt.int64, whole.device), (rows, 1))
+    here = c.eq(c.iota(columns, 0, 1, dt.int64, whole.device), i)
+    return c.permute(c.where(here, part, c.permute(whole, tuple(order))), _inverse(order))
+
+
+def into_windows(whole: Any, part: Any, dim: int, size: int, step: int, move: Any) -> Any:
+    """A copy of `whole` with what its windows are moved to where they come from."""
+    if not whole.ndim:
+        return c.reshape(
+            into_windows(c.reshape(whole, (1,)), c.reshape(part, (1, size)), 0, size, 1, move), ()
+        )
+    dim = wrap_dim(dim, whole.ndim)
+    count = part.shape[dim]
+    order = [*range(dim + 1), part.ndim - 1, *range(dim + 1, part.ndim - 1)]
+    shape = (*part.shape[:dim], count * size, *part.shape[dim + 1 : -1])
+    part = c.reshape(c.permute(part, tuple(order)), shape)
+    starts = c.reshape(c.iota(count, 0, step, dt.int64, whole.device), (count, 1))
+    places = c.add(starts, c.iota(size, 0, 1, dt.int64, whole.device))
+    places = c.reshape(places, (*[1] * dim, count * size, *[1] * (whole.ndim - dim - 1)))
+    return move(whole, dim, c.expand(places, shape), part)
+
+
+def into_strided(whole: Any, part: Any, shape: tuple, strides: tuple, offset: int, move: Any) -> Any:
+    """A copy of `whole` with the elements of `part` moved to where as_strided takes them from."""
+    places = c.full((), offset, dt.int64, whole.device)
+    for i, (size, step) in enumerate(zip(shape, strides, strict=True)):
+        along = c.iota(size, 0, step, dt.int64, whole.device)
+        places = c.add(places, c.reshape(along, (size, *[1] * (len(shape) - i - 1))))
+    count = math.prod(shape)
+    flat = move(c.reshape(whole, (-1,)), 0, c.reshape(places, (count,)), c.reshape(part, (count,)))
+    return c.reshape(flat, whole.shape)
+
+
+c.diagonal.derivative(
+    input=lambda g, input_meta, offset, dim1, dim2: into_diagonal(zeros(input_meta), g, offset, dim1, dim2)
+)
+c.unfold.derivative(
+    input=lambda g, input_meta, dim, size, step: into_windows(
+        zeros(input_meta), g, dim, size, step, c.scatter_add
+    )
+)
+c.as_strided.derivative(
+    input=lambda g, input_meta, shape, strides, offset: into_strided(
+        zeros(input_meta), g, shape, strides, offset, c.scatter_add
+    )
+)
+
+
+def _scatter_reduce_input(g: Any, input: Any, out: Any, dim: Any, index: Any, src: Any, reduce: str) -> Any:
+    if reduce == "prod":
+        return c.div(c.mul(g, out), input)
+    mine, _, share = _extremum_shares(g, input, out, dim, index, src)
+    return c.where(mine, share, 0.0)
+
+
+def _scatter_reduce_src(
+    g: Any, input: Any, out: Any, dim: Any, index: Any, src: Any, src_meta: Any, reduce: str
+) -> Any:
+    read = _corner(src, index)
+    if reduce == "prod":
+        return _into_corner(c.div(c.gather(c.mul(g, out), dim, index), read), src_meta)
+    _, theirs, share = _extremum_shares(g, input, out, dim, index, src)
+    return _into_corner(c.where(theirs, c.gather(share, dim, index), 0.0), src_meta)
+
+
+def _extremum_shares(g: Any, input: Any, out: Any, dim: Any, index: Any, src: Any) -> tuple:
+    """What of input and of src is the extremum, and what each such element gets: all alike, as amax does."""
+    mine = c.eq(input, out)
+    theirs = c.eq(_corner(src, index), c.gather(out, dim, index))
+    count = c.scatter_add(c.cast(mine, g.dtype), dim, index, c.cast(theirs, g.dtype))
+    return mine, theirs, c.div(g, count)
+
+
+def _corner(src: Any, index: Any) -> Any:
+    for dim, size in enumerate(index.shape):
+        src = c.slice(src, dim, 0, size, 1)
+    return src
+
+
+c.scatter_reduce.derivative(input=_scatter_reduce_input, src=_scatter_reduce_src)
+c.sort.derivative(
+    input=lambda g, out, input_meta, dim: c.scatter(zeros(input_meta), dim, out[1], g[0]),
 )
 
 

@@ -6,21 +6,22 @@ the dtype the arithmetic is done in; kernels.py sees to that, to layouts and to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
+from stage0_eager import arrays, convolution_kernels
 from stage0_eager.philox import philox_words
-from stage_contracts import core_metas
+from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 
 # ---- more than one library call -------------------------------------------------------------
 
 
-def _special(xp: Any) -> Any:
+def special_functions(xp: Any) -> Any:
     if xp is np:
         import scipy.special as special
     else:
@@ -48,7 +49,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 def _sign(xp: Any, x: Any) -> Any:
     if x.dtype.kind == "b":
         return _clone_array(xp, x)
-    return xp.sign(x) + x.dtype.type(0)  # -0 becomes 0 for every dtype; ml_dtypes' sign would keep it
+    return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # 0 for NaN and for -0
 
 
 def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
@@ -104,20 +105,37 @@ def _axes(x: Any, dims: tuple) -> tuple:
 def _wide_fold(name: str) -> Callable:
     """sum and prod: integers in int64; half precision in float32, rounded once."""
 
+    on_numpy = REDUCE[name]
+
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        fold, axes = getattr(xp, name), _axes(x, dims)
-        if x.dtype.kind in "biu":
+        axes, dtype = dims if x.ndim else _axes(x, dims), x.dtype
+        if xp is np and dtype.kind == "f" and dtype.itemsize > 2:
+            return on_numpy(x, axes, None, None, keepdim)
+        fold = getattr(xp, name)
+        if dtype.kind in "biu":
             return fold(x, axis=axes, keepdims=keepdim, dtype=np.int64)
-        if x.dtype.itemsize == 2:
-            return fold(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(x.dtype)
+        if dtype.itemsize == 2:
+            return fold(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(dtype)
         return fold(x, axis=axes, keepdims=keepdim)
 
     return kernel
 
 
+# What np.sum and its like call in the end: 2 µs less.
+REDUCE: dict[str, Callable] = {
+    "sum": np.add.reduce, "prod": np.multiply.reduce, "amax": np.maximum.reduce, "amin": np.minimum.reduce,
+    "any": np.logical_or.reduce, "all": np.logical_and.reduce,
+}  # fmt: skip
+
+
 def _fold(name: str) -> Callable:
+    on_numpy = REDUCE[name]
+
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        return getattr(xp, name)(x, axis=_axes(x, dims), keepdims=keepdim)
+        axes = dims if x.ndim else _axes(x, dims)
+        if xp is np:
+            return on_numpy(x, axes, None, None, keepdim)
+        return getattr(xp, name)(x, axis=axes, keepdims=keepdim)
 
     return kernel
 
@@ -144,7 +162,7 @@ def _cumsum(xp: Any, x: Any, dim: int) -> Any:
 def _matmul(xp: Any, x: Any, y: Any) -> Any:
     if x.dtype.itemsize == 2 and x.dtype.kind not in "iu":  # half precision: products and sums in float32
         return xp.matmul(x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
-    return xp.matmul(x, y)
+    return x.dot(y) if x.ndim == 2 == y.ndim else xp.matmul(x, y)  # dot: 0.9 µs less on tiny matrices
 
 
 def _expand(xp: Any, x: Any, shape: tuple) -> Any:
@@ -157,7 +175,7 @@ def _expand(xp: Any, x: Any, shape: tuple) -> Any:
 
 
 def _permute(xp: Any, x: Any, dims: tuple) -> Any:
-    return xp.transpose(x, [core_metas.wrap_dim(d, x.ndim) for d in dims])
+    return x.transpose(dims)
 
 
 def _reshape(xp: Any, x: Any, shape: tuple) -> Any:
@@ -168,12 +186,41 @@ def _slice(xp: Any, x: Any, dim: int, start: Any, stop: Any, step: int = 1) -> A
     return x[_window(x.ndim, dim, start, stop, step)]
 
 
+@lru_cache(maxsize=4096)  # programs cut at the same places again and again: 0.8 µs less
 def _window(ndim: int, dim: int, start: Any, stop: Any, step: int) -> tuple:
     if step <= 0:
         raise ValueError(f"step must be greater than zero, got {step}")
     index: list[Any] = [slice(None)] * ndim
     index[core_metas.wrap_dim(dim, ndim)] = slice(start, stop, step)
     return tuple(index)
+
+
+def _diagonal(xp: Any, x: Any, offset: int, dim1: int, dim2: int) -> Any:
+    first, second, length = view_metas.diagonal_window(x.shape, offset, dim1, dim2)
+    rest = [d for d in range(x.ndim) if d not in (first, second)]
+    x = x.transpose([*rest, first, second])
+    x = x[..., max(-offset, 0) :, max(offset, 0) :][..., :length, :length]
+    return _strided(x, (*x.shape[:-2], length), (*x.strides[:-2], x.strides[-2] + x.strides[-1]))
+
+
+def _unfold(xp: Any, x: Any, dim: int, size: int, step: int) -> Any:
+    if not x.ndim:
+        return x.reshape(1)[:size]
+    dim = core_metas.wrap_dim(dim, x.ndim)
+    shape, strides = list(x.shape), list(x.strides)
+    shape[dim], strides[dim] = (x.shape[dim] - size) // step + 1, strides[dim] * step
+    return _strided(x, (*shape, size), (*strides, x.strides[dim]))
+
+
+def _as_strided(xp: Any, x: Any, shape: tuple, strides: tuple, offset: int) -> Any:
+    flat = x.reshape(-1)[offset:]
+    return _strided(flat, shape, [step * x.itemsize for step in strides])
+
+
+def _strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+    """A view with other strides, in bytes; the meta rule has seen to it that it stays inside."""
+    library = np if type(x) is np.ndarray else arrays.cupy()
+    return library.lib.stride_tricks.as_strided(x, tuple(shape), tuple(strides))
 
 
 def _slice_scatter(xp: Any, x: Any, src: Any, dim: int, start: Any, stop: Any, step: int = 1) -> Any:
@@ -189,6 +236,8 @@ def _flip(xp: Any, x: Any, dims: tuple) -> Any:
 
 
 def _cat(xp: Any, tensors: list, dim: int) -> Any:
+    if len({t.dtype for t in tensors}) == 1:
+        return xp.concatenate(tensors, axis=dim)
     common = dt.result_type((dt.dtype_of(t.dtype), 0 if t.ndim else 1) for t in tensors)
     return xp.concatenate([t.astype(common.numpy, copy=False) for t in tensors], axis=dim)
 
@@ -197,8 +246,12 @@ def _constant_pad(xp: Any, x: Any, pads: tuple, value: Any) -> Any:
     if not x.ndim:
         return x.copy()
     crop = tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))
-    widths = [(max(a, 0), max(b, 0)) for a, b in pads]
-    return xp.pad(x[crop], widths, constant_values=x.dtype.type(value))
+    x = x[crop]
+    out = xp.full(
+        [max(a, 0) + s + max(b, 0) for s, (a, b) in zip(x.shape, pads, strict=True)], value, x.dtype
+    )
+    out[tuple(slice(max(a, 0), max(a, 0) + s) for s, (a, _) in zip(x.shape, pads, strict=True))] = x
+    return out  # 10 µs less than xp.pad
 
 
 def _checked_index(xp: Any, index: Any, size: int) -> Any:
@@ -237,6 +290,33 @@ def _scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     return out
 
 
+_FOLD_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
+
+
+def _scatter_reduce(xp: Any, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    out = _clone_array(xp, x)
+    fold = getattr(xp, _FOLD_AT[reduce])
+    fold.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
+    return out
+
+
+def _sort(xp: Any, x: Any, dim: int, descending: bool, stable: bool) -> tuple:
+    if not x.ndim:
+        return x.copy(), xp.zeros((), np.int64)
+    dim = core_metas.wrap_dim(dim, x.ndim)
+    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    if descending:  # from the back, so that equal elements keep their order; NaN, sorted last, comes first
+        order = xp.flip(xp.argsort(xp.flip(keys, dim), axis=dim, kind="stable"), dim)
+        order = x.shape[dim] - 1 - order
+    else:
+        order = xp.argsort(keys, axis=dim, kind="stable")
+    return xp.ascontiguousarray(xp.take_along_axis(x, order, dim)), xp.ascontiguousarray(order)
+
+
+def _nonzero(xp: Any, x: Any) -> Any:
+    return xp.ascontiguousarray(xp.argwhere(x)).reshape(-1, x.ndim)
+
+
 def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
     try:
         return arrays.namespace(device).full(shape, value, dtype.numpy)
@@ -263,7 +343,9 @@ def _clone_array(xp: Any, x: Any) -> Any:
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
     if src.ndim > dst.ndim:
         raise ValueError("the meta rule says why")  # NumPy would drop leading sizes of 1
-    if any(stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)):
+    if dst.size and any(
+        stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)
+    ):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."
@@ -311,8 +393,8 @@ KERNELS |= {
     "sign": _sign,
     "rsqrt": lambda xp, x: 1 / xp.sqrt(x),
     "reciprocal": lambda xp, x: 1 / x,
-    "erf": _half_safe(lambda xp, x: _special(xp).erf(x)),
-    "erfc": _half_safe(lambda xp, x: _special(xp).erfc(x)),
+    "erf": _half_safe(lambda xp, x: special_functions(xp).erf(x)),
+    "erfc": _half_safe(lambda xp, x: special_functions(xp).erfc(x)),
     "sigmoid": _half_safe(_sigmoid),
     "floor_divide": _floor_divide,
     "remainder": _remainder,
@@ -334,6 +416,9 @@ KERNELS |= {
     "permute": _permute,
     "expand": _expand,
     "slice": _slice,
+    "diagonal": _diagonal,
+    "unfold": _unfold,
+    "as_strided": _as_strided,
     "slice_scatter": _slice_scatter,
     "flip": _flip,
     "cat": _cat,
@@ -341,7 +426,12 @@ KERNELS |= {
     "gather": _gather,
     "scatter": _scatter,
     "scatter_add": _scatter_add,
+    "scatter_reduce": _scatter_reduce,
+    "sort": _sort,
+    "nonzero": _nonzero,
     "matmul": _matmul,
+    "convolution": convolution_kernels.convolution,
+    "convolution_weight_gradient": convolution_kernels.convolution_weight_gradient,
     "full": _full,
     "iota": _iota,
     "random_bits": lambda xp, rng, offset, shape: philox_words(xp, rng, offset, shape),

@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays
-from stage0_eager.formulas import KERNELS, ON_NUMPY
+from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
+from stage0_eager.formulas import ON_NUMPY, REDUCE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 from stage_contracts.dtype import DType
 from stage_contracts.tensor_meta import TensorMeta
+
+KERNELS = {**formulas.KERNELS, **kernels_special.KERNELS, **kernels_linalg.KERNELS}
 
 
 def run_kernel(op: Any, data: list) -> Any:
@@ -50,36 +52,52 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name != "cast":
         return _elementwise(core, kernel)
-    if core.kind in (
-        "view",
-        "creation",
-        "random",
-    ):  # nothing to silence; strides are given, or row-major anyway
-        return _explained(core, kernel)
-    return _laid_out(core, _explained(core, kernel))
+    if core.kind in ("view", "creation", "random"):
+        return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway
+    if name == "nonzero":  # its rule only refuses
+        return kernel
+    return _laid_out(core, kernel)
 
 
 # A stack of contexts in which NumPy is silent about overflow and 0/0. A context cannot be entered twice at once, so a
-# call takes one off the stack; entering one is ten times as fast as `with np.errstate(...)`.
+# call takes one off the stack; entering one is ten times as fast as `with np.errstate(...)`. A call that raises
+# leaves its context to the garbage collector, which spares the others a `finally`.
 _SILENT: list[Context] = []
 
 
-def _silently(function: Callable[..., Any], *args: Any) -> Any:
-    """`function(*args)` without warnings."""
+def _silent_context() -> Context:
     try:
-        context = _SILENT.pop()
+        return _SILENT.pop()
     except IndexError:
         context = Context()
         context.run(np.seterr, all="ignore")
-    try:
-        return context.run(function, *args)
-    finally:
-        _SILENT.append(context)
+        return context
+
+
+def silently(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)` without warnings."""
+    context = _silent_context()
+    out = context.run(function, *args)
+    _SILENT.append(context)
+    return out
+
+
+# What the meta rule need not see, as the library refuses all that it would refuse: 4 µs less.
+_OBVIOUS: dict[str, Callable[..., bool]] = {
+    "matmul": lambda x, y: x.ndim > 1 and y.ndim > 1 and x.dtype is y.dtype and x.dtype.kind != "b",
+    "cat": lambda tensors, dim: type(dim) is int and type(tensors[0]) is np.ndarray,
+}
+
+
+def _strict(core: CoreOp) -> bool:
+    """Whether the library would accept more than the meta rule, so that the rule has to be asked first."""
+    unsafe = core.name in ("diagonal", "unfold", "as_strided")  # an index outside would read other memory
+    return unsafe or core.kind in ("movement", "indexing", "contraction", "external")
 
 
 def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """What the library refuses is refused with the meta rule's message; what only the rule refuses, too."""
-    strict = core.kind in ("movement", "indexing", "contraction")  # here the library would accept more
+    strict = _strict(core)
 
     def explained(xp: Any, *args: Any) -> Any:
         if strict:
@@ -94,13 +112,27 @@ def _explained(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _laid_out(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """As _explained, without NumPy's warnings, and with the result laid out."""
+    strict, obvious = _strict(core), _OBVIOUS.get(core.name)
+
     def laid_out(xp: Any, *args: Any) -> Any:
-        return _settle(core, xp, _silently(kernel, xp, *args), args)
+        if strict and not (obvious is not None and obvious(*args)):
+            core.meta(*map(_meta_of, args))
+        context = _silent_context()
+        try:
+            out = context.run(kernel, xp, *args)
+        except (ValueError, TypeError, IndexError):
+            core.meta(*map(_meta_of, args))
+            raise
+        _SILENT.append(context)
+        if type(out) is tuple:
+            return tuple([_settle(core, xp, part, args, i) for i, part in enumerate(out)])
+        return _settle(core, xp, out, args)
 
     return laid_out
 
 
-def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
+def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = None) -> Any:
     """`out` as an array laid out as the meta rule promises: row-major or, where operands agree, as they are.
 
     Libraries choose layouts of their own; compiled code has to know what eager gives, so eager keeps to the rule.
@@ -113,7 +145,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple) -> Any:
         return (
             out.ravel().reshape(out.shape) if 1 in out.shape else out
         )  # sizes of 1 with strides of their own
-    wanted = core.meta(*map(_meta_of, args)).strides
+    meta = core.meta(*map(_meta_of, args))
+    wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
     order = sorted(range(out.ndim), key=lambda d: -wanted[d])
@@ -127,8 +160,7 @@ def _meta_of(value: Any) -> Any:
         return type(value)(map(_meta_of, value))
     if not hasattr(value, "strides"):
         return value
-    strides = tuple(s // value.itemsize for s in value.strides)
-    return TensorMeta(value.shape, dt.dtype_of(value.dtype), strides, arrays.device_of_array(value))
+    return arrays.meta_of_array(value)
 
 
 # ---- promotion of pointwise operands --------------------------------------------------------------------------
@@ -144,13 +176,11 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         formula = on_numpy if xp is np else partial(kernel, xp)
         dtype = getattr(operands[first], "dtype", None)
         try:
-            if dtype in as_they_are and dtype is getattr(
-                operands[-1], "dtype", None
-            ):  # by far the most calls
-                out = _silently(formula, *operands)
+            if dtype in as_they_are and dtype is getattr(operands[-1], "dtype", None):
+                out = silently(formula, *operands)
             else:
                 dtype = _compute_dtype(core.name, tuple(map(_kind_of, operands)))
-                out = _silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
+                out = silently(_cast_and_run, formula, operands[:first], operands[first:], dtype)
         except ValueError:
             core.meta(*map(_meta_of, operands))  # raises torch's message where shapes do not match
             raise
@@ -159,6 +189,126 @@ def _elementwise(core: CoreOp, kernel: Callable[..., Any]) -> Callable[..., Any]
         return _settle(core, xp, out, operands)
 
     return elementwise
+
+
+# ---- the same for by far the most calls: NumPy arrays of one dtype, or an array and a number ------------------
+
+
+def numpy_single(name: str) -> Callable[[Any], Any]:
+    """An elementwise kernel of one operand."""
+    core, whole = CORE_OPS[name], eager_kernel(name)
+    as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
+    formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
+
+    def single(x: Any) -> Any:
+        if type(x) is not np.ndarray or x.dtype not in as_they_are:
+            return whole(namespace_of_all((x,)), x)
+        context = _silent_context()
+        out = context.run(formula, x)
+        _SILENT.append(context)
+        if type(out) is np.ndarray and out.flags.c_contiguous:
+            return out
+        return _settle(core, np, out, (x,))
+
+    return single
+
+
+def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
+    """An elementwise kernel of two operands: 0.6 µs less than by way of `elementwise`, 2 µs with a number."""
+    core, whole = CORE_OPS[name], eager_kernel(name)
+    as_they_are = {d.numpy for d in dt.DTYPES.values() if _computes_in(core, d)}
+    # NumPy, too, takes a Python number beside an array of floats as one of the array's dtype
+    with_number = as_they_are & {d.numpy for d in (dt.float32, dt.float64)} if name in ON_NUMPY else set()
+    with_int = with_number | (as_they_are & {dt.int64.numpy} if name in ON_NUMPY else set())
+    formula = ON_NUMPY.get(name) or partial(KERNELS[name], np)
+
+    def pair(x: Any, y: Any) -> Any:
+        if type(x) is np.ndarray:
+            if type(y) is np.ndarray:
+                plain = x.dtype is y.dtype and x.dtype in as_they_are
+            else:
+                dtypes = with_number if type(y) is float else with_int if type(y) is int else ()
+                plain = x.dtype in dtypes and -_SMALL < y < _SMALL
+        else:
+            plain = (
+                type(x) in (float, int) and getattr(y, "dtype", None) in with_number and -_SMALL < x < _SMALL
+            )
+        if not plain:
+            return whole(namespace_of_all((x, y)), x, y)
+        context = _silent_context()
+        try:
+            out = context.run(formula, x, y)
+        except ValueError:
+            core.meta(_meta_of(x), _meta_of(y))  # raises torch's message where shapes do not match
+            raise
+        _SILENT.append(context)
+        if type(out) is np.ndarray and out.flags.c_contiguous:
+            return out
+        return _settle(core, np, out, (x, y))
+
+    return pair
+
+
+def numpy_where(condition: Any, x: Any, y: Any) -> Any:
+    """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
+    dtype = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
+    number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
+    plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
+    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype in FLOATS:
+        try:
+            out = np.where(condition, x, y)
+            if out.flags.c_contiguous:
+                return out
+        except ValueError:
+            pass  # the whole kernel says why
+    return eager_kernel("where")(namespace_of_all((condition, x, y)), condition, x, y)
+
+
+def numpy_fold(name: str) -> Callable[..., Any]:
+    """A reduction: 0.8 µs less than by way of `laid_out`."""
+    core, whole, fold = CORE_OPS[name], eager_kernel(name), REDUCE[name]
+    # integers are added in int64, half precision in float32; the others fold any dtype as it is
+    as_they_are = {
+        d.numpy for d in dt.DTYPES.values() if name not in ("sum", "prod") or d in (dt.float32, dt.float64)
+    }
+
+    def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
+        if type(x) is not np.ndarray or not x.ndim or x.dtype not in as_they_are:
+            return whole(namespace_of_all((x,)), x, dims, keepdim)
+        context = _silent_context()
+        try:
+            out = context.run(fold, x, dims, None, None, keepdim)
+        except (ValueError, TypeError, IndexError):
+            core.meta(_meta_of(x), dims, keepdim)
+            raise
+        _SILENT.append(context)
+        return _settle(core, np, out, (x, dims, keepdim))
+
+    return folded
+
+
+def numpy_cat(tensors: list, dim: int) -> Any:
+    """Arrays of one dtype one after another, which NumPy does as the rule says: 1.5 µs less."""
+    dtype = tensors[0].dtype if tensors and type(tensors[0]) is np.ndarray else None
+    for x in tensors:
+        if x.dtype is not dtype:
+            break
+    else:
+        try:
+            out = np.concatenate(tensors, dim)
+            return (
+                out
+                if out.flags.c_contiguous and 1 not in out.shape
+                else _settle(_CAT, np, out, (tensors, dim))
+            )
+        except (ValueError, TypeError, IndexError):
+            pass  # the whole kernel says why
+    return eager_kernel("cat")(namespace_of_all(tensors), tensors, dim)
+
+
+FLOATS = {dt.float32.numpy, dt.float64.numpy}
+_CAT = CORE_OPS["cat"]
+_SMALL = 2**31  # a larger number may not fit the dtype; the written rule says what it becomes
 
 
 def _cast_and_run(formula: Callable[..., Any], as_is: tuple, operands: tuple, dtype: np.dtype) -> Any:

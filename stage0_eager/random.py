@@ -18,7 +18,7 @@ from stage0_eager.operator import operator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
-from stage_contracts.device import CPU
+from stage_contracts.device import CPU, device_of
 
 
 class Generator:
@@ -60,6 +60,20 @@ def default_generator() -> Generator:
 def manual_seed(seed: int) -> Generator:
     """Start the default generator again at `seed`; the same seed gives the same draws."""
     return _DEFAULT.manual_seed(seed)
+
+
+def initial_seed() -> int:
+    """The seed the default generator was started at."""
+    return _DEFAULT.seed
+
+
+def get_rng_state() -> Tensor:
+    """The default generator's state, to be given back to set_rng_state."""
+    return _DEFAULT.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    _DEFAULT.set_state(new_state)
 
 
 def next_random(generator: Generator | None, device: Any) -> tuple[Tensor, int]:
@@ -115,6 +129,9 @@ def bernoulli(input, p=None, *, generator=None):
     return c.cast(c.lt(draw, input if p is None else p), input.dtype)
 
 
-def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
+def randperm(
+    n: int, *, generator: Generator | None = None, dtype: Any = dt.int64, device: Any = None
+) -> Tensor:
     """A random permutation of 0..n-1: the order that sorts n draws. Runs eagerly."""
-    return Tensor(np.argsort(uniform((n,), dt.float64, generator=generator)._data, kind="stable"))
+    order = np.argsort(uniform((n,), dt.float64, generator=generator)._data, kind="stable")
+    return Tensor(arrays.move(order.astype(dt.dtype_of(dtype).numpy), device_of(device)))

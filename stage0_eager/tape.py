@@ -15,6 +15,7 @@ from stage0_eager.arrays import owner
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts.core_metas import is_dense
+from stage_contracts.dtype import FLOATING
 from stage_contracts.tensor_meta import TensorMeta
 
 _SEQUENCE = itertools.count()
@@ -32,7 +33,8 @@ class TapeNode:
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
         self.name, self.out_metas, self.edges = name, out_metas, edges
         # what is being traced, so that under a Tracer a backward node knows the forward expression it is for
-        self.origins: tuple = () if STATE.interpreter is None else STATE.interpreter.origins
+        interpreter = STATE.interpreter
+        self.origins: tuple = () if interpreter is None else interpreter.origins
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
@@ -60,7 +62,11 @@ class TapeNode:
                 "have already been freed). Specify retain_graph=True if you need to backward through it again."
             )
         return {
-            name: value.unpack(self) if type(value) is SavedTensor else value
+            name: value.unpack(self)
+            if type(value) is SavedTensor
+            else tuple(v.unpack(self) for v in value)
+            if name == "out"
+            else value
             for name, value in self.saved.items()
         }
 
@@ -74,8 +80,8 @@ class Edge:
     __slots__ = ("leaf", "node", "output_index", "param", "position")
 
     def __init__(self, tensor: Tensor, param: str = "", position: int | None = None) -> None:
-        self.node = tensor._grad_fn
-        self.leaf = tensor if tensor._grad_fn is None else None
+        node = self.node = tensor._grad_fn
+        self.leaf = tensor if node is None else None
         self.output_index = tensor._output_index
         self.param, self.position = param, position
 
@@ -132,9 +138,7 @@ class SavedTensor:
 
 def version_of(tensor: Tensor) -> list[int]:
     """The version counter that all views of the tensor's storage share."""
-    if tensor._version is None:
-        tensor._version = [0]
-    return tensor._version
+    return tensor._counter()
 
 
 # ---- recording ------------------------------------------------------------------------------------------------
@@ -150,10 +154,10 @@ def needs_tape(op: Any, args: tuple) -> bool:
                 up_to_date(arg)
             if arg.requires_grad:
                 return True
-        elif type(arg) in (list, tuple) and any(
-            isinstance(a, Tensor) and up_to_date(a).requires_grad for a in arg
-        ):
-            return True
+        elif type(arg) in (list, tuple):
+            for a in arg:
+                if isinstance(a, Tensor) and up_to_date(a).requires_grad:
+                    return True
     return False
 
 
@@ -169,41 +173,64 @@ def up_to_date(tensor: Tensor) -> Tensor:
 def record(op: Any, args: tuple, out: Any) -> None:
     """Put one call on the tape: its floating outputs become non-leaves."""
     edges: list[Edge] = []
-    needed: dict[str, tuple[str, int]] = {}
-    for param, rule in op.derivatives.items():
+    wanted = 0  # the rules that will run, as bits
+    for rule in op.rules:
         arg = args[rule.position]
         if isinstance(arg, Tensor):
-            if not up_to_date(arg).requires_grad:
-                continue
-            edges.append(Edge(arg, param))
+            if arg._view is not None:
+                up_to_date(arg)
+            if arg.requires_grad:
+                edges.append(Edge(arg, rule.param))
+                wanted |= rule.bit
         elif type(arg) in (list, tuple):
-            edges += [
-                Edge(a, param, i)
+            found = [
+                Edge(a, rule.param, i)
                 for i, a in enumerate(arg)
                 if isinstance(a, Tensor) and up_to_date(a).requires_grad
             ]
-        else:
-            continue
-        needed.update(rule.saves)
+            if found:
+                edges += found
+                wanted |= rule.bit
     if not edges:
         return
-    outputs = out if isinstance(out, tuple) else (out,)
-    node = TapeNode(op.name, tuple([o.meta for o in outputs]), edges)
+    if isinstance(out, tuple):
+        node = TapeNode(op.name, tuple([o.meta for o in out]), edges)
+        for index, output in enumerate(out):
+            if node.out_metas[index].dtype.is_floating_point:
+                output.requires_grad, output._grad_fn, output._output_index = True, node, index
+    else:
+        node = TapeNode(op.name, (out.meta,), edges)
+        if node.out_metas[0].dtype.category == FLOATING:
+            out.requires_grad, out._grad_fn = True, node
+            if out._output_index:  # it was a result of another call, changed in place
+                out._output_index = 0
     node.op = op
-    for index, output in enumerate(outputs):
-        if node.out_metas[index].dtype.is_floating_point:
-            output.requires_grad, output._grad_fn, output._output_index = True, node, index
-    node.saved = {name: _saved(what, args[at], out, node) for name, (what, at) in needed.items()}
+    saved: dict[str, Any] = node.saved  # type: ignore[assignment]
+    plan = op.save_plans.get(wanted)
+    if plan is None:
+        plan = op.save_plans[wanted] = _plan(op, wanted)
+    for name, what, at in plan:
+        value = args[at]
+        if what == "out":
+            value = (
+                tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
+            )
+        elif what == "out_meta":
+            value = node.out_metas[0]
+        elif isinstance(value, Tensor):
+            value = SavedTensor(value, False) if what == "value" else value.meta
+        elif what == "meta" and type(value) in (list, tuple):
+            value = [v.meta for v in value]
+        saved[name] = value
 
 
-def _saved(what: str, value: Any, out: Any, node: TapeNode) -> Any:
-    if what == "out":
-        return SavedTensor(out, True)
-    if what == "out_meta":
-        return node.out_metas[0]
-    if isinstance(value, Tensor):
-        return SavedTensor(value, False) if what == "value" else value.meta
-    return [v.meta for v in value] if what == "meta" and type(value) in (list, tuple) else value
+def _plan(op: Any, wanted: int) -> tuple:
+    """What the rules in `wanted` need, each once: (name, what it is, the place of the argument)."""
+    needed = {}
+    for rule in op.rules:
+        if rule.bit & wanted:
+            needed.update(rule.saves)
+    return tuple([(name, what, at) for name, (what, at) in needed.items()])
 
 
 # ---- the walk -------------------------------------------------------------------------------------------------

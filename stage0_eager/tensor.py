@@ -13,20 +13,22 @@ import numpy as np
 from stage0_eager import arrays
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta
 
 
 class Tensor:
     """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
 
-    # What most tensors have is on the class, so that making one is cheap; an instance stores what differs.
-    requires_grad: bool = False
+    # What every call looks at is a slot, read in half the time of a class's default; the rest most tensors have as
+    # the class has it, and an instance stores what differs.
+    __slots__ = ("__dict__", "__weakref__", "_data", "_grad_fn", "_view", "requires_grad")
+    requires_grad: bool
+    _grad_fn: Any  # the TapeNode that produced it; None for a leaf
+    _view: tuple | None  # (operator, its first argument, the others): how the view was made
     grad: Tensor | None = None
-    _grad_fn: Any = None  # the TapeNode that produced it; None for a leaf
     _output_index: int = 0
     _version: list[int] | None = None  # shared by all views of one storage once anyone asks
     _base: Tensor | None = None  # the tensor whose storage this is a view of
-    _view: tuple | None = None  # (operator, its first argument, the others): how the view was made
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
     _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
@@ -41,8 +43,9 @@ class Tensor:
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
-        if requires_grad:
-            self.requires_grad = True
+        self.requires_grad = requires_grad
+        self._grad_fn = None
+        self._view = None
 
     # ---- what is known without the data -------------------------------------------------------------------
 
@@ -84,7 +87,7 @@ class Tensor:
 
     def stride(self, dim: int | None = None) -> Any:
         """Strides in elements, not bytes."""
-        strides = self._data.meta.strides if is_traced(self) else _strides(self._data)
+        strides = self._data.meta.strides if is_traced(self) else arrays.element_strides(self._data)
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self) -> bool:
@@ -97,11 +100,13 @@ class Tensor:
     def meta(self) -> TensorMeta:
         """All that a compiler may know of this tensor."""
         data = self._data
+        if type(data) is np.ndarray:
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype, self.requires_grad)
         if is_traced(self):
             return data.meta.with_(
                 requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
             )
-        return TensorMeta(data.shape, self.dtype, _strides(data), self.device, self.requires_grad)
+        return arrays.meta_of_array(data, self.requires_grad)
 
     # ---- the tape ------------------------------------------------------------------------------------------
 
@@ -162,6 +167,15 @@ class Tensor:
         hooks = self._grad_fn.hooks if self._grad_fn is not None else None
         return any(hasattr(h, "retains_grad") for h in (hooks or {}).get(self._output_index, {}).values())
 
+    @property
+    def data(self) -> Tensor:
+        """The same storage without a place on the tape. Assigning replaces the storage."""
+        return Tensor(self._data)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        self._data = value._data
+
     def detach_(self) -> Tensor:
         """Take this tensor off the tape, in place. Raises RuntimeError on a view."""
         if self._view is not None:
@@ -172,18 +186,23 @@ class Tensor:
     @property
     def version(self) -> int:
         """How many times this storage was written to in place."""
-        return self._version[0] if self._version else 0
+        base = self if self._base is None else self._base
+        version = self._version or base._version
+        return version[0] if version else 0
+
+    def _counter(self) -> list[int]:
+        """The version counter that all views of this storage share; made when it is first asked for."""
+        if self._version is None:
+            base = self._base
+            self._version = [0] if base is None else base._counter()
+        return self._version
 
     def _share_version(self, view: Tensor) -> None:
-        if self._version is None:
-            self._version = [0]
-        view._version = self._version
         view._base = self._base if self._base is not None else self
+        view._version = self._counter()
 
     def _bump_version(self) -> None:
-        if self._version is None:
-            self._version = [0]
-        self._version[0] += 1
+        self._counter()[0] += 1
 
     # ---- reading the data ----------------------------------------------------------------------------------
 
@@ -267,11 +286,3 @@ def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
     data = tensor._data
     return type(data) is not np.ndarray and not hasattr(data, "__array_interface__") and hasattr(data, "meta")
-
-
-def _strides(array: Any) -> tuple[int, ...]:
-    itemsize = array.itemsize
-    strides = tuple([s // itemsize for s in array.strides])
-    if 0 in strides and 0 in array.shape:
-        return contiguous_strides(array.shape)  # as TensorMeta has it; NumPy's are all 0
-    return strides

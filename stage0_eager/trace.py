@@ -7,7 +7,7 @@ which run their bodies; `stage2_autograd` uses this for its joint graph and its 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -83,7 +83,7 @@ class Tracer:
             self.graph.call_function(python.getitem, (node, i), val=m, origins=self.origins, **self.marks)
             for i, m in enumerate(result)
         ]
-        return _like(result, [Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True)])
+        return like(result, [Tensor(TracedArray(m, n)) for m, n in zip(result, items, strict=True)])
 
     def node_of(self, tensor: Tensor) -> Node:
         """The node that yields a tensor; a tensor with real data becomes a constant of the graph."""
@@ -119,8 +119,8 @@ def map_tensors(tree: Any, function: Callable[[Tensor], Any]) -> Any:
         return {key: map_tensors(t, function) for key, t in tree.items()}
     if type(tree) in (tuple, list):
         return type(tree)(map_tensors(t, function) for t in tree)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):  # a named tuple: several results
-        return type(tree)(*(map_tensors(t, function) for t in tree))
+    if isinstance(tree, tuple) and hasattr(tree, "_make"):  # a named tuple, as sort gives
+        return tree._make(map_tensors(t, function) for t in tree)
     return tree
 
 
@@ -133,12 +133,7 @@ def wrap_metas(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return Tensor(TracedArray(result))
-    return _like(result, [wrap_metas(r) for r in result])
-
-
-def _like(results: Any, items: list) -> tuple:
-    """`items` in the kind of tuple that `results` is: a named tuple keeps its names."""
-    return type(results)(*items) if hasattr(results, "_fields") else tuple(items)
+    return like(result, map(wrap_metas, result))
 
 
 def _without_grad(result: Any) -> Any:
@@ -146,7 +141,12 @@ def _without_grad(result: Any) -> Any:
         return None
     if isinstance(result, TensorMeta):
         return result.with_(requires_grad=False, strides=result.strides) if result.requires_grad else result
-    return _like(result, [_without_grad(r) for r in result])
+    return like(result, map(_without_grad, result))
+
+
+def like(result: Any, items: Iterable[Any]) -> Any:
+    """`items` as a tuple, named as `result` is."""
+    return result._make(items) if hasattr(result, "_make") else tuple(items)
 
 
 @cache

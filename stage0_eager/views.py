@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
 from stage0_eager.state import no_grad
+from stage0_eager.tensor import Tensor
 
 
 def root(view: Any) -> Any:
@@ -49,12 +51,16 @@ def refresh(view: Any) -> None:
 
 def _chain(view: Any) -> list[tuple]:
     """The operators from the base to the view, with their arguments besides the tensor."""
-    steps = []
+    steps: list[tuple] = []
     while view._view is not None:
         op, source, rest = view._view
-        steps.append((op, rest))
+        if op.core is None:  # a quick view (x[0]): the steps are those of its body
+            with no_grad():
+                steps[:0] = _chain(op.body(Tensor(source._data), *rest))
+        else:
+            steps.insert(0, (op, rest))
         view = source
-    return steps[::-1]
+    return steps
 
 
 def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
@@ -65,7 +71,7 @@ def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
         # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
         return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
     (op, rest), inner = chain[0], chain[1:]
-    return _UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
+    return UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
 
 
 def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
@@ -74,12 +80,17 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 
 
 # From the whole and a new value for what the view shows to the new whole. (A write to an expanded view is refused.)
-_UNDO: dict[str, Any] = {
+UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
     "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step
+    ),
+    "diagonal": into_diagonal,
+    "unfold": lambda whole, part, dim, size, step: into_windows(whole, part, dim, size, step, c.scatter),
+    "as_strided": lambda whole, part, shape, strides, offset: into_strided(
+        whole, part, shape, strides, offset, c.scatter
     ),
 }
 

@@ -18,6 +18,9 @@ _SHARES: dict[str, Callable[..., bool]] = {
     "permute": lambda input, *_: True,
     "expand": lambda input, *_: True,
     "slice": lambda input, *_: True,
+    "diagonal": lambda input, *_: True,
+    "unfold": lambda input, *_: True,
+    "as_strided": lambda input, *_: input.is_contiguous,
     "detach": lambda input: True,
     "contiguous": lambda input: input.is_contiguous,
     "to_device": lambda input, device: input.device == device,
@@ -32,6 +35,8 @@ def shares_storage(op: Any, metas: tuple) -> bool:
 
 def base(node: Node) -> Node:
     """The node whose storage `node` is a view of: `node` itself when it has storage of its own."""
-    while node.op == "call_function" and shares_storage(node.target, map_args(node.args, meta_of)):
+    while node.op == "call_function" and getattr(node.target, "name", "") in _SHARES:
+        if not shares_storage(node.target, map_args(node.args, meta_of)):
+            break
         node = node.args[0]
     return node

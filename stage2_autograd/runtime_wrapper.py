@@ -14,13 +14,13 @@ import numpy as np
 from stage0_eager import arrays as array_library
 from stage0_eager.random import default_generator
 from stage0_eager.state import STATE
-from stage0_eager.tape import Edge
+from stage0_eager.tape import Edge, version_of
 from stage0_eager.tensor import Tensor
 from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, ResultPlan
 
 LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
 
@@ -45,7 +45,7 @@ def make_runtime_wrapper(
     finish = _finisher(functional, results)
     random = functional.rng_calls
     draw = _random_state(functional)
-    checks = _input_checks(functional.writes)
+    checks = _input_checks(functional)
 
     def infer(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         arrays = [t._data for t in tensors]
@@ -88,15 +88,17 @@ def make_runtime_wrapper(
 # ---- before and after the forward --------------------------------------------------------------------------
 
 
-def _input_checks(writes: tuple[int, ...]) -> Callable[[Sequence[Tensor]], None]:
+def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], None]:
     """What only the call's own tensors can tell: written leaves, and inputs that share memory with one."""
+    writes, silent = functional.writes, functional.silent
     if not writes:
         return lambda tensors: None
 
     def check(tensors: Sequence[Tensor]) -> None:
         for i in writes:
             written = tensors[i]
-            if STATE.grad_enabled and written.requires_grad and written._grad_fn is None:
+            leaf = written.requires_grad and written._grad_fn is None
+            if leaf and STATE.grad_enabled and i not in silent:
                 raise RuntimeError(LEAF_WRITTEN)
             for j, other in enumerate(tensors):
                 if j != i and _may_share(written._data, other._data):
@@ -125,21 +127,36 @@ def _random_state(functional: FunctionalGraph) -> Callable[[], Any]:
 
 
 def _finisher(
-    functional: FunctionalGraph, results: tuple[tuple[str, int], ...]
+    functional: FunctionalGraph, results: tuple[ResultPlan, ...]
 ) -> Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]:
     """Write the written inputs back into their memory, and lay out the user's results."""
     writes, first = functional.writes, functional.num_outputs
-    if not writes and results == tuple(("output", i) for i in range(first)):
+    constants = functional.graph.attributes
+    versions = functional.versions or (0,) * first + (1,) * len(writes)
+    counted = [(i, seen) for i, seen in enumerate(versions[:first]) if seen]
+    if not writes and not counted and results == tuple(("output", i) for i in range(first)):
         return lambda tensors, outputs: tuple(outputs)
 
     def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-        for i, value in zip(writes, outputs[first:], strict=True):
+        for i, seen in counted:
+            outputs[i]._version = [seen]
+        for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
             target = tensors[i]
             target._data[...] = value._data
-            target._bump_version()
+            version_of(target)[0] += seen
             if value.requires_grad:  # the input now is what the pair computed, to autograd too
                 target.requires_grad, target._grad_fn = True, value._grad_fn
                 target._output_index = value._output_index
-        return tuple(outputs[i] if kind == "output" else tensors[i] for kind, i in results)
+        sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
+        made = []
+        for kind, which, *views in results:
+            tensor = sources[kind][which]
+            for (
+                op,
+                rest,
+            ) in views:  # on the user's own tape: memory, history and versions are shared as in eager
+                tensor = op(tensor, *rest)
+            made.append(tensor)
+        return tuple(made)
 
     return finish

@@ -29,6 +29,11 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0009": ("an exception that leaves the frame", "catch it inside the compiled function"),
     "GB0010": ("an iterator from outside", "pass the container itself"),
     "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
+    "GB0020": (
+        "a call that the program keeps out of graphs",
+        "lift disable or disallow_in_graph where you can",
+    ),
+    "GB0021": ("a break that the program asks for", "remove the call of graph_break()"),
 }
 
 

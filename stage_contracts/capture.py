@@ -44,6 +44,7 @@ class CapturedFrame:
     residual_globals: dict[str, Any] = field(default_factory=dict)
     residual_source: str = ""  # what the residual code does, as readable Python
     breaks: tuple[GraphBreak, ...] = ()
+    closed: tuple[str, ...] = ()  # sizes marked dynamic that the program fixes, each in one line
     resumes: tuple[ResumeFunction, ...] = ()
     graph_grad_mode: bool = True
     nested_name: str = "__compiled_call"

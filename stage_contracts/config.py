@@ -17,12 +17,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class CaptureConfig:
-    recompile_limit: int = 8  # entries per code object before new cases run eager
+    recompile_limit: int = 8  # entries of one compiled function before new cases run eager
+    accumulated_recompile_limit: int = 256  # entries of one code object, over all functions compiled from it
     suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
 
 
 @dataclass(frozen=True)
 class AutogradConfig:
+    partitioner: str = (
+        "min_cut"  # what is saved for the backward; or "recompute_pointwise", "save_everything"
+    )
+    activation_memory_budget: float = 1.0  # 0.0: recompute all from the inputs; 1.0: only what is cheap
     verify_passes: bool = False  # interpret each graph before and after a pass, and compare
 
 
@@ -113,6 +118,11 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
             )
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
+
+
+def change(**changes: Any) -> None:
+    """`config.change(recompile_limit=2)`: from here on, in this thread or task."""
+    _CURRENT.set(with_changes(current(), changes))
 
 
 @contextmanager

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
+from stage_contracts.symbolic import same_shape, same_size
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 # ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
@@ -20,13 +22,21 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """The common shape, right-aligned. Raises RuntimeError as torch does when two sizes clash."""
+    first = next(iter(shapes), ())
+    if all(len(s) == len(first) and all(map(same_size, s, first)) for s in shapes):
+        return tuple(first)
     rank = max((len(s) for s in shapes), default=0)
+    alone = [
+        sum(len(s) >= rank - i for s in shapes) == 1 for i in range(rank)
+    ]  # dimensions that one shape has
     result: list[Any] = [1] * rank
     for shape in shapes:
         for i, size in enumerate(shape, start=rank - len(shape)):
-            if size == 1:
+            if alone[i]:
+                result[i] = size
+            elif same_size(result[i], size) or size == 1:
                 continue
-            if result[i] == 1:
+            elif result[i] == 1:
                 result[i] = size
             elif result[i] != size:
                 raise RuntimeError(
@@ -74,7 +84,7 @@ def promoted_dtype(args: Sequence[Any]) -> DType:
 
 def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
     """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
-    full = [m for m in metas if m.shape == shape]
+    full = [m for m in metas if same_shape(m.shape, shape) or (m.ndim == len(shape) and m.shape == shape)]
     if all(m.is_contiguous for m in full):
         return contiguous_strides(shape)
     layouts = dict.fromkeys(m.strides for m in full)
@@ -396,6 +406,25 @@ def scatter(input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta) -> 
         seen = f"{input.dtype.name}, {src.dtype.name}"
         raise RuntimeError(f"scatter(): Expected self.dtype to be equal to src.dtype: {seen}")
     return clone(input)
+
+
+def scatter_reduce(
+    input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
+) -> TensorMeta:
+    if reduce not in ("prod", "amax", "amin"):
+        raise RuntimeError(f"core.scatter_reduce folds with prod, amax or amin, got {reduce!r}")
+    return scatter(input, dim, index, src)
+
+
+def sort(input: TensorMeta, dim: int, descending: bool, stable: bool) -> tuple[TensorMeta, TensorMeta]:
+    """Values and places, both row-major."""
+    wrap_dim(dim, input.ndim)
+    values = TensorMeta(input.shape, input.dtype, device=input.device)
+    return values, values.with_(dtype=dt.int64)
+
+
+def nonzero(input: TensorMeta) -> TensorMeta:
+    raise Unsupported("a result whose size depends on the data (nonzero, a boolean mask)", code="GB0004")
 
 
 def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stage_contracts import convolution_metas, view_metas
 from stage_contracts import core_metas as m
+from stage_contracts.external_ops import EXTERNAL
 
 # What a row is, which is how lowering treats it.
 KINDS = {
@@ -24,6 +26,7 @@ KINDS = {
     "creation": "no tensor operand",
     "random": "bits from (seed, counter, flat index)",
     "scan": "running folds along one dimension",
+    "external": "a routine of the array library, several results or one; lowering calls its eager kernel",
     "identity": "same value; matters to autograd or to placement",
 }
 
@@ -74,7 +77,7 @@ _TABLE: list[CoreOp] = [
         sigmoid: 1 / (1 + e ** -x), without overflow
     """),
     *_rows("pointwise", "input", m.pointwise, """
-        sign: -1, 0 or 1; NaN stays NaN
+        sign: -1, 0 or 1; 0 for NaN
         abs: absolute value
         floor: largest integer not above x
         ceil: smallest integer not below x
@@ -149,6 +152,12 @@ _TABLE: list[CoreOp] = [
     CoreOp("permute", "input, dims", "view", m.permute, "dimensions in another order"),
     CoreOp("expand", "input, shape", "view", m.expand, "size-1 and new leading dimensions repeated; -1 keeps a size"),
     CoreOp("slice", "input, dim, start, stop, step=1", "view", m.slice_, "every step-th element of a range of dim"),
+    CoreOp("diagonal", "input, offset, dim1, dim2", "view", view_metas.diagonal,
+           "out[..., i] = input[i][i + offset] of two dims"),
+    CoreOp("unfold", "input, dim, size, step", "view", view_metas.unfold,
+           "windows of a dim; their elements are the last dim"),
+    CoreOp("as_strided", "input, shape, strides, offset", "view", view_metas.as_strided,
+           "out[i, j] = the row-major elements of input at offset + i * strides[0] + j * strides[1]"),
     CoreOp("slice_scatter", "input, src, dim, start, stop, step=1", "movement", m.slice_scatter,
            "a copy of input with the slice replaced by src"),
     CoreOp("flip", "input, dims", "movement", m.flip, "order reversed along dims; a copy"),
@@ -159,7 +168,20 @@ _TABLE: list[CoreOp] = [
     CoreOp("scatter", "input, dim, index, src", "indexing", m.scatter,
            "a copy of input with out[index[i][j]][j] = src[i][j] for dim 0"),
     CoreOp("scatter_add", "input, dim, index, src", "indexing", m.scatter, "as scatter, adding; repeats add up"),
+    CoreOp("scatter_reduce", "input, dim, index, src, reduce", "indexing", m.scatter_reduce,
+           "as scatter_add with another fold: prod, amax or amin"),
+    CoreOp("sort", "input, dim, descending, stable", "external", m.sort,
+           "(values, indices) in order along dim; NaN counts as largest; equal elements keep their order"),
+    CoreOp("nonzero", "input", "external", m.nonzero,
+           "the places of what is not zero, one row each, int64; eager only, as the data decides the shape"),
     CoreOp("matmul", "input, other", "contraction", m.matmul, "matrix product of the last two dimensions"),
+    CoreOp("convolution", "input, weight, stride, padding, dilation, transposed, output_padding, groups", "contraction",
+           convolution_metas.convolution,
+           "windows of input (N, C, ...) times weight (O, C/groups, ...), summed; transposed: the adjoint of that, "
+           "with weight (C, O/groups, ...)"),
+    CoreOp("convolution_weight_gradient", "input, grad, kernel_size, stride, padding, dilation, groups", "contraction",
+           convolution_metas.convolution_weight_gradient,
+           "the gradient of convolution's weight, from its input and its result's gradient"),
     CoreOp("full", "shape, value, dtype, device", "creation", m.full, "every element is value"),
     CoreOp("iota", "length, start, step, dtype, device", "creation", m.iota, "start + i * step"),
     CoreOp("random_bits", "rng, offset, shape", "random", m.random_bits,
@@ -169,6 +191,7 @@ _TABLE: list[CoreOp] = [
     CoreOp("contiguous", "input", "identity", m.contiguous, "row-major; input itself when it already is"),
     CoreOp("detach", "input", "identity", m.same, "shares storage; no gradient flows"),
     CoreOp("to_device", "input, device", "identity", m.to_device, "a copy on another device; input itself if there"),
+    *(row for params, meta, text in EXTERNAL for row in _rows("external", params, meta, text)),
 ]  # fmt: skip
 
 CORE_OPS: dict[str, CoreOp] = {row.name: row for row in _TABLE}

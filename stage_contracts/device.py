@@ -12,10 +12,22 @@ DEVICE_TYPES = ("cpu", "cuda")
 
 @dataclass(frozen=True)
 class Device:
-    """`type` is one of DEVICE_TYPES; `index` counts GPUs from 0 and is 0 on the CPU."""
+    """`type` is one of DEVICE_TYPES; `index` counts GPUs from 0 and is 0 on the CPU. Device("cuda:1") says both.
+
+    Raises RuntimeError for a name of another form.
+    """
 
     type: str
     index: int = 0
+
+    def __post_init__(self) -> None:
+        if self.type in DEVICE_TYPES:
+            return
+        kind, _, index = str(self.type).partition(":")
+        if kind not in DEVICE_TYPES or (index and not index.isdigit()):
+            raise RuntimeError(f"device {self.type!r} is unknown; expected 'cpu', 'cuda' or 'cuda:<index>'")
+        object.__setattr__(self, "type", kind)
+        object.__setattr__(self, "index", int(index or 0))
 
     def __str__(self) -> str:
         return self.type if self.type == "cpu" else f"{self.type}:{self.index}"
@@ -31,9 +43,4 @@ def device_of(value: object = None) -> Device:
     """The Device that `value` (None, a string such as `"cuda:1"`, a Device) names. Raises RuntimeError."""
     if value is None:
         return CPU
-    if isinstance(value, Device):
-        return value
-    kind, _, index = str(value).partition(":")
-    if kind not in DEVICE_TYPES or (index and not index.isdigit()):
-        raise RuntimeError(f"device {value!r} is unknown; expected 'cpu', 'cuda' or 'cuda:<index>'")
-    return Device(kind, int(index or 0))
+    return value if isinstance(value, Device) else Device(str(value))

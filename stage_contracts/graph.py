@@ -23,6 +23,7 @@ META_KEYS = {
     "origins": "tuple[Origin, ...]: the user's expressions it came from",
     "region": "'forward' or 'backward': which half of a joint graph it belongs to",
     "role": "what a placeholder is: 'primal', 'tangent', 'rng' or 'saved'",
+    "no_grad": "True on what the user computed under no_grad: no gradient flows through it",
     "source": "Source: how a placeholder's value is reached from the call's arguments",
 }
 
@@ -34,11 +35,12 @@ class GraphError(AssertionError):
 class Node:
     """One step. Read its fields freely; change them only through its graph, which keeps `users` right."""
 
-    __slots__ = ("args", "graph", "kwargs", "meta", "name", "op", "target", "users")
+    __slots__ = ("_inputs", "args", "graph", "kwargs", "meta", "name", "op", "target", "users")
 
     def __init__(self, graph: Graph, op: str, name: str, target: Any, args: tuple, kwargs: dict) -> None:
         self.graph, self.op, self.name, self.target = graph, op, name, target
         self.args, self.kwargs = args, kwargs
+        self._inputs = list(dict.fromkeys(nodes_in((args, kwargs))))
         self.users: dict[Node, None] = {}  # an ordered set
         self.meta: dict[str, Any] = {}
 
@@ -56,7 +58,7 @@ class Node:
     @property
     def all_input_nodes(self) -> list[Node]:
         """The nodes this one reads, each once, in argument order."""
-        return list(dict.fromkeys(nodes_in((self.args, self.kwargs))))
+        return list(self._inputs)
 
 
 def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
@@ -75,14 +77,16 @@ def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
 
 def nodes_in(tree: Any) -> Iterator[Node]:
     """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
-    found: list[Node] = []
-
-    def note(node: Node) -> Node:
-        found.append(node)
-        return node
-
-    map_args(tree, note)
-    return iter(found)
+    if isinstance(tree, Node):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            if isinstance(item, (Node, tuple, list, dict, slice)):
+                yield from nodes_in(item)
+    elif isinstance(tree, dict):
+        yield from nodes_in(list(tree.values()))
+    elif isinstance(tree, slice):
+        yield from nodes_in((tree.start, tree.stop, tree.step))
 
 
 class Graph:
@@ -176,6 +180,7 @@ class Graph:
             used.users.pop(node, None)
         node.args = tuple(args)
         node.kwargs = dict(node.kwargs if kwargs is None else kwargs)
+        node._inputs = list(dict.fromkeys(nodes_in((node.args, node.kwargs))))
         for used in node.all_input_nodes:
             used.users[node] = None
 
@@ -234,7 +239,7 @@ class Graph:
                 raise GraphError(f"{node.name}: no attribute {node.target!r} in the graph")
             if node.op == "call_function" and allowed is not None and not allowed(node.target):
                 raise GraphError(f"{node.name}: {node.target!r} is not allowed in this graph")
-            for used in node.all_input_nodes:
+            for used in nodes_in((node.args, node.kwargs)):
                 if used not in seen:
                     raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
                 if node not in used.users:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from stage_contracts.device import Device
+from stage_contracts.dtype import DType
 from stage_contracts.origin import Origin
 from stage_contracts.source import Source
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
     "TENSOR": GuardKind(
         2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"
+    ),
+    "OPEN_TENSOR": GuardKind(
+        2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
     ),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
@@ -98,7 +103,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, TensorMeta):
+    if isinstance(value, (TensorMeta, OpenMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -114,7 +119,45 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     )
 
 
-_FAILURES = "(AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)"
+@dataclass(frozen=True)
+class OpenMeta:
+    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
+
+    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
+    """
+
+    dtype: DType
+    device: Device
+    requires_grad: bool
+    sizes: tuple[int | None, ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
+        return f"{self.dtype.name}[{sizes}]" + " requires_grad" * self.requires_grad
+
+    def strides(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The strides of a dense array of this shape, in elements."""
+        strides: list[Any] = [0] * len(shape)
+        for dim, stride in zip(self.order, contiguous_strides([shape[d] for d in self.order]), strict=True):
+            strides[dim] = stride
+        return tuple(strides)
+
+
+def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
+    """Whether a tensor is what `meta` says, at any of the open sizes."""
+    shape = getattr(tensor, "shape", ())
+    return (
+        getattr(tensor, "dtype", None) is meta.dtype
+        and len(shape) == len(meta.sizes)
+        and all(want is None or want == size for want, size in zip(meta.sizes, shape, strict=True))
+        and tensor.stride() == meta.strides(shape)
+        and tensor.requires_grad is meta.requires_grad
+        and tensor.device == meta.device
+    )
+
+
+_FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 
 
 def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, Any]) -> Callable[..., bool]:
@@ -126,7 +169,12 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     all run, and if they hold the new epoch is remembered. An attribute or item that is gone counts as a failed
     guard. The function's text is kept as `check.source_text`.
     """
-    namespace: dict[str, Any] = {"check_tensor": check_tensor, "held_at": [-1], **names}
+    namespace: dict[str, Any] = {
+        "check_tensor": check_tensor,
+        "check_open_tensor": check_open_tensor,
+        "held_at": [-1],
+        **names,
+    }
 
     named: dict[
         int, str

@@ -7,10 +7,13 @@ AOTAutograd: primals then tangents go in, outputs then gradients come out, every
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from stage_contracts.graph import Graph, GraphError
+from stage_contracts.graph import Graph, GraphError, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
+
+ResultPlan = tuple[Any, ...]  # (kind, which, *views): see FunctionalGraph.results
 
 
 @dataclass(frozen=True)
@@ -22,15 +25,22 @@ class FunctionalGraph:
     writes: indices of the user's inputs that eager would have written to, in order.
     rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role
         "rng": int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
-    results: for each result of the user's function, ("output", i) for the graph's i-th output, or
-        ("input", i) where eager hands the i-th input itself back. None: the outputs as they are.
+    results: how each result of the user's function is made, once the written inputs are written back:
+        ("output", i) is the graph's i-th output, ("input", i) the i-th input itself, ("constant", name) a constant
+        of the graph; after these come view operators with their arguments, to be called one after another:
+        ("input", 0, (core.slice, (0, 1, 2, 1))) is x[1:2]. None: the outputs as they are.
+    silent: those of `writes` that autograd does not see, being under no_grad or through detach().
+    versions: for each output of `graph`, how many writes eager's version counter has seen; () for one per written
+        input.
     """
 
     graph: Graph
     num_outputs: int
     writes: tuple[int, ...] = ()
     rng_calls: int = 0
-    results: tuple[tuple[str, int], ...] | None = None
+    results: tuple[ResultPlan, ...] | None = None
+    silent: tuple[int, ...] = ()
+    versions: tuple[int, ...] = ()
 
     def verify(self) -> FunctionalGraph:
         """Check the conventions above and return self. Raises GraphError."""
@@ -43,6 +53,8 @@ class FunctionalGraph:
         for node in self.graph.calls:
             if getattr(node.target, "mutates", ()):
                 raise GraphError(f"functional graph: {node.name} writes to its argument")
+        if not set(self.silent) <= set(self.writes):
+            raise GraphError(f"functional graph: silent writes {self.silent} are not among {self.writes}")
         roles = [n.meta.get("role") for n in self.graph.placeholders]
         if ("rng" in roles) != bool(self.rng_calls) or "rng" in roles[:-1]:
             raise GraphError(f"functional graph: {self.rng_calls} random calls, placeholder roles {roles}")
@@ -114,6 +126,24 @@ class Partition:
     def saved_bytes(self) -> int:
         return sum(int(s.meta.nbytes) for s in self.saved)
 
+    @property
+    def recomputed(self) -> list[Node]:
+        """The forward values that the backward computes again instead of reading them."""
+        return [n for n in self.backward.calls if n.meta.get("recomputed")]
+
+    def report(self) -> str:
+        """What is saved and what is computed again: bytes, the user's line, and why, largest first."""
+        saved = sorted(self.saved, key=lambda s: -int(s.meta.nbytes))
+        rows = [(s.meta, s.name, _line(s.origins), s.reason) for s in saved]
+        lines = [f"saved for the backward: {len(saved)} values, {self.saved_bytes:,} bytes", *_columns(rows)]
+        again = [
+            (n.val, n.name, _line(n.origins), f"{n.target.name} runs again")
+            for n in self.recomputed
+            if isinstance(n.val, TensorMeta)
+        ]
+        lines += [f"computed again in the backward: {len(again)} values", *_columns(again)]
+        return "\n".join(lines)
+
     def verify(self) -> Partition:
         """Check that the two halves fit together and return self. Raises GraphError."""
         self.forward.verify()
@@ -132,3 +162,17 @@ class Partition:
                 f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
             )
         return self
+
+
+def _line(origins: tuple[Origin, ...]) -> str:
+    return str(origins[0]) if origins else ""
+
+
+def _columns(rows: list[tuple[TensorMeta, str, str, str]]) -> list[str]:
+    words = [(f"{int(m.nbytes):,}", str(m), name, line, why) for m, name, line, why in rows]
+    widths = [max(map(len, column)) for column in zip(*words, strict=True)]
+    return [
+        f"  {row[0]:>{widths[0]}}  "
+        + "  ".join(word.ljust(width) for word, width in zip(row[1:], widths[1:], strict=True)).rstrip()
+        for row in words
+    ]

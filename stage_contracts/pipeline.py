@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.program import Program, SourceUnit, Target
+    from stage_contracts.sizes import SizePolicy
 
 
 class Capture(Protocol):
-    def __call__(self, function: Callable, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+    def __call__(
+        self, function: Callable, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = ...
+    ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
+        `policy` says which sizes of the inputs to leave open; it is given only where any may be.
         Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
         carry "source" and "val" metas; its outputs are a flat tuple of tensors.
         """
@@ -133,10 +137,10 @@ class Pipeline:
 # Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
 DEFAULT_SEAMS: dict[str, str] = {
     "capture": "stage1_capture.capture:capture",
-    "functionalize": "stage2_autograd.tiny:functionalize",
-    "differentiate": "stage2_autograd.tiny:differentiate",
-    "decompose": "stage2_autograd.tiny:decompose",
-    "partition": "stage2_autograd.tiny:partition",
+    "functionalize": "stage2_autograd.autograd:functionalize",
+    "differentiate": "stage2_autograd.autograd:differentiate",
+    "decompose": "stage2_autograd.autograd:decompose",
+    "partition": "stage2_autograd.autograd:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
     "plan_memory": "stage4_runtime.runtime:plan_memory",

@@ -97,3 +97,42 @@ class ItemSource(Source):
 
     def __str__(self) -> str:
         return f"{self.base}[{self.key!r}]"
+
+
+@dataclass(frozen=True)
+class RegisteredSource(Source):
+    """An object that no variable of the program holds: a function registered to be followed in another's place."""
+
+    number: int
+
+    def expression(self) -> str:
+        return f"registered({self.number})"
+
+
+@dataclass(frozen=True)
+class ExpressionSource(Source):
+    """A number computed from the call's arguments: `text` is Python, `shown` what a person reads."""
+
+    text: str
+    shown: str = ""
+
+    def expression(self) -> str:
+        return self.text
+
+    def __str__(self) -> str:
+        return self.shown or self.text
+
+
+@dataclass(frozen=True)
+class ScalarSource(Source):
+    """A Python number as a tensor of no dimensions, on `device` (its text), so that a graph takes it as an input."""
+
+    base: Source
+    dtype: str
+    device: str
+
+    def expression(self) -> str:
+        return f"__scalar__({self.base.expression()}, {self.dtype!r}, {self.device!r})"
+
+    def __str__(self) -> str:
+        return str(self.base)

@@ -178,3 +178,58 @@ class SymBool:
 
 
 Size = int | SymInt  # one entry of a shape, in elements
+
+
+def same_size(a: Any, b: Any) -> bool:
+    """Whether two sizes are one number for all sizes of the inputs, as far as can be seen; assumes nothing."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return getattr(a, "expr", a) == getattr(b, "expr", b)
+
+
+def same_shape(a: tuple, b: tuple) -> bool:
+    """same_size for each pair."""
+    return len(a) == len(b) and all(map(same_size, a, b))
+
+
+# sympy's functions -> Python text of their printed arguments. Integers only, so floor(a/b) is exact as a // b.
+def python_text(expr: Any, name_of: Any) -> str:
+    """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
+
+    Raises ValueError for what it does not know.
+    """
+    import sympy
+
+    def text(e: Any) -> str:
+        if e.is_Symbol:
+            return str(name_of(e))
+        if isinstance(e, (sympy.logic.boolalg.BooleanTrue, sympy.logic.boolalg.BooleanFalse)):
+            return str(bool(e))
+        if e.is_Integer:
+            return str(int(e)) if e >= 0 else f"({int(e)})"
+        if e.is_Rational or e.is_Float:
+            return f"({e})"
+        words = [text(a) for a in e.args]
+        if isinstance(e, sympy.Pow) and e.exp.is_Integer and e.exp > 0:
+            return f"({' ** '.join(words)})"
+        if isinstance(e, sympy.floor):
+            numerator, denominator = sympy.fraction(sympy.together(e.args[0]))
+            return f"({text(numerator)} // {text(denominator)})"
+        if isinstance(e, sympy.Pow) and e.exp == -1:
+            return f"(1 / {words[0]})"
+        if isinstance(e, (sympy.Max, sympy.Min)):
+            return f"{'max' if isinstance(e, sympy.Max) else 'min'}({', '.join(words)})"
+        if isinstance(e, sympy.Not):
+            return f"(not {words[0]})"
+        sign = _SIGNS.get(type(e).__name__)
+        if sign is None:
+            raise ValueError(f"{type(e).__name__} of sizes has no Python text: {e}")
+        return f"({f' {sign} '.join(words)})"
+
+    return text(expr)
+
+
+_SIGNS = {
+    "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
+    "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",
+}  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 from stage_contracts.device import CPU, Device, device_of
 from stage_contracts.dtype import DType, dtype_of
+from stage_contracts.symbolic import same_shape, same_size
 
 
 def contiguous_strides(shape: Sequence[Any]) -> tuple[Any, ...]:
@@ -83,9 +84,14 @@ class TensorMeta:
     def is_contiguous(self) -> bool:
         """Row-major and dense. Strides of dimensions of size 1 do not matter."""
         wanted = contiguous_strides(self.shape)
-        return self.numel == 0 or all(
-            size == 1 or stride == want
-            for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
+        if all(map(same_size, self.strides, wanted)):  # the usual case, and it asks nothing of open sizes
+            return True
+        return (
+            all(
+                size == 1 or stride == want
+                for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
+            )
+            or self.numel == 0
         )
 
     def with_(self, **changes: Any) -> TensorMeta:
@@ -96,7 +102,7 @@ class TensorMeta:
 
     def __str__(self) -> str:
         text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
-        if self.strides != contiguous_strides(self.shape):
+        if not same_shape(self.strides, contiguous_strides(self.shape)):
             text += f" strides=({', '.join(map(str, self.strides))}{',' * (len(self.strides) == 1)})"
         if self.device != CPU:
             text += f" device={self.device}"

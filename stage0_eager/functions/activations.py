@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stage0_eager.core import core as c
+from stage0_eager.evaluation import on_array
 from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.operator import operator
 from stage0_eager.random import uniform
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
 
 
 @operator
@@ -20,7 +24,8 @@ def relu(input):
     return c.maximum(input, 0)
 
 
-relu.derivative(input=lambda g, out: c.where(c.gt(out, 0), g, 0))
+relu.derivative(input=lambda g, out: c.where(c.le(out, 0), 0, g))
+relu.quickly(on_array(relu, lambda x: np.maximum(x, 0)))
 
 
 @operator
@@ -56,12 +61,10 @@ def softplus(input, beta=1, threshold=20):
 
 
 @operator
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input, p=0.5, training=True):
     """Each element zeroed with probability p and the rest scaled by 1 / (1 - p); input itself when not training."""
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-    if inplace:
-        raise RuntimeError("dropout(inplace=True) is not supported; use the value it returns")
     if not training or p == 0:
         return input
     if p == 1:
@@ -93,6 +96,10 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 @operator
 def one_hot(input, num_classes):
     """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension."""
+    if input.dtype is not dt.int64:
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}"
+        )
     classes = c.iota(num_classes, 0, 1, dt.int64, input.device)
     return c.cast(c.eq(c.reshape(input, (*input.shape, 1)), classes), dt.int64)
 
@@ -173,9 +180,12 @@ def _reduce(loss, reduction):
 
 
 @operator
-def embedding(input, weight):
-    """Rows of weight (num_embeddings, dim) chosen by input: shape (*input.shape, dim)."""
+def embedding(input, weight, padding_idx=None):
+    """Rows of weight (num_embeddings, dim) chosen by input: (*input.shape, dim). Row padding_idx gets no gradient."""
     width = weight.shape[1]
     flat = c.reshape(input, (input.numel(), 1))
     rows = c.gather(weight, 0, c.expand(flat, (input.numel(), width)))
+    if padding_idx is not None:
+        wrapped = wrap_dim(padding_idx, weight.shape[0])
+        rows = c.where(c.eq(flat, wrapped), c.detach(rows), rows)
     return c.reshape(rows, (*input.shape, width))

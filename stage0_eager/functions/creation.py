@@ -140,6 +140,11 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor
     return full_like(input, 1, dtype=dtype, device=device)
 
 
+def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Zeros, as `empty`."""
+    return zeros_like(input, dtype=dtype, device=device)
+
+
 def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
     rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
@@ -180,3 +185,10 @@ def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator
     return random_module.randint_of_shape(
         low, high, tuple(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator
     )
+
+
+def scalar_input(value: Any, dtype: str, device: str) -> Tensor:
+    """A Python number as a tensor without dimensions: how compiled code passes a number to its graph."""
+    if device == "cpu":
+        return Tensor(np.array(value, dtype))
+    return tensor(value, dtype=dtype_of(dtype), device=device_of(device))

@@ -199,13 +199,13 @@ def addr(input, vec1, vec2, *, beta=1, alpha=1):
 
 @operator
 def matrix_power(input, n):
-    """The n-th power of square matrices, n >= 0, by repeated squaring."""
+    """The n-th power of square matrices by repeated squaring; of the inverse where n < 0."""
     if input.ndim < 2 or input.shape[-1] != input.shape[-2]:
         raise RuntimeError(
             f"linalg.matrix_power: A must be batches of square matrices, but they are {tuple(input.shape)}"
         )
     if n < 0:
-        raise RuntimeError("matrix_power: a negative power needs an inverse, which is not here; invert first")
+        input, n = c.inv(input), -n
     if n == 0:
         size = input.shape[-1]
         i = c.iota(size, 0, 1, dt.int64, input.device)

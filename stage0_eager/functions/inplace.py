@@ -5,21 +5,30 @@ Input: a tensor to write to, then the arguments of the function without the unde
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager import views
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import zeros
 from stage0_eager.functions import (
     activations,
+    einsum,
     elementary,
     elementwise_aliases,
+    linalg,
     pointwise,
     rectifiers,
+    reductions,
+    scans,
+    shape,
+    special,
     special_values,
 )
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
 from stage0_eager.tensor import is_traced
+from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
 
@@ -32,11 +41,14 @@ IN_PLACE = (
     "lerp addcmul addcdiv masked_fill floor_divide remainder erf erfc exp2 expm1 log2 log10 log1p tan asin acos atan "
     "sinh cosh asinh acosh atanh sign fmod atan2 copysign eq ne lt le gt ge logical_not logical_and logical_or "
     "logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift square maximum "
-    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside float_power ldexp nan_to_num clamp_min clamp_max "
+    "minimum hypot xlogy logit sinc deg2rad rad2deg frac heaviside ldexp nan_to_num clamp_min clamp_max "
     "mish hardswish hardsigmoid hardtanh relu6 elu selu celu threshold leaky_relu silu "
     "subtract multiply divide true_divide negative absolute arccos arcsin arctan arccosh arcsinh arctanh arctan2 "
-    "greater greater_equal less less_equal not_equal clip fix sgn"
+    "lgamma digamma erfinv i0 igamma igammac nextafter gcd lcm cumprod cumsum addmv addr baddbmm addbmm addmm "
+    "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
+
+_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
 
 
 def write(input: Any, value: Any) -> Any:
@@ -46,6 +58,8 @@ def write(input: Any, value: Any) -> Any:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
             return views.write_through(input, value)
+        if value.requires_grad or input.requires_grad:
+            input._written += 1  # views that there are of it take the new history when they are next used
     return c.copy_(input, value)
 
 
@@ -60,6 +74,20 @@ def write_computed(input: Any, value: Any) -> Any:
             f"result type {value.dtype.name} can't be cast to the desired output type {input.dtype.name}"
         )
     return write(input, value)
+
+
+# What their derivative needs is at most the result, or the other operand.
+_SAVE_NO_INPUT = frozenset(
+    "add sub subtract neg negative relu exp sqrt rsqrt tanh sigmoid floor ceil round trunc fix sign".split()
+)
+
+
+def kept(input: Any, others: tuple) -> Any:
+    """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
+    if not STATE.grad_enabled or is_traced(input):
+        return input
+    differentiated = any(getattr(t, "requires_grad", False) for t in (input, *others))
+    return c.clone(input) if differentiated else input
 
 
 @operator
@@ -80,14 +108,44 @@ def fill_(input, value):
     return write(input, c.full((), value, input.dtype, input.device))
 
 
-_MODULES = (pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases)
+@operator
+def float_power_(input, exponent):
+    """float_power, written into input, which has to be float64."""
+    if input.dtype is not dt.float64:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result requires "
+            "dtype float64"
+        )
+    return write_computed(input, elementary.float_power(kept(input, (exponent,)), exponent))
 
 
-def _in_place(name: str) -> Operator:
-    function = next(vars(module)[name] for module in _MODULES if name in vars(module))
-    import inspect
+@operator
+def assign_data(input, data):
+    """data's elements with input's place on the tape: what input is after a write that autograd did not see."""
+    return c.clone(data)
 
-    signature = inspect.signature(function.body)
+
+assign_data.derivative(input=lambda g: g)
+
+
+@operator
+def overwrite(input, data):
+    """data's elements where input's were: input stays on the tape, with gradient 0, as under copy_."""
+    return c.clone(data)
+
+
+overwrite.derivative(input=lambda g, input_meta: zeros(input_meta), data=lambda g: g)
+
+
+_MODULES = (
+    pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases, special, scans, reductions,
+    einsum, linalg, shape,
+)  # fmt: skip
+
+
+def in_place_form(name: str, function: Operator) -> Operator:
+    """The row `name_`: what `function` gives, written into its first argument."""
+    signature = inspect.signature(function.bind)
     words, call = [], []
     starred = False
     for key, p in signature.parameters.items():
@@ -96,7 +154,9 @@ def _in_place(name: str) -> Operator:
             starred = True
         words.append(key if p.default is p.empty else f"{key}={p.default!r}")
         call.append(f"{key}={key}")
-    namespace: dict[str, Any] = {"function": function, "write": write_computed}
+    if name not in _SAVE_NO_INPUT:
+        call[0] = f"kept(input, ({''.join(f'{key}, ' for key in list(signature.parameters)[1:])}))"
+    namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",
         namespace,
@@ -106,6 +166,10 @@ def _in_place(name: str) -> Operator:
     return register(Operator(f"{name}_", "", body=body, mutates=("input",)))
 
 
-globals().update({f"{name}_": _in_place(name) for name in IN_PLACE})
-for _op in (copy_, zero_, fill_):
+def _plain_form(name: str) -> Operator:
+    return next(vars(module)[name] for module in _MODULES if name in vars(module))
+
+
+globals().update({f"{name}_": in_place_form(name, _plain_form(name)) for name in IN_PLACE})
+for _op in (copy_, zero_, fill_, float_power_):
     _op.mutates = ("input",)

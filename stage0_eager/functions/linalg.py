@@ -13,6 +13,8 @@ from stage0_eager.operator import operator
 @operator
 def matmul(input, other):
     """Matrix product; 1-D operands are vectors, leading dimensions broadcast."""
+    if input.ndim > 1 and other.ndim > 1:
+        return c.matmul(input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"

@@ -10,26 +10,34 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
 from stage0_eager.functions import (
     activations,
     creation,
     distributions,
+    einsum,
     elementary,
     elementwise_aliases,
+    indexing,
     inplace,
+    joining,
     linalg,
+    matrices,
+    matrix_norms,
+    picking,
     pointwise,
     rectifiers,
     reductions,
+    scans,
     sequences,
     shape,
+    sorting,
+    special,
     special_values,
     statistics,
+    windows,
 )
-from stage0_eager.operator import Operator, operator
+from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage_contracts.breaks import Unsupported
 from stage_contracts.device import DEVICE_TYPES, Device, device_of
 from stage_contracts.dtype import DTYPES, DType, dtype_of
 from stage_contracts.symbolic import SymFloat, SymInt
@@ -44,7 +52,7 @@ _ARITHMETIC = {
     "__and__": pointwise.bitwise_and, "__rand__": pointwise.bitwise_and, "__or__": pointwise.bitwise_or,
     "__ror__": pointwise.bitwise_or, "__xor__": pointwise.bitwise_xor, "__rxor__": pointwise.bitwise_xor,
     "__lshift__": pointwise.bitwise_left_shift, "__rshift__": pointwise.bitwise_right_shift,
-    "__getitem__": shape.getitem, "__iadd__": inplace.add_, "__isub__": inplace.sub_, "__imul__": inplace.mul_,
+    "__getitem__": indexing.getitem, "__iadd__": inplace.add_, "__isub__": inplace.sub_, "__imul__": inplace.mul_,
     "__itruediv__": inplace.div_,
 }  # fmt: skip
 
@@ -65,11 +73,26 @@ _METHODS = {
     elementwise_aliases: (*(set(elementwise_aliases.ALIASES) - {"expit"}),),
     special_values: ("isposinf", "isneginf", "isreal", "nan_to_num", "clamp_min", "clamp_max", "fmax", "fmin",
                      "isclose", "allclose", "equal"),
-    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "norm", "dist", "cov", "corrcoef"),
+    statistics: ("max", "min", "aminmax", "nansum", "nanmean", "count_nonzero", "dist", "cov", "corrcoef"),
     sequences: ("diff",),
+    special: ("lgamma", "digamma", "erfinv", "i0", "mvlgamma", "igamma", "igammac", "nextafter", "gcd", "lcm", "frexp"),
+    scans: ("cumprod", "logcumsumexp", "cummax", "cummin", "mode", "histc"),
+    einsum: ("mv", "addmv", "baddbmm", "addbmm", "addr", "matrix_power", "inner", "kron", "trace"),
+    matrices: ("det", "slogdet", "logdet", "inverse", "matrix_exp", "cholesky", "cholesky_solve", "cholesky_inverse",
+               "triangular_solve", "pinverse", "qr", "svd", "cross"),
+    matrix_norms: ("norm",),
     distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
-    inplace: ("copy_", "zero_", "fill_", *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
+    joining: ("unbind", "tensor_split", "unflatten", "diagonal", "diag", "diag_embed", "movedim", "moveaxis",
+              "swapaxes", "swapdims", "adjoint", "repeat_interleave", "roll", "rot90", "fliplr", "flipud", "expand_as",
+              "view_as", "reshape_as", "ravel"),
+    windows: ("unfold",),
+    picking: ("index_select", "index_add", "index_fill", "index_copy", "index_put", "take", "take_along_dim",
+              "masked_select", "masked_scatter", "nonzero", "argwhere", "scatter", "scatter_reduce", "bincount"),
+    sorting: ("sort", "argsort", "topk", "msort", "kthvalue", "median", "nanmedian", "quantile", "nanquantile",
+              "unique", "unique_consecutive", "isin"),
+    inplace: ("copy_", "zero_", "fill_", "float_power_",
+              *(f"{name}_" for name in inplace.IN_PLACE if name not in _FUNCTIONAL)),
 }  # fmt: skip
 
 
@@ -99,19 +122,48 @@ def flip(self: Tensor, *dims: Any) -> Tensor:
     return shape.flip(self, _sizes(dims))
 
 
-def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself."""
+def repeat(self: Tensor, *repeats: Any) -> Tensor:
+    """x.repeat(2, 3) or x.repeat((2, 3))."""
+    return joining.repeat(self, _sizes(repeats))
+
+
+def tile(self: Tensor, *dims: Any) -> Tensor:
+    return joining.tile(self, _sizes(dims))
+
+
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of digamma; as a method torch takes n second."""
+    return special.polygamma(n, self)
+
+
+def destination(args: tuple, options: dict) -> tuple[Device | None, DType | None]:
+    """(device, dtype) that the arguments of `to` name; None for what stays."""
+    device, dtype = options.get("device"), options.get("dtype")
     for arg in args:
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, Device) or (isinstance(arg, str) and arg.partition(":")[0] in DEVICE_TYPES):
             device = arg
-        else:
+        elif not isinstance(arg, bool):  # non_blocking, copy
             dtype = arg
+    return None if device is None else device_of(device), None if dtype is None else dtype_of(dtype)
+
+
+def to(self: Tensor, *args: Any, copy: bool = False, **options: Any) -> Tensor:
+    """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
+
+    Options: device, dtype; non_blocking and memory_format ask for nothing that could be seen here.
+    """
+    unknown = options.keys() - {"device", "dtype", "non_blocking", "memory_format"}
+    if unknown:
+        raise TypeError(f"to() got an unexpected keyword argument {unknown.pop()!r}")
+    device, dtype = destination(args, options)
     out = self
-    if device is not None and device_of(device) != out.device:
-        out = shape.to_device(out, device_of(device))
-    return out if dtype is None else pointwise.cast(out, dtype_of(dtype))
+    if device is not None and device != out.device:
+        out = shape.to_device(out, device)
+    if dtype is not None:
+        out = pointwise.cast(out, dtype)
+    return shape.clone(out) if copy and out is self else out
 
 
 def _cast_method(dtype: DType) -> Any:
@@ -134,27 +186,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
     return pointwise.cast(self, other.dtype)
 
 
-@operator
-def setitem(input, index, value):
-    """input[index] = value, for basic indices: writes through the view that the index names."""
-    for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, Tensor):
-            raise Unsupported("assigning to elements named by a tensor", code="GB0002")
-    part = shape.getitem(input, index)
-    if not isinstance(value, Tensor):
-        value = c.full((), value, input.dtype, input.device)
-    extra = value.ndim - part.ndim
-    if extra > 0 and all(size == 1 for size in value.shape[:extra]):
-        value = c.reshape(value, value.shape[extra:])
-    inplace.write(part, value)
-
-
-setitem.mutates = ("input",)
-
 _FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                 "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
 _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
-          "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": setitem}  # fmt: skip
+          "repeat": repeat, "tile": tile, "polygamma": polygamma,
+          "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": indexing.setitem}  # fmt: skip
 
 
 _OPERANDS = (Tensor, bool, int, float, np.generic, SymInt, SymFloat)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.core import core as c
+from stage0_eager.derivatives import fit
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.tensor import Tensor
 from stage_contracts.core_ops import CORE_OPS
@@ -102,6 +103,29 @@ def clamp(input, min=None, max=None):
     if min is not None:
         input = c.maximum(input, min)
     return input if max is None else c.minimum(input, max)
+
+
+def _outside(input, min, max):
+    """Where clamp did not keep the input: below min, above max, or NaN. A bound itself is inside."""
+    inside = c.eq(input, input) if min is None else c.ge(input, min)
+    return c.logical_not(inside if max is None else c.logical_and(inside, c.le(input, max)))
+
+
+def _clamp_min(g, input, min, max, min_meta):
+    below = c.lt(input, min)
+    return fit(c.where(below if max is None else c.logical_and(below, c.lt(min, max)), g, 0.0), min_meta)
+
+
+def _clamp_max(g, input, min, max, max_meta):
+    above = c.gt(input, max)
+    return fit(c.where(above if min is None else c.logical_or(above, c.lt(max, min)), g, 0.0), max_meta)
+
+
+clamp.derivative(
+    input=lambda g, input, min, max, input_meta: fit(c.where(_outside(input, min, max), 0.0, g), input_meta),
+    min=_clamp_min,
+    max=_clamp_max,
+)
 
 
 @operator

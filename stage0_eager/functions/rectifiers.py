@@ -37,10 +37,23 @@ def hardsigmoid(input):
     return c.where(c.le(input, -3), 0.0, c.where(c.ge(input, 3), 1.0, middle))
 
 
+hardsigmoid.derivative(
+    input=lambda g, input: c.where(c.lt(c.abs(input), 3), c.div(g, 6), 0.0)  # 0 at NaN, as torch
+)
+
+
 @operator
 def hardswish(input):
     """x * hardsigmoid(x)."""
     return c.mul(input, hardsigmoid(input))
+
+
+def _hardswish_input(g, input):
+    middle = c.where(c.lt(input, 3), c.mul(g, c.add(c.div(input, 3), 0.5)), g)
+    return c.where(c.le(input, -3), 0.0, middle)
+
+
+hardswish.derivative(input=_hardswish_input)
 
 
 @operator
@@ -60,7 +73,7 @@ def relu6(input):
 
 def _exponential_below(input, alpha, scale, input_scale):
     """scale * x above 0, scale * alpha * (exp(input_scale * x) - 1) below."""
-    positive = c.gt(input, 0)
+    positive = c.logical_not(c.le(input, 0))  # NaN too: its gradient is that of the line, as in torch
     below = c.expm1(c.mul(c.where(positive, 0.0, input), input_scale))
     return c.where(positive, c.mul(input, scale), c.mul(below, alpha * scale))
 
@@ -130,6 +143,9 @@ def softshrink(input, lambd=0.5):
     needs_floating("softshrink", input)
     below = c.where(c.lt(input, -lambd), c.add(input, lambd), c.mul(input, 0))
     return c.where(c.gt(input, lambd), c.sub(input, lambd), below)
+
+
+softshrink.derivative(input=lambda g, input, lambd: c.where(c.le(c.abs(input), lambd), 0.0, g))
 
 
 @operator

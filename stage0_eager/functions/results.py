@@ -20,3 +20,84 @@ class MinMax(NamedTuple):
 
     min: Any
     max: Any
+
+
+class MantissaExponent(NamedTuple):
+    """frexp."""
+
+    mantissa: Any
+    exponent: Any
+
+
+class SignLogabsdet(NamedTuple):
+    """slogdet."""
+
+    sign: Any
+    logabsdet: Any
+
+
+class QR(NamedTuple):
+    """linalg.qr."""
+
+    Q: Any
+    R: Any
+
+
+class SVD(NamedTuple):
+    """linalg.svd."""
+
+    U: Any
+    S: Any
+    Vh: Any
+
+
+class OldSVD(NamedTuple):
+    """torch.svd: V, not its transpose."""
+
+    U: Any
+    S: Any
+    V: Any
+
+
+class Eigh(NamedTuple):
+    """linalg.eigh."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class Lstsq(NamedTuple):
+    """linalg.lstsq."""
+
+    solution: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+class SolutionCopy(NamedTuple):
+    """triangular_solve."""
+
+    solution: Any
+    cloned_coefficient: Any
+
+
+class InverseInfo(NamedTuple):
+    """linalg.inv_ex."""
+
+    inverse: Any
+    info: Any
+
+
+class FactorInfo(NamedTuple):
+    """linalg.cholesky_ex."""
+
+    L: Any
+    info: Any
+
+
+class SolveInfo(NamedTuple):
+    """linalg.solve_ex."""
+
+    result: Any
+    info: Any

@@ -1,20 +1,20 @@
-"""Public view, shape and indexing functions, by torch's names: bodies over the core views and movements.
+"""Public view and shape functions, by torch's names: bodies over the core views and movements.
 
 Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in methods.py.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from functools import cache, lru_cache
+
+from numpy import ndarray
 
 from stage0_eager.core import core as c
+from stage0_eager.evaluation import quick_view
 from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
-from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import wrap_dim
-from stage_contracts.symbolic import SymInt
 
 
 @operator
@@ -44,11 +44,16 @@ def permute(input, dims):
 @operator
 def transpose(input, dim0, dim1):
     """Two dimensions swapped."""
-    order = list(range(input.ndim))
-    a, b = wrap_dim(dim0, input.ndim), wrap_dim(dim1, input.ndim)
-    if input.ndim:
+    return c.permute(input, _swapped(input.ndim, dim0, dim1))
+
+
+@cache  # few ranks, few pairs: 0.8 µs less
+def _swapped(rank, dim0, dim1):
+    order = list(range(rank))
+    a, b = wrap_dim(dim0, rank), wrap_dim(dim1, rank)
+    if rank:
         order[a], order[b] = order[b], order[a]
-    return c.permute(input, tuple(order))
+    return tuple(order)
 
 
 @operator
@@ -135,6 +140,35 @@ def select(input, dim, index):
     return c.reshape(part, (*input.shape[:dim], *input.shape[dim + 1 :]))
 
 
+def _select_input(g, input_meta, dim, index):
+    dim = wrap_dim(dim, input_meta.ndim)
+    size = input_meta.shape[dim]
+    index = index + size if index < 0 else index
+    g = c.reshape(g, (*input_meta.shape[:dim], 1, *input_meta.shape[dim + 1 :]))
+    pads = tuple((index, size - index - 1) if i == dim else (0, 0) for i in range(input_meta.ndim))
+    return c.constant_pad(g, pads, 0.0)
+
+
+select.derivative(input=_select_input)
+
+
+@select.quickly
+def _select(input, dim, index):
+    """One view instead of two: 6 µs less when recorded."""
+    data = input._data
+    rank = data.ndim
+    plain = type(data) is ndarray and type(index) is int and type(dim) is int and -rank <= dim < rank
+    if not plain or not -data.shape[dim] <= index < data.shape[dim]:
+        return select.run(input, dim, index)
+    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index))
+
+
+@lru_cache(maxsize=4096)
+def _at(dim, index):
+    """x[:, :, index, ...]; the Ellipsis keeps the result of a 1-d array a view."""
+    return (*([slice(None)] * dim), index, Ellipsis)
+
+
 @operator
 def flip(input, dims):
     """Order reversed along `dims`; a copy."""
@@ -194,6 +228,8 @@ def builtin_sum(values):
 @operator
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size (the last may be smaller). Views."""
+    if chunks < 1:
+        raise RuntimeError("chunk expects `chunks` to be greater than 0")
     size = input.shape[wrap_dim(dim, input.ndim)]
     return split(input, max(-(-size // chunks), 1), dim)
 
@@ -237,60 +273,23 @@ def to_device(input, device):
 @operator
 def tril(input, diagonal=0):
     """The lower triangle of the last two dimensions; zero elsewhere."""
-    return c.where(_below(input, diagonal), input, 0)
+    return c.where(_below("tril", input, diagonal), input, _zero(input))
 
 
 @operator
 def triu(input, diagonal=0):
     """The upper triangle of the last two dimensions; zero elsewhere."""
-    return c.where(c.logical_not(_below(input, diagonal - 1)), input, 0)
+    return c.where(_below("triu", input, diagonal - 1), _zero(input), input)
 
 
-def _below(input, diagonal):
+def _zero(input):
+    return False if input.dtype is dt.bool_ else 0
+
+
+def _below(name, input, diagonal):
+    if input.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions")
     rows, columns = input.shape[-2:]
     i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
     j = c.iota(columns, 0, 1, dt.int64, input.device)
     return c.le(j, c.add(i, diagonal))
-
-
-@operator
-def getitem(input, index):
-    """Basic indexing (ints, slices with positive step, None, Ellipsis) as views; one integer tensor as a gather."""
-    items = index if isinstance(index, tuple) else (index,)
-    used = builtin_sum(1 for i in items if i is not None and i is not Ellipsis)
-    if used > input.ndim:
-        raise IndexError(f"too many indices for tensor of dimension {input.ndim}")
-    if not any(i is Ellipsis for i in items):
-        items = (*items, Ellipsis)
-    at = next(k for k, i in enumerate(items) if i is Ellipsis)
-    items = (*items[:at], *([slice(None)] * (input.ndim - used)), *items[at + 1 :])
-    out, dim = input, 0
-    for item in items:
-        if item is None:
-            out, dim = unsqueeze(out, dim), dim + 1
-        elif isinstance(item, slice):
-            if item.step == 0:
-                raise ValueError("slice step cannot be zero")
-            if item != slice(None):
-                out = c.slice(out, dim, item.start, item.stop, 1 if item.step is None else item.step)
-            dim += 1
-        elif isinstance(item, Tensor) and item.dtype is dt.int64:
-            out, dim = _take(out, dim, item), dim + item.ndim
-        elif isinstance(item, (int, SymInt, np.integer)) and not isinstance(item, bool):
-            out = select(out, dim, item)
-        elif isinstance(item, (Tensor, list, bool)):
-            raise Unsupported(f"indexing with a {type(item).__name__}", code="GB0002")
-        else:
-            raise IndexError(
-                "only integers, slices (`:`), ellipsis (`...`), None and int64 tensors are valid indices "
-                f"(got {type(item).__name__})"
-            )
-    return out if out is not input else c.reshape(input, input.shape)
-
-
-def _take(x, dim, index):
-    """x[..., index, ...] for an integer tensor at `dim`: its dimensions replace that one."""
-    before, after = x.shape[:dim], x.shape[dim + 1 :]
-    flat = c.reshape(index, (*([1] * dim), index.numel(), *([1] * len(after))))
-    picked = c.gather(x, dim, c.expand(flat, (*before, index.numel(), *after)))
-    return c.reshape(picked, (*before, *index.shape, *after))

@@ -10,6 +10,7 @@ import math
 import ml_dtypes
 
 from stage0_eager.core import core as c
+from stage0_eager.functions.pointwise import clamp
 from stage0_eager.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -45,24 +46,16 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     return c.where(c.isnan(input), 0.0 if nan is None else nan, finite)
 
 
-def _bounded(input, bound, beyond):
-    if isinstance(bound, Tensor):
-        beyond = c.logical_or(beyond, c.isnan(bound))
-    elif bound != bound:
-        return c.mul(input, bound)
-    return c.where(beyond, bound, input)
-
-
 @operator
 def clamp_min(input, min):
     """Each element raised to at least `min`; NaN stays NaN."""
-    return _bounded(input, min, c.lt(input, min))
+    return clamp(input, min)
 
 
 @operator
 def clamp_max(input, max):
     """Each element lowered to at most `max`; NaN stays NaN."""
-    return _bounded(input, max, c.gt(input, max))
+    return clamp(input, None, max)
 
 
 @operator

@@ -138,16 +138,6 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
 
 
 @operator
-def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
-    """The vector norm of order p over `dim`; 'fro' is 2."""
-    if p == "nuc":
-        raise NotImplementedError("norm(p='nuc') is not supported: it needs singular values")
-    if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm(): p must be a number, 'fro' or 'nuc', got {p!r}")
-    return vector_norm(input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype=dtype)
-
-
-@operator
 def dist(input, other, p=2):
     """The p-norm of input - other."""
     return vector_norm(c.sub(input, other), p)

@@ -5,20 +5,24 @@ from typing import Any
 from stage0_eager.functions import pointwise
 from stage0_eager.functions.activations import (
     cross_entropy,
-    dropout,
     embedding,
     gelu,
     l1_loss,
     layer_norm,
-    leaky_relu,
     mse_loss,
     nll_loss,
     one_hot,
-    relu,
-    silu,
     softplus,
 )
 from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.linalg import linear
 from stage0_eager.functions.losses import (
@@ -40,38 +44,47 @@ from stage0_eager.functions.losses import (
 from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
 from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.rectifiers import (
-    celu,
-    elu,
     glu,
     hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
     logsigmoid,
-    mish,
     prelu,
-    relu6,
-    selu,
     softmin,
     softshrink,
     softsign,
     tanhshrink,
-    threshold,
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+from stage0_eager.functions.windows import pad
+from stage0_eager.nn.inplace_forms import (
+    celu,
+    dropout,
+    elu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    mish,
+    relu,
+    relu6,
+    selu,
+    silu,
+    threshold,
+)
 
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
     "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding", "flatten",
-    "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh",
-    "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
-    "linear", "log_softmax", "logsigmoid", "margin_ranking_loss", "mish", "mse_loss", "nll_loss", "normalize",
-    "one_hot", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu",
-    "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
-    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold", "triplet_margin_loss", "upsample_nearest",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding",
+    "flatten", "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss", "layer_norm",
+    "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss", "mish", "mse_loss",
+    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm", "scaled_dot_product_attention", "selu",
+    "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus",
+    "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "triplet_margin_loss",
+    "upsample_nearest",
 ]  # fmt: skip

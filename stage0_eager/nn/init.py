@@ -48,12 +48,6 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * field, tensor.shape[0] * field
 
 
-def kaiming_uniform_(tensor: Tensor, a: float = 0.0) -> Tensor:
-    """He et al. 2015: uniform in +-sqrt(6 / ((1 + a**2) * fan_in))."""
-    bound = math.sqrt(6 / ((1 + a * a) * fans(tensor)[0]))
-    return uniform_(tensor, -bound, bound)
-
-
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
     """Glorot and Bengio 2010: uniform in +-gain * sqrt(6 / (fan_in + fan_out))."""
     bound = gain * math.sqrt(6 / sum(fans(tensor)))
@@ -78,6 +72,14 @@ def _scale(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return calculate_gain(nonlinearity, a) / math.sqrt(fans(tensor)[mode == "fan_out"])
+
+
+def kaiming_uniform_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
+    """He et al. 2015: uniform in +-gain * sqrt(3 / fan)."""
+    bound = math.sqrt(3) * _scale(tensor, a, mode, nonlinearity)
+    return uniform_(tensor, -bound, bound)
 
 
 def kaiming_normal_(

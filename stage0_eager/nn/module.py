@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from stage0_eager.autograd import RemovableHandle
+from stage0_eager.functions.methods import destination
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
 
 _EPOCHS = itertools.count(1)
 _epoch = 0
@@ -40,17 +43,27 @@ class Parameter(Tensor):
             bump_structure_epoch()
         super().__setattr__(name, value)
 
-    @property
-    def data(self) -> Tensor:
-        """The same storage without a place on the tape. Assigning replaces the storage."""
-        return Tensor(self._data)
-
-    @data.setter
-    def data(self, value: Tensor) -> None:
-        self._data = value._data
-
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class IncompatibleKeys(NamedTuple):
+    """What load_state_dict did not find in the dict, and what it found no place for."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class HookHandle(RemovableHandle):
+    """A hook of a module; compiled code is guarded against it coming and going."""
+
+    def __init__(self, hooks: dict, hook: Callable) -> None:
+        super().__init__(hooks, hook)
+        bump_structure_epoch()
+
+    def remove(self) -> None:
+        super().remove()
+        bump_structure_epoch()
 
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -146,23 +159,38 @@ class Module:
         self._modules[name] = module
         bump_structure_epoch()
 
-    def register_forward_hook(self, hook: Callable) -> Callable[[], None]:
-        """`hook(module, args, output)` after forward. Returns a function that removes it."""
-        return self._add_hook(self._forward_hooks, hook)
+    def register_module(self, name: str, module: Module | None) -> None:
+        self.add_module(name, module)
 
-    def register_forward_pre_hook(self, hook: Callable) -> Callable[[], None]:
-        return self._add_hook(self._forward_pre_hooks, hook)
+    def register_forward_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, args, output)` after forward; what it returns (not None) replaces the output."""
+        return HookHandle(self._forward_hooks, hook)
 
-    def _add_hook(self, hooks: OrderedDict, hook: Callable) -> Callable[[], None]:
-        key = object()
-        hooks[key] = hook
-        bump_structure_epoch()
+    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+        """`hook(module, args)` before forward; what it returns (not None) replaces the arguments."""
+        return HookHandle(self._forward_pre_hooks, hook)
 
-        def remove() -> None:
-            hooks.pop(key, None)
-            bump_structure_epoch()
+    def get_submodule(self, target: str) -> Module:
+        """The module at a dotted path, self for "". Raises AttributeError where there is none."""
+        found: Any = self
+        for name in target.split(".") if target else ():
+            found = getattr(found, name, None)
+            if not isinstance(found, Module):
+                raise AttributeError(f"{type(self).__name__} has no module {target!r} (at {name!r})")
+        return found
 
-        return remove
+    def get_parameter(self, target: str) -> Parameter:
+        return self._entry(target, "_parameters", "parameter")
+
+    def get_buffer(self, target: str) -> Tensor:
+        return self._entry(target, "_buffers", "buffer")
+
+    def _entry(self, target: str, registry: str, what: str) -> Any:
+        path, _, name = target.rpartition(".")
+        entries = self.get_submodule(path).__dict__[registry]
+        if name not in entries:
+            raise AttributeError(f"{type(self).__name__} has no {what} {target!r}")
+        return entries[name]
 
     # ---- walking -------------------------------------------------------------------------------------------
 
@@ -172,37 +200,48 @@ class Module:
     def named_children(self) -> Iterator[tuple[str, Module]]:
         return ((n, m) for n, m in self._modules.items() if m is not None)
 
-    def named_modules(self, prefix: str = "", memo: set | None = None) -> Iterator[tuple[str, Module]]:
+    def named_modules(
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Module]]:
         memo = set() if memo is None else memo
         if self in memo:
             return
-        memo.add(self)
+        if remove_duplicate:
+            memo.add(self)
         yield prefix, self
         for name, module in self.named_children():
-            yield from module.named_modules(f"{prefix}.{name}" if prefix else name, memo)
+            yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self) -> Iterator[Module]:
         return (m for _, m in self.named_modules())
 
-    def _named(self, registry: str) -> Iterator[tuple[str, Any]]:
+    def _named(
+        self, registry: str, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
         seen: set[int] = set()
-        for prefix, module in self.named_modules():
+        owners = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+        for path, module in owners if recurse else [(prefix, self)]:
             for name, value in module.__dict__[registry].items():
                 if value is not None and id(value) not in seen:
-                    seen.add(id(value))
-                    yield f"{prefix}.{name}" if prefix else name, value
+                    if remove_duplicate:
+                        seen.add(id(value))
+                    yield f"{path}.{name}" if path else name, value
 
-    def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        return self._named("_parameters")
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self) -> Iterator[Parameter]:
-        return (p for _, p in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (p for _, p in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        return self._named("_buffers")
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
 
-    def buffers(self) -> Iterator[Tensor]:
-        return (b for _, b in self.named_buffers())
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (b for _, b in self.named_buffers(recurse=recurse))
 
     # ---- state ---------------------------------------------------------------------------------------------
 
@@ -219,59 +258,88 @@ class Module:
             p.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, set_to_none: bool = True) -> None:
         for p in self.parameters():
-            p.grad = None
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad = p.grad.detach().zero_()
 
     def apply(self, function: Callable[[Module], None]) -> Module:
-        for module in reversed(list(self.modules())):
-            function(module)
+        """Call `function` on every module, children before their parent."""
+        for module in self.children():
+            module.apply(function)
+        function(self)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Cast floating parameters and buffers, or move all, in place."""
+        """Cast floating parameters and buffers, move all, in place. Raises TypeError for a dtype not floating."""
+        device, dtype = destination(args, kwargs)
+        if dtype is not None and not dtype.is_floating_point:
+            raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
         with no_grad():
             for module in self.modules():
                 for registry in ("_parameters", "_buffers"):
                     for tensor in module.__dict__[registry].values():
                         if tensor is not None:
-                            moved = tensor.to(*args, **kwargs)
-                            if tensor.is_floating_point() or moved.dtype is tensor.dtype:
-                                tensor._data = moved._data
+                            cast = dtype if tensor.is_floating_point() else None
+                            tensor._data = tensor.to(device=device, dtype=cast)._data
         bump_structure_epoch()
         return self
 
-    def float(self) -> Module:
-        from stage_contracts.dtype import float32
+    def type(self, dst_type: Any) -> Module:
+        return self.to(dtype=dst_type)
 
-        return self.to(float32)
+    def float(self) -> Module:
+        return self.to(dt.float32)
 
     def double(self) -> Module:
-        from stage_contracts.dtype import float64
+        return self.to(dt.float64)
 
-        return self.to(float64)
+    def half(self) -> Module:
+        return self.to(dt.float16)
 
-    def state_dict(self) -> OrderedDict[str, Tensor]:
-        """Parameters and persistent buffers by dotted name, sharing storage with the module."""
-        state: OrderedDict[str, Tensor] = OrderedDict()
-        for prefix, module in self.named_modules():
+    def bfloat16(self) -> Module:
+        return self.to(dt.bfloat16)
+
+    def cpu(self) -> Module:
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> Module:
+        return self.to("cuda" if device is None else device)
+
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> OrderedDict[str, Tensor]:
+        """Parameters and persistent buffers by dotted name, sharing storage with the module.
+
+        keep_vars gives the parameters themselves instead of tensors off the tape.
+        """
+        state: Any = OrderedDict() if destination is None else destination
+        for path, module in self.named_modules(prefix=prefix.removesuffix("."), remove_duplicate=False):
             hidden = module.__dict__.get("_non_persistent", set())
             for registry in ("_parameters", "_buffers"):
                 for name, value in module.__dict__[registry].items():
                     if value is not None and name not in hidden:
-                        state[f"{prefix}.{name}" if prefix else name] = Tensor(value._data)
+                        state[f"{path}.{name}" if path else name] = (
+                            value if keep_vars else Tensor(value._data)
+                        )
         return state
 
-    def load_state_dict(self, state: dict[str, Tensor], strict: bool = True) -> None:
-        """Copy values in by name. Raises RuntimeError listing missing, unexpected and misshapen entries."""
-        own = {**dict(self.named_parameters()), **dict(self.named_buffers())}
-        expected = self.state_dict()
-        missing = [k for k in expected if k not in state]
-        unexpected = [k for k in state if k not in expected]
+    def load_state_dict(
+        self, state_dict: Mapping[str, Tensor], strict: bool = True, assign: bool = False
+    ) -> IncompatibleKeys:
+        """Copy values in by name (assign: take their storage). Returns (missing, unexpected) names.
+
+        Raises RuntimeError for misshapen entries and, if strict, for missing and unexpected ones.
+        """
+        own = self.state_dict(keep_vars=True)
+        missing = [k for k in own if k not in state_dict]
+        unexpected = [k for k in state_dict if k not in own]
         wrong = [
-            f"size mismatch for {k}: checkpoint {tuple(state[k].shape)}, model {tuple(expected[k].shape)}"
-            for k in expected
-            if k in state and state[k].shape != expected[k].shape
+            f"size mismatch for {k}: checkpoint {tuple(state_dict[k].shape)}, model {tuple(own[k].shape)}"
+            for k in own
+            if k in state_dict and state_dict[k].shape != own[k].shape
         ]
         problems = wrong + ([f"missing keys: {missing}", f"unexpected keys: {unexpected}"] if strict else [])
         if wrong or (strict and (missing or unexpected)):
@@ -279,9 +347,14 @@ class Module:
                 f"Error(s) in loading state_dict for {type(self).__name__}: " + "; ".join(problems)
             )
         with no_grad():
-            for key, value in expected.items():
-                if key in state:
-                    own.get(key, value).copy_(state[key])
+            for key, value in own.items():
+                if key in state_dict and assign:
+                    value._data = state_dict[key]._data
+                elif key in state_dict:
+                    value.copy_(state_dict[key])
+        if assign:
+            bump_structure_epoch()
+        return IncompatibleKeys(missing, unexpected)
 
     # ---- printing ------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def rsqrt(x):
 
 
 def sign(x):
-    return x if x != x else float((x > 0) - (x < 0))  # 0 has no sign: +0 also for -0
+    return float((x > 0) - (x < 0))  # 0 for NaN; 0 has no sign: +0 also for -0
 
 
 UNARY = {

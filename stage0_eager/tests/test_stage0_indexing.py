@@ -11,7 +11,6 @@ import pytest
 from stage0_eager import Tensor, functions
 from stage0_eager.functions.creation import arange, as_tensor, from_numpy, full, tensor, zeros
 from stage0_eager.functions.shape import cat, chunk, flatten, split, squeeze, stack, tril, triu
-from stage_contracts.breaks import Unsupported
 
 BASE = np.arange(60.0).reshape(3, 4, 5)
 BASIC = [
@@ -77,9 +76,10 @@ REFUSED = {
     "many": (lambda x: x[0, 0, 0, 0], IndexError, "too many indices for tensor of dimension 3"),
     "float": (lambda x: x[1.0], IndexError, r"only integers, slices .* are valid indices \(got float\)"),
     "text": (lambda x: x["a"], IndexError, "only integers, slices"),
-    "mask": (lambda x: x[x > 3], Unsupported, "GB0002"),
-    "write of a mask": (lambda x: x.__setitem__(x > 3, 0.0), Unsupported, "GB0002"),
-    "write of rows": (lambda x: x.__setitem__(tensor([0]), 0.0), Unsupported, "GB0002"),
+    "mask": (lambda x: x[x[0] > 3], IndexError, r"The shape of the mask \[4, 5\] at index 0 does not match"),
+    "write of rows": (lambda x: x.__setitem__(tensor([3]), 0.0), IndexError, "index 3 is out of bounds"),
+    "float tensor": (lambda x: x[tensor([1.0])], IndexError, "must be long, int, byte or bool"),
+    "broadcast": (lambda x: x[[0, 1], [0, 1, 2]], IndexError, "could not be broadcast together"),
     "write of a wrong shape": (
         lambda x: x.__setitem__(0, zeros(3, 5)),
         RuntimeError,

@@ -157,7 +157,7 @@ def test_hooks():
     x = tensor([1.0, 2.0])
     plain = layer.forward(x * 2) + 1
     assert layer(x).tolist() == plain.tolist() and seen == [[2, 4]]
-    remove_pre(), remove()
+    remove_pre.remove(), remove.remove()
     assert layer(x).tolist() == layer.forward(x).tolist() and len(seen) == 1
 
 
@@ -278,7 +278,7 @@ def test_the_epoch_stays(name):
 def test_hooks_that_go_move_the_epoch_too():
     remove = nn.ReLU().register_forward_hook(lambda *a: None)
     before = structure_epoch()
-    remove()
+    remove.remove()
     assert structure_epoch() > before
 
 

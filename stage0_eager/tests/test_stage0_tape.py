@@ -258,6 +258,15 @@ def test_versions_are_shared_by_views_and_not_by_copies():
     assert [v.sum().item() for v in views] == [6, 9, 9, 9, 4, 36]
 
 
+def test_a_write_to_the_base_reaches_its_views_on_the_tape():
+    x = tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    view = y[1:]
+    y.mul_(x.detach() + 4)
+    view.sum().backward()
+    assert view.tolist() == [12.0, 21.0] and x.grad.tolist() == [0.0, 6.0, 7.0]
+
+
 def test_a_write_through_a_view_reaches_base_and_siblings_on_the_tape():
     x, w = leaf(1, 2, 3, 4), leaf(5, 6)
     y = (x * 2).reshape(2, 2)
@@ -392,3 +401,14 @@ def test_in_place_keeps_dtype_and_shape_or_refuses():
     x *= 3
     x -= 1
     assert x.tolist() == [5, 8] and x.version == 3
+
+
+def test_in_place_forms_keep_what_their_gradient_needs():
+    for name in ("sin_", "square_", "log_", "reciprocal_", "exp_", "silu_", "tanh_"):
+        leaf, plain = tensor([0.5, 2.0]).requires_grad_(), tensor([0.5, 2.0]).requires_grad_()
+        getattr(f.inplace, name)(leaf * 1).sum().backward()
+        TABLE[f"cutaway.{name[:-1]}"](plain).sum().backward()
+        assert leaf.grad.tolist() == plain.grad.tolist(), name
+    x, y = (tensor([0.5, 2.0]).requires_grad_() for _ in range(2))
+    (x * 1).mul_(y).sum().backward()
+    assert x.grad.tolist() == y.tolist() and y.grad.tolist() == x.tolist()

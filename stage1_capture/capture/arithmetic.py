@@ -12,6 +12,13 @@ from typing import Any
 
 from stage1_capture.capture.attributes import MISSING, class_lookup, special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.capture.numbers import (
+    NumberVariable,
+    open_binary,
+    open_compare,
+    open_negative,
+    open_truth,
+)
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -81,6 +88,9 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return on_sets(tx, symbol, function, left, right)
     if in_place and isinstance(left, (ListVariable, ConstDictVariable)):
         tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
+    still_open = open_binary(symbol.removesuffix("="), function, left, right)
+    if still_open is not None:
+        return still_open
     both = _constants(left, right)
     if both is not None:
         return attempt(tx, symbol, lambda: from_constant(function(*both)), exact=True)
@@ -148,6 +158,8 @@ def _on_sequences(
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
     function, dunder = UNARY[opname]
+    if isinstance(value, NumberVariable) and opname == "UNARY_NEGATIVE":
+        return open_negative(value)
     if isinstance(value, ConstantVariable):
         return attempt(tx, dunder, lambda: ConstantVariable(function(value.value)))
     method = special_method(tx, value, dunder)
@@ -159,6 +171,9 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
 def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
     function, dunder, reflected = COMPARISONS[symbol]
+    decided = open_compare(symbol, function, left, right)
+    if decided is not None:
+        return decided
     try:
         values = as_constant(left), as_constant(right)
         return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
@@ -217,6 +232,8 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
 def truth(tx: Tx, value: Variable) -> bool:
     """`bool(value)`, which must be known now."""
     match value:
+        case NumberVariable():
+            return open_truth(value)
         case ConstantVariable(value=constant):
             return bool(constant)
         case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):

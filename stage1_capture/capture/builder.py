@@ -18,6 +18,7 @@ import numpy as np
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor, is_traced
+from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
     CellVariable,
@@ -36,7 +37,9 @@ from stage1_capture.capture.variables import (
 )
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.guards import OpenMeta
+from stage_contracts.source import ArgSource, AttrSource, ItemSource, Source
+from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
@@ -67,12 +70,63 @@ def _wrap_constant(kind: str) -> Callable[[OutputGraph, Any, Source | None], Var
     return build
 
 
+_fixed_number = _wrap_constant("EQUALS")
+
+
 def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
         return _wrap_object(output, real, source)  # nothing is done with it here
     under = source in output.epoch_sources and isinstance(real, Parameter)
-    output.guard("TENSOR", source, real.meta, under)
-    return _once(output, real, source, lambda: TensorVariable(real.meta, real=real, source=source))
+    meta, fact = real.meta, ("TENSOR", real.meta)
+    if not isinstance(real, Parameter) and id(real) not in output.known:
+        meta, fact = open_meta(output, real, source)
+    elif id(real) in output.known:  # a second way to it: that it is the same object says everything
+        return _once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+    output.guard(fact[0], source, fact[1], under)
+    return _once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+
+
+def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, Any]]:
+    """The tensor's meta with the sizes that the policy leaves open, and the guard for what is not."""
+    meta = real.meta
+    dims = output.policy.open_dims(source.expression(), real)
+    order = tuple(sorted(range(meta.ndim), key=lambda d: -meta.strides[d]))
+    fixed = tuple(None if d in dims else size for d, size in enumerate(meta.shape))
+    guard = OpenMeta(meta.dtype, meta.device, meta.requires_grad, fixed, order)
+    if not dims or guard.strides(meta.shape) != meta.strides:  # a layout with gaps: for these sizes only
+        return meta, ("TENSOR", meta)
+    shape = [
+        output.sizes.open(
+            ItemSource(AttrSource(source, "shape"), d), size, dims[d].name, dims[d].low, dims[d].high
+        )
+        if d in dims
+        else size
+        for d, size in enumerate(meta.shape)
+    ]
+    output.strict |= {size.expr: (source, d) for d, size in enumerate(shape) if d in dims and dims[d].strict}
+    return meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape))), ("OPEN_TENSOR", guard)
+
+
+def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """A number in an argument, or in a container of one, stays open until something needs to know it."""
+    if not _in_arguments(output, source) or source in output.epoch_sources:
+        return _fixed_number(output, real, source)
+    output.guard("TYPE", source, type(real))
+    assert source is not None
+    return NumberVariable(output, real, source, ((source, real),))
+
+
+def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
+    """Whether a number is where calls differ: an argument, or an item in one or in an attribute of one.
+
+    What a module holds describes the model, and is a constant.
+    """
+    if isinstance(source, ItemSource):
+        while isinstance(source, (ItemSource, AttrSource)):
+            source = source.base
+            if source in output.module_sources:
+                return False
+    return isinstance(source, ArgSource)
 
 
 def _once(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Variable]) -> Variable:
@@ -219,7 +273,8 @@ def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Varia
 
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
-    **dict.fromkeys((int, float, str, bytes, range, Device), _wrap_constant("EQUALS")),
+    **dict.fromkeys((int, float), _wrap_number),
+    **dict.fromkeys((str, bytes, range, Device), _wrap_constant("EQUALS")),
     slice: _wrap_slice,
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),

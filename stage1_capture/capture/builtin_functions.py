@@ -57,7 +57,7 @@ from stage1_capture.capture.variables import (
     describe,
     realize,
 )
-from stage_contracts.device import device_of
+from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 
 Tx = InstructionTranslator
@@ -71,7 +71,7 @@ FALSE, ZERO, BLANK, EMPTY = (
 )
 
 FOLDED.update({abs, ascii, chr, divmod, hex, oct, ord, pow, range, repr, round, format, hash})
-FOLDED.update({int, float, complex, bytes, device_of, dtype_of})
+FOLDED.update({int, float, complex, bytes, Device, device_of, dtype_of})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 

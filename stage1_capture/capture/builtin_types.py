@@ -17,6 +17,7 @@ from stage1_capture.capture.attributes import lookup, missing
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.store import delete_attribute, store_attribute, store_plainly
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
@@ -62,6 +63,8 @@ _PYTHON_TYPES: dict[type, type] = {
 def python_type(tx: Tx, value: Variable) -> type:
     """The class of the object the value stands for. A tensor from outside may be a Parameter: guarded."""
     match value:
+        case NumberVariable(hint=hint):
+            return type(hint)
         case ConstantVariable(value=constant):
             return type(constant)
         case TensorVariable(real=real) if real is not None:

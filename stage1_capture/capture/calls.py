@@ -18,6 +18,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.builder import wrap
+from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
@@ -55,6 +56,9 @@ FOLDED: set[Any] = set()  # pure functions, computed at capture when all argumen
 
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
+    rule = control_of(function)
+    if rule is not None:
+        return call_controlled(tx, rule, function, args, kwargs)
     match function:
         case UserFunctionVariable(real=real) if real in BUILTINS:
             return BUILTINS[real](tx, args, kwargs)
@@ -186,7 +190,7 @@ def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs
             and not _plain_error(real)
         )
         or not error
-        and initial is not object.__init__
+        and initial is not vars(object)["__init__"]
     ):
         tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
     elif not error and (args or kwargs):

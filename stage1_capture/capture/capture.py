@@ -25,13 +25,14 @@ from stage1_capture.capture.variables import NULL, OuterExceptionVariable, Tenso
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
 
 
-def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
+def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
     """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
     if isinstance(function, types.MethodType):
         function, args = function.__func__, (function.__self__, *args)
@@ -40,13 +41,18 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    return _attempt(function, args, kwargs, start, Options())
+    return _attempt(function, args, kwargs, start, policy, Options())
 
 
 def _attempt(
-    function: types.FunctionType, args: tuple, kwargs: dict[str, Any], start: Origin, options: Options
+    function: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    start: Origin,
+    policy: SizePolicy,
+    options: Options,
 ) -> CapturedFrame:
-    output = OutputGraph(start, options)
+    output = OutputGraph(start, policy, options)
     try:
         try:
             return _captured(output, function, _interpret(output, function, args, kwargs))
@@ -54,7 +60,7 @@ def _attempt(
             name = type(raised.value.real).__name__
             output.unsupported("GB0009", f"{name} leaves the frame")
     except Restart as again:
-        return _attempt(function, args, kwargs, start, again.options)
+        return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
@@ -87,7 +93,7 @@ def _split(
     """
     if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
         return _broken(first, function, stop.graph_break)
-    again = OutputGraph(first.start, replace(first.options, stop_at=first.root_steps - 1))
+    again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
         _interpret(again, function, args, kwargs)
     except Stopped:
@@ -244,10 +250,23 @@ def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) 
 
 
 def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
+    output.sizes.add_guards()
     defaults: dict[str, Any] = {"inputs": (), "residual": None}
     return CapturedFrame(
         function_name=function.__qualname__,
         code=function.__code__,
         guards=tuple(output.guards.values()),
+        closed=closed_sizes(output),
         **{**defaults, **fields},
     )
+
+
+def closed_sizes(output: OutputGraph) -> tuple[str, ...]:
+    """Each size that had to stay open and did not, in a line with the place that fixed it."""
+    found = []
+    for entry in output.sizes.assumptions:
+        sides: tuple[Any, ...] = getattr(entry.condition, "args", ())
+        if type(entry.condition).__name__ == "Equality" and sides[0] in output.strict and sides[1].is_Integer:
+            source, dim = output.strict[sides[0]]
+            found.append(f"{source}.shape[{dim}] must be {sides[1]} at {entry.origin}")
+    return tuple(found)

@@ -17,7 +17,15 @@ from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.replay import replay
 from stage1_capture.capture.signature import fresh_name, signature_text
 from stage1_capture.capture.variables import Variable
-from stage_contracts.source import AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.controls import registered
+from stage_contracts.source import (
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    RegisteredSource,
+    Source,
+)
 
 
 class PyCodegen:
@@ -64,10 +72,10 @@ class PyCodegen:
         )
         return text, _compile(text, name, self.function, bound)
 
-    def source(self, source: Source) -> str:
+    def source(self, source: Source, early: bool = False) -> str:
         """How residual code reaches a value from outside. Where something changes it is read before."""
         text = self._path(source)
-        if not self.output.effects or text.isidentifier():
+        if text.isidentifier() or not (early or self.output.effects):
             return text
         if text not in self.read:
             name = self.read[text] = self.name_of(f"read_{len(self.read)}")
@@ -85,6 +93,8 @@ class PyCodegen:
                 return f"{self._path(base)}[{key!r}]"
             case FunctionSource():
                 self.globals["__function__"] = self.function
+            case RegisteredSource():
+                self.globals["registered"] = registered
         return source.expression()
 
     def named(self, value: Any) -> str:

@@ -14,6 +14,7 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
+from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
 from stage1_capture.capture.output_graph import Options, Restart
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -25,10 +26,15 @@ from stage1_capture.capture.variables import (
     TensorVariable,
     TupleVariable,
     Variable,
+    as_constant,
     describe,
     realize,
 )
+from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
+from stage_contracts.device import Device
+from stage_contracts.source import ScalarSource
+from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
@@ -38,6 +44,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     """Record `op(*args, **kwargs)` and return what it yields."""
     if not tx.output.graph.calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
+    args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if tx.output.grad_enabled is not tx.output.graph_mode:
         with set_grad_enabled(tx.output.grad_enabled):
             return _call_in_other_mode(tx, op, args, kwargs)
@@ -91,12 +98,75 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     return _results(tx, _record(tx, op, args, kwargs, result), result)
 
 
+# Operators in which a number means the same as a tensor without dimensions, where the dtype of the result agrees.
+ARITHMETIC = frozenset(
+    f"{name}{end}"
+    for name in "add sub mul div rsub rdiv maximum minimum lerp addcmul addcdiv".split()
+    for end in ("", "_")
+)
+
+
+def scalars_as_inputs(
+    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]
+) -> tuple[list[Variable], dict[str, Variable]]:
+    """Open numbers among the operands of arithmetic, as tensors without dimensions: inputs of the graph."""
+    everything = [*args, *kwargs.values()]
+    device = next((a.meta.device for a in everything if isinstance(a, TensorVariable)), None)
+    numbers = [a for a in everything if isinstance(a, NumberVariable)]
+    exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
+    if op.name not in ARITHMETIC or device is None or not numbers or not exact:
+        return args, kwargs
+
+    def replaced(value: Variable) -> Variable:
+        return scalar_input(tx, value, device) if isinstance(value, NumberVariable) else value
+
+    new_args, new_kwargs = [replaced(a) for a in args], {k: replaced(v) for k, v in kwargs.items()}
+    try:
+        fixed = op.meta(*_metas(args), **dict(zip(kwargs, _metas(list(kwargs.values())))))
+        open_ = op.meta(*_metas(new_args), **dict(zip(kwargs, _metas(list(new_kwargs.values())))))
+    except Exception:  # it looks at the number, or the call is wrong: as if the number were known
+        return args, kwargs
+    wide = isinstance(fixed, TensorMeta) and fixed.dtype in (dt.float32, dt.float64, dt.int64)
+    if not wide or fixed != open_:
+        return args, kwargs
+    for number in numbers:
+        if type(number.hint) is int:
+            text = text_of(number)
+            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
+    return new_args, new_kwargs
+
+
+def _metas(values: list[Variable]) -> list[Any]:
+    """Operands for a meta rule, open numbers as their values in this call."""
+    return [
+        v.meta
+        if isinstance(v, TensorVariable)
+        else v.hint
+        if isinstance(v, NumberVariable)
+        else as_constant(v)
+        for v in values
+    ]
+
+
+def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
+    """The tensor without dimensions that holds an open number; one per expression and device."""
+    assert number.source is not None
+    dtype = dt.int64 if type(number.hint) is int else dt.float64
+    source = ScalarSource(number.source, dtype.name, str(device))
+    if source not in tx.output.scalars:
+        meta = TensorMeta((), dtype, device=device)
+        tx.output.scalars[source] = TensorVariable(meta, source=source)
+    return tx.output.scalars[source]
+
+
 def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:
     """An argument for a node (leaf: its node) or for a meta rule (leaf: its meta)."""
     again = lambda v: argument(tx, op, v, leaf)  # noqa: E731
     match realize(variable):
         case TensorVariable() as tensor:
             return leaf(tensor)
+        case NumberVariable(sym=sym) as number if sym is not None:
+            return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
         case ConstantVariable(value=value):
             return value
         case TupleVariable(items=items):
@@ -173,7 +243,8 @@ def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:
 
 
 def _same_array(a: TensorMeta, b: TensorMeta) -> bool:
-    return (a.shape, a.dtype, a.strides, a.device) == (b.shape, b.dtype, b.strides, b.device)
+    same = same_shape(a.shape, b.shape) and same_shape(a.strides, b.strides)
+    return same and a.dtype is b.dtype and a.device == b.device
 
 
 def _on_metas(value: Any) -> Any:

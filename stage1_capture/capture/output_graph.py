@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.side_effects import SideEffects
 from stage1_capture.capture.variables import TensorVariable, Variable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
@@ -53,7 +55,7 @@ class SkipFrame(Unsupported):
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
-    def __init__(self, start: Origin, options: Options = Options()) -> None:
+    def __init__(self, start: Origin, policy: SizePolicy = STATIC, options: Options = Options()) -> None:
         self.options = options
         self.start = start  # the function's first line, for what has no better place
         self.graph = Graph()
@@ -73,6 +75,10 @@ class OutputGraph:
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
         self.exceptions: list[Any] = []  # being handled, outermost first
+        self.policy = policy  # which sizes of the inputs are left open
+        self.sizes = OpenSizes(self)
+        self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
+        self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.guard("GRAD_MODE", None, is_grad_enabled())
 
     # ---- where we are ----------------------------------------------------------------------------
@@ -105,13 +111,20 @@ class OutputGraph:
 
     # ---- what we rely on -------------------------------------------------------------------------
 
-    def guard(self, kind: str, source: Source | None, expected: Any, under_epoch: bool = False) -> None:
+    def guard(
+        self,
+        kind: str,
+        source: Source | None,
+        expected: Any,
+        under_epoch: bool = False,
+        origin: Origin | None = None,
+    ) -> None:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
-        if source is None and kind != "GRAD_MODE":
+        if source is None and kind not in ("GRAD_MODE", "SHAPE"):
             return
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
-            self.guards[key] = Guard(kind, source, expected, self.origin(), under_epoch)
+            self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write to a container, object or cell."""
@@ -129,6 +142,14 @@ class OutputGraph:
                 _placeholder_name(tensor.source), tensor.meta, source=tensor.source
             )
         return tensor.node
+
+    def node_of_size(self, number: NumberVariable) -> Node:
+        """An open size as an input of the graph."""
+        assert number.source is not None
+        for node in self.graph.placeholders:
+            if node.meta["source"] == number.source:
+                return node
+        return self.graph.placeholder(_placeholder_name(number.source), number.sym, source=number.source)
 
 
 def is_library(module_globals: dict[str, Any]) -> bool:
@@ -148,4 +169,5 @@ def _placeholder_name(source: Source) -> str:
     text = str(source).replace("._modules[", "[")
     parts = "".join(c if c.isalnum() else " " for c in text).split()
     short = parts[1:] if parts[0] == "self" else parts
-    return "_".join(short if short and not short[0].isdigit() else parts)
+    name = "_".join(short if short and not short[0].isdigit() else parts)
+    return name if name.isidentifier() else f"number_{name}"

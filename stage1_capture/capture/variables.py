@@ -15,6 +15,7 @@ from typing import Any
 from stage0_eager.operator import Operator
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
+from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -253,6 +254,8 @@ def as_constant(variable: Variable) -> Any:
 
 def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
+    if type(value) is SymInt:
+        return value.env.number(value)  # type: ignore[attr-defined]
     if type(value) is tuple:
         return TupleVariable([from_constant(v) for v in value])
     if type(value) is list:

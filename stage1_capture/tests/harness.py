@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE, is_grad_enabled
+from stage0_eager.functions.creation import scalar_input
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import signature_text
+from stage_contracts.controls import registered
 from stage_contracts.graph_text import parse_graph
 from stage_contracts.guards import compile_guards
 
@@ -43,7 +45,7 @@ def guard_function(frame, function, guards=None):
     signature, names = signature_text(function)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     names = {"G": Globals(function.__globals__), "C": cells, "module_epoch": structure_epoch, **names}
-    names["is_grad_enabled"] = is_grad_enabled
+    names |= {"is_grad_enabled": is_grad_enabled, "registered": registered, "__scalar__": scalar_input}
     return compile_guards(frame.guards if guards is None else guards, signature, names)
 
 
@@ -56,6 +58,8 @@ def residual_function(frame, function, nested=None):
     names = {
         **function.__globals__,
         "G": Globals(function.__globals__),
+        "C": dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)),
+        "__scalar__": scalar_input,
         **frame.residual_globals,
         frame.graph_name: lambda *inputs: frame.graph.interpret(inputs),
         frame.nested_name: nested or (lambda called: called),

@@ -6,6 +6,8 @@ the bodies of composites, merge what is computed twice, drop what nobody reads.
 
 from __future__ import annotations
 
+import operator
+
 from stage2_autograd.passes import PASSES, run_passes
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph
@@ -17,5 +19,9 @@ def decompose(graph: Graph) -> Graph:
 
 
 def is_core(target: object) -> bool:
-    """Whether a call target is one of CORE_OPS, all that stage 3 accepts."""
-    return getattr(target, "namespace", None) == "core" and getattr(target, "name", None) in CORE_OPS
+    """Whether a call target is one of CORE_OPS, all that stage 3 accepts, or takes one result of several."""
+    return (
+        target is operator.getitem
+        or getattr(target, "namespace", None) == "core"
+        and getattr(target, "name", None) in CORE_OPS
+    )

@@ -82,7 +82,7 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
             continue
         args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
         marks = {**node.meta, "region": name}
-        if marks["region"] != node.meta.get("region"):
+        if name == "backward" != node.meta.get("region"):
             marks["recomputed"] = True  # a forward value that the backward computes again
         images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
     part.output([images[n] if isinstance(n, Node) else n for n in outputs])

@@ -96,7 +96,7 @@ template <class T> T maximum(T a, T b) { return a > b || a != a ? a : b; }  // N
     "minimum": """\
 template <class T> T minimum(T a, T b) { return a < b || a != a ? a : b; }  // NaN if either is NaN""",
     "sign": """\
-template <class T> T sign(T x) { return x != x ? x : T((x > 0) - (x < 0)); }""",
+template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\
 template <class T> T sigmoid(T x) {  // e^-|x| never overflows
     T e = std::exp(-std::abs(x));

@@ -75,7 +75,7 @@ _NUMBER: dict[str, str] = {
     "mul": "{0} * {1}",
     "maximum": "_maximum({0}, {1})",
     "minimum": "_minimum({0}, {1})",
-    "sign": "tl.where({0} != {0}, {0}, ({0} > 0).to({T}) - ({0} < 0).to({T}))",
+    "sign": "({0} > 0).to({T}) - ({0} < 0).to({T})",
     "logical_not": "{0} == 0",
     "logical_and": "({0} != 0) & ({1} != 0)",
     "logical_or": "({0} != 0) | ({1} != 0)",

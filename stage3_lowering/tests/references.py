@@ -47,7 +47,7 @@ TRANSCENDENTAL_2 = {"pow": _wider(np.power), "atan2": _wider(np.arctan2)}
 
 UNARY: dict[str, Callable] = {
     "sqrt": np.sqrt, "reciprocal": lambda x: (1 / x).astype(x.dtype), "abs": np.abs, "floor": np.floor,
-    "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "neg": lambda x: -x, "sign": np.sign,
+    "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "neg": lambda x: -x, "sign": lambda x: np.sign(np.nan_to_num(x)),
     "isnan": np.isnan, "isinf": np.isinf, "logical_not": lambda x: x == 0, "bitwise_not": np.invert,
 }  # fmt: skip
 BINARY: dict[str, Callable] = {

@@ -80,7 +80,8 @@ def external(draw, x):
 
 
 STEPS = [
-    unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", np.sign), view_permute, view_reshape,
+    unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", lambda a: np.sign(np.nan_to_num(a))),
+    view_permute, view_reshape,
     view_slice,
     fold, fold, external,
 ]  # fmt: skip

@@ -7,10 +7,11 @@ Input: the entries of one code object, in the order they were made, and a call's
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stage_contracts.guards import GUARD_KINDS, Guard, check_tensor
+from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_open_tensor, check_tensor
 from stage_contracts.pipeline import Entry
 
 
@@ -27,7 +28,7 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
 
     `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled` and the rest.
     """
-    scope = {"check_tensor": check_tensor, **names}
+    scope = {"check_tensor": check_tensor, "check_open_tensor": check_open_tensor, **names}
     try:
         bound = inspect.signature(entry.check).bind(*args, **kwargs)
         bound.apply_defaults()
@@ -37,8 +38,18 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
     for guard in sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank):
         if not _holds(guard, scope):
             where = f" at {guard.origin}" if guard.origin else ""
-            return " ".join(f"{_change(guard, scope)}{where}".split())
+            change = _change(guard, scope)
+            return " ".join(f"{change}{where}{_advice(guard, change)}".split())
     return "no guard fails when checked alone: something changed between the two checks"
+
+
+_SIZE = re.compile(r"(?P<tensor>.*)\.shape\[(?P<dim>\d+)\]: ")
+
+
+def _advice(guard: Guard, change: str) -> str:
+    """For a size: the call that would have made one entry serve both."""
+    size = _SIZE.match(change) if guard.kind in ("TENSOR", "OPEN_TENSOR") else None
+    return f"; mark_dynamic({size['tensor']}, {size['dim']}) would avoid it" if size else ""
 
 
 _GONE = (AttributeError, KeyError, IndexError, TypeError, NameError, ValueError)
@@ -73,20 +84,31 @@ def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, An
     meta = guard.expected
     if not hasattr(seen, "dtype") or not callable(getattr(seen, "stride", None)):
         return f"type({subject}): Tensor -> {type(seen).__name__}"
+    shape = tuple(seen.shape)
+    if isinstance(meta, OpenMeta):  # an open size is whatever it is
+        sizes, alike = meta.sizes, len(meta.sizes) == len(shape)
+        old = (
+            tuple(s if want is None else want for want, s in zip(sizes, shape, strict=True))
+            if alike
+            else sizes
+        )
+        strides = meta.strides(old) if alike else ()
+    else:
+        old, strides = tuple(meta.shape), tuple(meta.strides)
     fields = {
         "dtype": (meta.dtype, seen.dtype),
         "device": (meta.device, seen.device),
-        "shape": (tuple(meta.shape), tuple(seen.shape)),
-        "stride()": (tuple(meta.strides), tuple(seen.stride())),
+        "shape": (old, shape),
+        "stride()": (strides, tuple(seen.stride())),
         "requires_grad": (meta.requires_grad, seen.requires_grad),
     }
-    for name, (old, new) in fields.items():
-        if old == new:
+    for name, (was, now) in fields.items():
+        if was == now:
             continue
-        if isinstance(old, tuple) and len(old) == len(new):
-            at = next(i for i, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1])
-            return f"{subject}.{name}[{at}]: {old[at]} -> {new[at]}"
-        return f"{subject}.{name}: {old} -> {new}"
+        if isinstance(was, tuple) and len(was) == len(now):
+            at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
+            return f"{subject}.{name}[{at}]: {was[at]} -> {now[at]}"
+        return f"{subject}.{name}: {was} -> {now}"
     return f"{subject}: {meta} -> another tensor"
 
 
@@ -110,6 +132,7 @@ def _value_of(template: str, measure: Callable[[Any], Any] = lambda seen: seen) 
 _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "GRAD_MODE": lambda s, g, seen, scope: f"is_grad_enabled(): {g.expected} -> {scope['is_grad_enabled']()}",
     "TENSOR": _tensor_change,
+    "OPEN_TENSOR": _tensor_change,
     "NOT_ALIASED": _aliasing,
     "ALIASED": _aliasing,
     "IDENTITY": _value_of("{s}"),

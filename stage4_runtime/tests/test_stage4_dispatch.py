@@ -7,7 +7,9 @@ import pytest
 
 import stage0_eager
 from stage4_runtime.runtime import explain_miss
-from stage_contracts.guards import GUARD_KINDS, Guard, compile_guards
+from stage_contracts.device import CPU
+from stage_contracts.dtype import dtype_of
+from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry
 from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource
@@ -61,6 +63,9 @@ def tensor(*shape, dtype="float32"):
     return stage0_eager.Tensor(np.zeros(shape, dtype))
 
 
+OPEN = OpenMeta(dtype_of("float32"), CPU, False, (None, 640), (0, 1))
+
+
 def tensor_guard(like):
     meta = TensorMeta(like.shape, like.dtype, like.stride(), like.device, like.requires_grad)
     return Guard("TENSOR", X, meta, LINE)
@@ -72,12 +77,16 @@ class Thing:
 
 # guard, the call's arguments, what the line says
 MISSES = [
-    (tensor_guard(tensor(4, 640)), (tensor(4, 8),), "x.shape[1]: 640 -> 8 at model.py:31"),
+    (tensor_guard(tensor(4, 640)), (tensor(4, 8),),
+     "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
     (tensor_guard(tensor(4, 640)), (tensor(4),), "x.shape: (4, 640) -> (4,) at model.py:31"),
     (tensor_guard(tensor(4)), (tensor(4, dtype="float64"),),
      "x.dtype: cutaway.float32 -> cutaway.float64 at model.py:31"),
     (tensor_guard(tensor(4, 3)), (stage0_eager.Tensor(np.zeros((3, 4), "float32").T),),
      "x.stride()[0]: 3 -> 1 at model.py:31"),
+    (Guard("OPEN_TENSOR", X, OPEN, LINE), (tensor(7, 8),),
+     "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
+    (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.shape: (None, 640) -> (4,)"),
     (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
     (Guard("EQUALS", N, 3, LINE), (None, 4), "n: 3 -> 4 at model.py:31"),
     (Guard("EQUALS", N, 3), (None, 3.0), "n: 3 -> 3.0"),

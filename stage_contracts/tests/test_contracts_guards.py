@@ -10,13 +10,14 @@ import pytest
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.device import CPU
-from stage_contracts.guards import GUARD_KINDS, Guard, check_tensor, compile_guards
+from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_tensor, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, GlobalSource, ItemSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 X, Y = ArgSource("x"), ArgSource("y")
 META = TensorMeta((2, 3), dt.float32)
+OPEN = OpenMeta(dt.float32, CPU, False, (None, 3), (0, 1))
 
 
 class FakeTensor:
@@ -53,6 +54,8 @@ CASES = {
     "TENSOR": (Guard("TENSOR", X, META), "check_tensor(x, 'float32[2, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(3, 2)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(requires_grad=True),),
                 (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),
+    "OPEN_TENSOR": (Guard("OPEN_TENSOR", X, OPEN), "check_open_tensor(x, 'float32[?, 3]')", (FakeTensor(),),
+               [(FakeTensor(shape=(2, 4)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(strides=(1, 2)),), (3,)]),
     "NOT_ALIASED": (Guard("NOT_ALIASED", X, Y), "x is not y", (1, 2), [(SHARED, SHARED)]),
     "ALIASED": (Guard("ALIASED", X, Y), "x is y", (SHARED, SHARED), [(SHARED, Thing())]),
     "IDENTITY": (Guard("IDENTITY", X, len), "x is len", (len,), [(max,), (None,)]),

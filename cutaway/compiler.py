@@ -1,0 +1,98 @@
+"""`cutaway.compiler`: what a program says to the compiler. Names and meanings as torch.compiler and torch._dynamo.
+
+Input: functions of the user's, and compiled functions. The marks that capture obeys are in stage_contracts.controls,
+limits and stances in recompilation.py; this file gathers them and adds what needs compiled functions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from cutaway.backends import list_backends
+from cutaway.compile import CompiledFunction, compile, reset
+from cutaway.recompilation import RecompileError, set_stance
+from stage_contracts.controls import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    disallow_in_graph,
+    error_on_graph_break,
+    graph_break,
+    is_compiling,
+    is_dynamo_compiling,
+    substitute_in_graph,
+)
+from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
+
+
+def run(fn: Any = None) -> Any:
+    """`fn` (a compiled function or module) frozen: it uses the entries there are and never compiles.
+
+    A call that no entry fits runs eagerly. Without `fn` it returns a decorator.
+    """
+    if fn is None:
+        return run
+    compiled = compiled_function_of(fn)
+    if compiled is None:
+        if not callable(fn):
+            raise TypeError(f"run expects a callable, got {type(fn).__name__}")
+        return fn  # never compiled: there are no entries
+    before = () if isinstance(fn, CompiledFunction) else (fn,)
+
+    @functools.wraps(compiled, updated=())
+    def frozen(*args: Any, **kwargs: Any) -> Any:
+        return compiled.run_only(*before, *args, **kwargs)
+
+    return frozen
+
+
+def compiled_function_of(fn: Any) -> CompiledFunction | None:
+    """The CompiledFunction behind what compile() returned; None for anything else."""
+    found = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
+    return found if isinstance(found, CompiledFunction) else None
+
+
+def is_exporting() -> bool:
+    """Always False: there is no export."""
+    return False
+
+
+def cudagraph_mark_step_begin() -> None:
+    """Says that outputs of earlier CUDA graph replays may be overwritten. Outputs are kept here, so nothing happens."""
+
+
+class CompileCounter:
+    """A backend that runs graphs as captured and counts them: `frame_count` graphs, `op_count` calls in them."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def __call__(self, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
+        self.frame_count += 1
+        self.op_count += sum(node.op == "call_function" for node in graph_module.graph.nodes)
+        return graph_module.forward
+
+    def clear(self) -> None:
+        self.frame_count = self.op_count = 0
+
+
+class EagerAndRecordGraphs:
+    """A backend that runs graphs as captured and keeps them in `graphs`."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+
+    def __call__(self, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
+        self.graphs.append(graph_module)
+        return graph_module.forward
+
+
+__all__ = [
+    "CompileCounter", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError", "allow_in_graph",
+    "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin", "disable",
+    "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "reset", "run", "set_stance",
+    "substitute_in_graph",
+]  # fmt: skip

@@ -1,0 +1,144 @@
+"""When a call finds no entry: compile one more, run eagerly, or refuse. Limits, stances, and what to say about it.
+
+Input: compile.py asks `may_compile` at a miss. The entries of one code object are limited (`recompile_limit`), and so
+are those of all compiled functions that share the code (`accumulated_recompile_limit`).
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from stage_contracts import config, events
+
+if TYPE_CHECKING:
+    from cutaway.compile import CompiledFunction
+
+
+class RecompileError(RuntimeError):
+    """A call needs a compile that the stance, or a limit under fullgraph=True, forbids."""
+
+
+# ---- stances -------------------------------------------------------------------------------------------------
+
+STANCES: dict[str, str] = {
+    "default": "compile what is new",
+    "force_eager": "run everything eagerly",
+    "eager_on_recompile": "use the entries there are; run what is new eagerly",
+    "fail_on_recompile": "use the entries there are; raise for what is new",
+    "eager_then_compile": "run the first call of a function eagerly, compile from the second on",
+}
+
+
+class _Stance:
+    """The stance of the whole process. A lock guards writes; the hit path reads one attribute."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.name = "default"
+
+
+STANCE = _Stance()
+
+
+class set_stance:
+    """`set_stance("force_eager")` from here on; as a context manager or decorator, for a block or function only."""
+
+    def __init__(self, stance: str = "default", **options: Any) -> None:
+        if stance not in STANCES:
+            raise RuntimeError(
+                f"invalid torch.compile stance {stance!r}; expected one of {', '.join(STANCES)}"
+            )
+        unknown = {k for k, v in options.items() if v not in (None, False)}
+        if unknown:
+            raise NotImplementedError(f"set_stance does not support {', '.join(sorted(unknown))}")
+        with STANCE.lock:
+            self.stance, self.before = stance, STANCE.name
+            STANCE.name = stance
+
+    def __enter__(self) -> None:
+        with STANCE.lock:
+            STANCE.name = self.stance
+
+    def __exit__(self, *_: object) -> None:
+        with STANCE.lock:
+            STANCE.name = self.before
+
+    def __call__(self, function: Callable) -> Callable:
+        self.__exit__()  # used as a decorator: nothing has begun yet
+
+        @functools.wraps(function)
+        def under_stance(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return function(*args, **kwargs)
+
+        return under_stance
+
+
+def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether the stance lets a call that no entry fits be compiled. Raises RecompileError for fail_on_recompile."""
+    stance = STANCE.name
+    if stance == "fail_on_recompile":
+        why = compiled.why_new(args, kwargs) if compiled.entries else "it was not compiled yet"
+        raise RecompileError(
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}"
+        )
+    if stance == "eager_then_compile" and not compiled.called:
+        compiled.called = True
+        return False
+    return stance in ("default", "eager_then_compile")
+
+
+# ---- limits --------------------------------------------------------------------------------------------------
+
+_COUNTS: weakref.WeakKeyDictionary[types.CodeType, int] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def count_compile(code: types.CodeType) -> None:
+    """One more entry was made from this code object."""
+    with _LOCK:
+        _COUNTS[code] = _COUNTS.get(code, 0) + 1
+
+
+def forget_counts() -> None:
+    with _LOCK:
+        _COUNTS.clear()
+
+
+def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether one more entry is allowed; records why it is needed. At a limit it warns once and says no.
+
+    Old entries stay in use at a limit. Under fullgraph=True a limit raises RecompileError, as in torch.
+    """
+    settings = config.current().capture
+    total = _COUNTS.get(compiled.code, 0)
+    limits = (
+        ("recompile_limit", len(compiled.entries), settings.recompile_limit),
+        ("accumulated_recompile_limit", total, settings.accumulated_recompile_limit),
+    )
+    reached = next((l for l in limits if l[1] >= l[2]), None)
+    if not compiled.entries and reached is None:
+        return True
+    name = compiled.name
+    reason = compiled.why_new(args, kwargs) if compiled.entries else "another function with this code"
+    if compiled.entries:
+        events.record("guard_failure", name, reason=reason)
+    if reached is None:
+        events.record("recompile", name, reason=reason)
+        return True
+    what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
+    if compiled.fullgraph:
+        raise RecompileError(f"{name} reached {what} and fullgraph=True: {reason}; raise config {reached[0]}")
+    if not compiled.limit_reported:
+        compiled.limit_reported = True
+        events.record("fallback", name, reason=f"{what} reached: {reason}")
+        warnings.warn(
+            f"cutaway: {name} reached {what}; new cases run eagerly. Last reason: {reason}", stacklevel=5
+        )
+    return False

@@ -1,0 +1,268 @@
+"""Order: sort and what follows from it, searches in sorted sequences, and sets of values.
+
+Input: tensors; NaN counts as the largest value, as in torch. Everything is built on one core operator, sort. Results
+that torch gives as named tuples are named tuples here.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.core import core as c
+from stage0_eager.functions.picking import bincount
+from stage0_eager.functions.results import ValuesIndices
+from stage0_eager.functions.shape import narrow
+from stage0_eager.functions.shape import select as select_
+from stage0_eager.operator import operator
+from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
+
+# ---- sort and its parts --------------------------------------------------------------------------------------
+
+
+@operator
+def sort(input, dim=-1, descending=False, stable=False):
+    """(values, indices) in order along `dim`. Always stable: equal elements keep their order."""
+    return ValuesIndices(*c.sort(input, wrap_dim(dim, input.ndim), bool(descending), bool(stable)))
+
+
+@operator
+def argsort(input, dim=-1, descending=False, stable=False):
+    """The indices that sort along `dim`."""
+    return c.sort(input, wrap_dim(dim, input.ndim), bool(descending), bool(stable))[1]
+
+
+@operator
+def msort(input):
+    """Sorted along the first dimension."""
+    return c.sort(input, 0, False, False)[0]
+
+
+@operator
+def topk(input, k, dim=-1, largest=True, sorted=True):
+    """(values, indices) of the k largest (or smallest) along `dim`, in order."""
+    dim = wrap_dim(dim, input.ndim)
+    if not 0 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError("selected index k out of range")
+    parts = c.sort(input, dim, bool(largest), False)
+    return ValuesIndices(*(c.slice(p, dim, 0, k, 1) for p in parts) if input.ndim else parts)
+
+
+@operator
+def kthvalue(input, k, dim=-1, keepdim=False):
+    """(values, indices) of the k-th smallest along `dim`, counted from 1."""
+    dim = wrap_dim(dim, input.ndim)
+    if not 1 <= k <= (input.shape[dim] if input.ndim else 1):
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(dim))
+    return _at(c.sort(input, dim, False, False), dim, k - 1, keepdim)
+
+
+def _at(parts, dim, place, keepdim):
+    if not parts[0].ndim:
+        return ValuesIndices(*parts)
+    pick = (lambda p: narrow(p, dim, place, 1)) if keepdim else (lambda p: select_(p, dim, place))
+    return ValuesIndices(*map(pick, parts))
+
+
+# ---- medians and quantiles -----------------------------------------------------------------------------------
+
+
+def _median(input, dim, keepdim, ignore_nan):
+    whole = dim is None
+    if whole:
+        input, dim = c.reshape(input, (input.numel(),)), 0
+    dim = wrap_dim(dim, input.ndim)
+    size = input.shape[dim] if input.ndim else 1
+    if size == 0:
+        if whole and input.dtype.is_floating_point:
+            return c.full((), float("nan"), input.dtype, input.device)
+        raise IndexError(f"median(): Expected reduction dim {dim} to have non-zero size.")
+    values, indices = c.sort(input, dim, False, False)
+    if not input.ndim:
+        return ValuesIndices(values, indices)
+    numbers = c.cast(c.logical_not(c.isnan(values)), dt.int64)
+    count = c.sum(numbers, (dim,), True)
+    middle = c.maximum(c.floor_divide(c.sub(count, 1), 2), 0)
+    if not ignore_nan:  # one NaN makes the median NaN: the first of them, which stands after the numbers
+        middle = c.where(c.eq(count, size), middle, count)
+    picked = [c.gather(p, dim, middle) for p in (values, indices)]
+    if not keepdim:
+        picked = [c.reshape(p, (*p.shape[:dim], *p.shape[dim + 1 :])) for p in picked]
+    return picked[0] if whole else ValuesIndices(*picked)
+
+
+@operator
+def median(input, dim=None, keepdim=False):
+    """The middle value, the lower of two; with `dim`, (values, indices). NaN if any is NaN."""
+    return _median(input, dim, keepdim, False)
+
+
+@operator
+def nanmedian(input, dim=None, keepdim=False):
+    """As median, of what is not NaN."""
+    return _median(input, dim, keepdim, True)
+
+
+def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
+    if input.dtype not in (dt.float32, dt.float64):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if not isinstance(q, Tensor):
+        if not 0 <= q <= 1:
+            raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {q}")
+        q = c.full((), q, input.dtype, input.device)
+    if q.ndim > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if q.dtype is not input.dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if input.numel() == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    rank = input.ndim
+    if dim is None:
+        input, at = c.reshape(input, (input.numel(),)), 0
+    else:
+        at = wrap_dim(dim, rank)
+        input = input if rank else c.reshape(input, (1,))
+    values, _ = c.sort(input, at, False, False)
+    size = values.shape[at]
+    count = c.sum(c.logical_not(c.isnan(values)), (at,), True)
+    # the places to read, one per q along `at`, the other dimensions as the input's
+    ranks = c.reshape(q, (*[1] * at, q.numel(), *[1] * (values.ndim - at - 1)))
+    last = (
+        c.maximum(c.sub(count, 1), 0) if ignore_nan else c.full(count.shape, size - 1, dt.int64, input.device)
+    )
+    place = c.mul(ranks, c.cast(last, input.dtype))
+    if not ignore_nan:
+        place = c.where(c.eq(count, size), place, float(size - 1))  # NaN, sorted last
+    if interpolation in ("lower", "higher", "nearest"):
+        place = {"lower": c.floor, "higher": c.ceil, "nearest": c.round}[interpolation](place)
+    below = c.floor(place)
+    weight = (
+        c.full((), 0.5, input.dtype, input.device) if interpolation == "midpoint" else c.sub(place, below)
+    )
+    low = c.gather(values, at, c.cast(below, dt.int64))
+    high = c.gather(values, at, c.cast(c.ceil(place), dt.int64))
+    out = c.add(low, c.mul(weight, c.sub(high, low)))
+    out = c.where(c.eq(c.sub(high, low), 0), low, c.where(c.eq(weight, 0), low, out))  # no inf - inf
+    order = (at, *(d for d in range(out.ndim) if d != at))
+    out = c.permute(out, order)  # q first
+    kept = [1] * rank if dim is None else [1 if d == at else s for d, s in enumerate(input.shape[:rank])]
+    rest = kept if keepdim else [] if dim is None else [s for d, s in enumerate(kept) if d != at]
+    return c.reshape(out, (*([q.shape[0]] if q.ndim else []), *rest))
+
+
+@operator
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Quantiles q (0 to 1) over `dim` or all elements; a vector q gives a leading dimension. NaN if any is NaN."""
+    return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
+
+
+@operator
+def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """As quantile, of what is not NaN."""
+    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
+
+
+# ---- searches ------------------------------------------------------------------------------------------------
+
+
+@operator
+def searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None):
+    """Where in the sorted last dimension each value would go: before equal ones, or after them if `right`.
+
+    By bisection: one gather per bit of the length. The leading dimensions of both must match, unless the sequence
+    is a vector.
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
+    if side == "left" and right:
+        raise RuntimeError("torch.searchsorted(): side and right can't be set to opposites")
+    right = right or side == "right"
+    if not sorted_sequence.ndim:
+        raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension")
+    if not isinstance(input, Tensor):
+        input = c.full((), input, sorted_sequence.dtype, sorted_sequence.device)
+    shape = input.shape
+    if sorted_sequence.ndim == 1:
+        values = c.reshape(input, (input.numel(),))
+    elif sorted_sequence.shape[:-1] == shape[:-1]:
+        values = input
+    else:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+            f"tensor and input value tensor must match, but we got boundaries tensor {list(sorted_sequence.shape)} and "
+            f"input value tensor {list(shape)}"
+        )
+    size = sorted_sequence.shape[-1]
+    place = c.full(values.shape, 0, dt.int64, values.device)
+    for bit in reversed(range(int(size).bit_length())):
+        further = c.add(place, 1 << bit)
+        there = c.gather(sorted_sequence, -1, c.sub(c.minimum(further, size), 1))
+        beyond = c.logical_not(c.gt(there, values) if right else c.ge(there, values))  # so that NaN goes last
+        place = c.where(c.logical_and(c.le(further, size), beyond), further, place)
+    place = c.reshape(place, shape)
+    return c.cast(place, dt.int32) if out_int32 else place
+
+
+@operator
+def bucketize(input, boundaries, *, out_int32=False, right=False):
+    """Which of the intervals between sorted boundaries each value is in."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+@operator
+def isin(elements, test_elements, *, assume_unique=False, invert=False):
+    """Whether each element is among test_elements. NaN is in nothing."""
+    if not isinstance(test_elements, Tensor):
+        test_elements = c.full((1,), test_elements, elements.dtype, elements.device)
+    among = c.sort(c.reshape(test_elements, (test_elements.numel(),)), 0, False, False)[0]
+    if not isinstance(elements, Tensor):
+        elements = c.full((), elements, among.dtype, among.device)
+    found = c.ne(searchsorted(among, elements), searchsorted(among, elements, right=True))
+    return c.logical_not(found) if invert else found
+
+
+# ---- sets of values ------------------------------------------------------------------------------------------
+
+
+def _runs(flat, order, shape, return_inverse, return_counts):
+    """The first of each run of equal values in `flat`; `order` says where its elements come from."""
+    size = flat.shape[0]
+    group, count = c.full((size,), 0, dt.int64, flat.device), min(size, 1)
+    if size > 1:
+        changed = c.ne(c.slice(flat, 0, 1, None, 1), c.slice(flat, 0, 0, size - 1, 1))
+        group = c.cumsum(c.constant_pad(c.cast(changed, dt.int64), ((1, 0),), 0), 0)
+        count = select_(group, 0, -1).item() + 1
+    values = c.scatter(c.full((count,), 0, flat.dtype, flat.device), 0, group, flat)
+    inverse = group if order is None else c.scatter(group, 0, order, group)
+    results = (values, c.reshape(inverse, shape), bincount(group, None, count))
+    kept = (True, return_inverse, return_counts)
+    out = tuple(r for r, keep in zip(results, kept, strict=True) if keep)
+    return out if len(out) > 1 else values
+
+
+@operator
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The distinct values in ascending order; also where each element is among them, and how often each occurs.
+
+    Each NaN is distinct. Eager only: the data decides the size. `dim` is not supported.
+    """
+    _no_dim(dim)
+    flat, order = c.sort(c.reshape(input, (input.numel(),)), 0, False, True)
+    return _runs(flat, order, input.shape, return_inverse, return_counts)
+
+
+@operator
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The first of each run of equal elements of the flattened tensor. Eager only; `dim` is not supported."""
+    _no_dim(dim)
+    return _runs(c.reshape(input, (input.numel(),)), None, input.shape, return_inverse, return_counts)
+
+
+def _no_dim(dim):
+    if dim is not None:
+        raise NotImplementedError("unique along a dimension is not supported; expected dim=None")

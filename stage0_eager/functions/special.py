@@ -1,0 +1,157 @@
+"""Special functions, by torch's names: gamma, beta's parts, error functions and their inverses, Bessel functions.
+
+Input: tensors and numbers; integers are computed in float32. The external core operators do the work, or a formula
+over them that loses no digits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from stage0_eager.core import core as c
+from stage0_eager.functions.elementary import as_operand, needs_floating
+from stage0_eager.functions.results import MantissaExponent
+from stage0_eager.operator import Operator, operator, register
+from stage0_eager.tensor import Tensor
+from stage_contracts import core_metas
+from stage_contracts import dtype as dt
+
+if TYPE_CHECKING:  # the rows that a loop below makes
+
+    def __getattr__(name: str) -> Any: ...
+
+
+def _floating(x):
+    return x if x.is_floating_point() else c.cast(x, dt.float32)
+
+
+def _pair(input, other, to_float=True):
+    """Two operands as tensors of the dtype they promote to."""
+    like = input if isinstance(input, Tensor) else other
+    wide = core_metas.promoted_dtype([x.meta if isinstance(x, Tensor) else x for x in (input, other)])
+    wide = dt.float32 if to_float and not wide.is_floating_point else wide
+    both = (as_operand(input, like), as_operand(other, like))
+    return [x if x.dtype is wide else c.cast(x, wide) for x in both]
+
+
+_MEANINGS = {
+    "lgamma": "log |gamma(input)|.",
+    "digamma": "The derivative of log gamma(input).",
+    "erfinv": "The inverse of erf; infinite at -1 and 1.",
+    "erfcx": "exp(x ** 2) * erfc(x): erfc without its underflow.",
+    "ndtri": "The x with ndtr(x) = input.",
+    "i0": "Modified Bessel function of the first kind, order 0.",
+    "i0e": "exp(-|x|) * i0(x).",
+    "i1": "Modified Bessel function of the first kind, order 1.",
+    "i1e": "exp(-|x|) * i1(x).",
+}
+
+
+def _unary(name: str, row: Any, meaning: str) -> Operator:
+    def body(input):
+        return row(_floating(input))
+
+    body.__name__, body.__doc__ = name, meaning
+    return register(Operator(name, "", body=body))
+
+
+globals().update({name: _unary(name, getattr(c, name), text) for name, text in _MEANINGS.items()})
+# second names, as torch.special has them
+globals().update(
+    {"gammaln": _unary("gammaln", c.lgamma, "As lgamma."), "psi": _unary("psi", c.digamma, "As digamma.")}
+)
+
+
+@operator
+def polygamma(n, input):
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError("polygamma(n, x) does not support negative n.")
+    return c.polygamma(_floating(input), n)
+
+
+@operator
+def mvlgamma(input, p):
+    """log of the multivariate gamma function of dimension p."""
+    input = _floating(input)
+    out = c.add(c.lgamma(input), p * (p - 1) / 4 * math.log(math.pi))
+    for i in range(1, p):
+        out = c.add(out, c.lgamma(c.sub(input, i / 2)))
+    return out
+
+
+@operator
+def zeta(input, other):
+    """The Hurwitz zeta function: sum of (other + k) ** -input."""
+    return c.zeta(*_pair(input, other))
+
+
+@operator
+def gammainc(input, other):
+    """Regularized lower incomplete gamma function."""
+    return c.gammainc(*_pair(input, other))
+
+
+@operator
+def gammaincc(input, other):
+    """Regularized upper incomplete gamma function."""
+    return c.gammaincc(*_pair(input, other))
+
+
+@operator
+def igamma(input, other):
+    """As gammainc."""
+    return c.gammainc(*_pair(input, other))
+
+
+@operator
+def igammac(input, other):
+    """As gammaincc."""
+    return c.gammaincc(*_pair(input, other))
+
+
+@operator
+def ndtr(input):
+    """The normal distribution function, accurate in both tails."""
+    return c.mul(c.erfc(c.mul(_floating(input), -math.sqrt(0.5))), 0.5)
+
+
+@operator
+def log_ndtr(input):
+    """log(ndtr(input)) without the underflow of ndtr."""
+    x = _floating(input)
+    low = c.lt(x, -1)
+    inside = c.mul(c.where(low, x, -1.0), -math.sqrt(0.5))
+    tail = c.sub(c.log(c.mul(c.erfcx(inside), 0.5)), c.mul(inside, inside))
+    body = c.log1p(c.mul(c.erfc(c.mul(c.where(low, 0.0, x), math.sqrt(0.5))), -0.5))
+    return c.where(low, tail, body)
+
+
+@operator
+def nextafter(input, other):
+    """The next number after input in the direction of other."""
+    needs_floating("nextafter", input, other)
+    return c.nextafter(*_pair(input, other))
+
+
+@operator
+def gcd(input, other):
+    """Greatest common divisor, not negative; integers only."""
+    return c.gcd(*_pair(input, other, to_float=False))
+
+
+@operator
+def lcm(input, other):
+    """Least common multiple, not negative; 0 where either is 0."""
+    input, other = _pair(input, other, to_float=False)
+    divisor = c.gcd(input, other)
+    return c.abs(c.mul(c.floor_divide(input, c.where(c.eq(divisor, 0), 1, divisor)), other))
+
+
+@operator
+def frexp(input):
+    """(mantissa, exponent): input = mantissa * 2 ** exponent with the mantissa in [0.5, 1), exponent int32."""
+    if not input.is_floating_point():
+        raise RuntimeError("torch.frexp() only supports floating-point dtypes")
+    return MantissaExponent(*c.frexp(input))

@@ -1,0 +1,100 @@
+"""Questions about dtypes, by torch's names: finfo, iinfo, promote_types, result_type, can_cast, the default dtype.
+
+Input: DTypes, tensors, Python numbers. Answers come from the written table in stage_contracts/dtype.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+
+from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+from stage_contracts.dtype import DType, dtype_of
+
+
+class finfo:
+    """The limits of a floating dtype: min, max, eps, tiny (smallest_normal), resolution, bits."""
+
+    def __init__(self, type: Any = dt.float32) -> None:
+        dtype = dtype_of(type)
+        if not dtype.is_floating_point:
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype.name}'"
+            )
+        info = ml_dtypes.finfo(dtype.numpy)
+        self.dtype, self.bits = dtype.name, 8 * dtype.itemsize
+        self.min, self.max = float(info.min), float(info.max)
+        self.eps, self.tiny = float(info.eps), float(info.smallest_normal)
+        self.smallest_normal, self.resolution = self.tiny, float(info.resolution)
+
+    def __repr__(self) -> str:
+        names = "resolution min max eps smallest_normal tiny dtype".split()
+        return f"finfo({', '.join(f'{n}={getattr(self, n)}' for n in names)})"
+
+
+class iinfo:
+    """The limits of an integer dtype: min, max, bits."""
+
+    def __init__(self, type: Any) -> None:
+        dtype = dtype_of(type)
+        if dtype.limits is None:
+            raise TypeError(f"{dtype.name} is not supported by torch.iinfo")
+        self.dtype, self.bits = dtype.name, 8 * dtype.itemsize
+        self.min, self.max = int(dtype.limits[0]), int(dtype.limits[1])
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+def get_default_dtype() -> DType:
+    """What Python floats become; always float32 here."""
+    return dt.float32
+
+
+def set_default_dtype(d: Any) -> None:
+    """Accepts float32, the default; raises NotImplementedError for another."""
+    if dtype_of(d) is not dt.float32:
+        raise NotImplementedError(
+            f"the default dtype is float32 and cannot be {dtype_of(d).name}; pass dtype= where tensors are made, or "
+            "call .double() on the module"
+        )
+
+
+def promote_types(type1: Any, type2: Any) -> DType:
+    """The smallest dtype that holds both."""
+    return dt.promote(dtype_of(type1), dtype_of(type2))
+
+
+def result_type(tensor1: Any, tensor2: Any) -> DType:
+    """The dtype of an arithmetic operation on the two, each a tensor or a Python number."""
+    return dt.result_type([_operand(tensor1), _operand(tensor2)])
+
+
+def _operand(value: Any) -> tuple[DType, int]:
+    if isinstance(value, Tensor):
+        return value.dtype, dt.DIMENSIONED if value.ndim else dt.ZERO_DIM
+    return dt.scalar_dtype(value), dt.SCALAR
+
+
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether the cast stays in its category or goes to a higher one: bool, integers, floating."""
+    return dtype_of(from_).category <= dtype_of(to).category
+
+
+def is_tensor(obj: Any) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """False: tensors are real."""
+    return False
+
+
+def numel(input: Tensor) -> int:
+    return input.numel()

@@ -1,0 +1,200 @@
+"""Functionalize: no writes, no memory the user could see shared, no hidden random state.
+
+Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites with
+a derivative of their own. A write makes a new value; storages.py says who else sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.functions.inplace import assign_data, overwrite
+from stage0_eager.operator import Operator
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import TracedArray, Tracer, map_tensors
+from stage2_autograd.aliasing import base, shares_storage
+from stage2_autograd.autograd.storages import (
+    Storage,
+    StoredArray,
+    current,
+    laid_out_as,
+    overlaps,
+    replaced,
+)
+from stage2_autograd.retrace import placeholders_like, retrace
+from stage_contracts.breaks import Unsupported
+from stage_contracts.core_ops import COPY_
+from stage_contracts.graph import Graph, Node
+from stage_contracts.joint import FunctionalGraph, ResultPlan
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def functionalize(graph: Graph) -> FunctionalGraph:
+    """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
+    tracer = FunctionalTracer(Graph(graph.name))
+    with no_grad():
+        inputs = placeholders_like(graph, tracer, role="primal")
+        outputs = retrace(graph, tracer, inputs)
+        computed, results = plan_results(tracer, inputs, outputs)
+        written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
+        silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
+        stored = [*computed, *(inputs[i] for i in written)]
+        versions = tuple(storage_of(tracer, t).generation for t in stored)
+        values = _with_own_storage(tracer, stored, len(computed))
+    assert tracer.graph is not None
+    tracer.graph.output(values)
+    return FunctionalGraph(
+        tracer.graph, len(computed), written, tracer.rng_calls, results, silent, versions
+    ).verify()
+
+
+# ---- the tracer --------------------------------------------------------------------------------------------
+
+
+class FunctionalTracer(Tracer):
+    """A Tracer that knows who shares storage, and records a write as a new value of all of them."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, keep=lambda op: op.whole)
+        self.on_tape: set[Node] = set()  # what a gradient may flow through
+
+    def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
+        assert self.graph is not None
+        index = len(self.graph.placeholders)
+        tensor = Storage(("input", index)).owns(super().placeholder(name, meta, **marks))
+        if meta.requires_grad:
+            self.on_tape.add(tensor._data.node)
+        return tensor
+
+    def node_of(self, tensor: Tensor) -> Node:
+        return super().node_of(current(self, tensor))
+
+    def process(self, op: Operator, args: tuple) -> Any:
+        if op.core is COPY_:
+            return self.write(*args)
+        out = super().process(op, args)
+        if out is None:
+            return None
+        if isinstance(out, tuple):
+            for each in out:
+                self._note(each._data.node)
+                Storage().owns(each)
+            return out
+        node = out._data.node
+        self._note(node)
+        metas = map_tensors(args, lambda t: t.meta)
+        if op.core is None or not shares_storage(op, metas):
+            return Storage().owns(out)
+        source = self._stored(args[0])
+        chain = (*source.chain, (op, args[1:]))
+        out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
+        return out
+
+    def _note(self, node: Node) -> None:
+        cut = node.meta.get("no_grad") or getattr(node.target, "name", "") == "detach"
+        if not cut and not self.on_tape.isdisjoint(node.all_input_nodes):
+            self.on_tape.add(node)
+
+    def _stored(self, tensor: Tensor) -> StoredArray:
+        """A tensor's place in memory. One that is neither input nor result is a constant of the graph."""
+        if not isinstance(tensor._data, StoredArray):
+            node = self.node_of(tensor)
+            traced = tensor if isinstance(tensor._data, TracedArray) else Tensor(TracedArray(node.val, node))
+            return Storage(("constant", node.target)).owns(traced)._data
+        return tensor._data
+
+    def write(self, target: Tensor, src: Tensor) -> Tensor:
+        """`core.copy_`: `target` stays the same tensor, and all that share its memory show what was written."""
+        if overlaps(target.meta):
+            self.refuse(f"a write to {target.meta}, where several elements are one place in memory")
+        place = self._stored(target)
+        storage, whole = place.storage, place.storage.base
+        assert whole is not None
+        if storage.origin[0] == "constant":
+            self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
+        value = src if src.dtype is target.dtype else c.cast(src, target.dtype)
+        value = value if value.shape == target.shape else c.expand(value, target.shape)
+        value = self._with_history(place, whole, value)
+        hidden = bool(self.marks.get("no_grad")) or any(op.name == "detach" for op, _ in place.chain)
+        storage.replace(laid_out_as(whole.meta, value), recorded=not hidden)
+        return target
+
+    def _with_history(self, place: StoredArray, whole: Tensor, value: Tensor) -> Tensor:
+        """`whole` after the write, with the place on the tape that eager gives it."""
+        written = self.node_of(value) in self.on_tape
+        if written and any(op.name == "detach" for op, _ in place.chain):
+            self.refuse("a write of what requires grad through detach()")
+        value = replaced(whole, place.chain, value)
+        was, now = self.node_of(whole) in self.on_tape, self.node_of(value) in self.on_tape
+        if self.marks.get("no_grad"):  # the data changes; for autograd the tensor is what it was
+            return assign_data(whole, value) if was else c.detach(value) if now else value
+        return overwrite(whole, value) if was and not now else value
+
+    def refuse(self, construct: str) -> None:
+        raise Unsupported(
+            construct,
+            self.origins[0] if self.origins else None,
+            code="GB0008",
+            hint="compute a new tensor instead of writing into this one, or move this out of the function",
+        )
+
+
+def storage_of(tracer: FunctionalTracer, tensor: Tensor) -> Storage:
+    return tracer._stored(tensor).storage
+
+
+# ---- what the user gets ------------------------------------------------------------------------------------
+
+
+def plan_results(
+    tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
+) -> tuple[list[Tensor], tuple[ResultPlan, ...]]:
+    """The tensors the graph must compute, and how each of the user's results is made of them and the inputs.
+
+    Several results in one storage are views of its base, which then is computed whether the user gets it or not.
+    """
+    outputs = list(outputs)
+    for i, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            tracer.refuse(f"output {i} is {type(output).__name__} {output!r}, not a tensor")
+    homes = [storage_of(tracer, t) for t in {id(t): t for t in outputs}.values()]
+    computed: list[Tensor] = []
+    places: dict[int, int] = {}  # id of a tensor or a storage -> index in `computed`
+    plans: list[ResultPlan] = []
+    for tensor in outputs:
+        place = tracer._stored(tensor)
+        (kind, which), chain = place.storage.origin, place.chain
+        if kind == "made":
+            alone = homes.count(place.storage) == 1
+            value = tensor if alone else place.storage.base
+            assert value is not None
+            key = id(tensor) if alone else id(place.storage)
+            if key not in places:
+                places[key] = len(computed)
+                computed.append(value)
+            kind, which, chain = "output", places[key], () if alone else chain
+        plans.append((kind, which, *chain))
+    return computed, tuple(plans)
+
+
+def _with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> list[Node]:
+    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
+
+    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
+    with an input, which may itself be written.
+    """
+    nodes: list[Node] = []
+    taken: set[Node] = set()
+    for index, tensor in enumerate(stored):
+        node = tracer.node_of(tensor)
+        root = base(node)
+        if root.op != "call_function" or (root in taken and index < computed):
+            tracer.origins, tracer.marks = node.origins, {}
+            with interpreting(tracer):
+                node = tracer.node_of(c.clone(tensor))
+        taken.add(base(node))
+        nodes.append(node)
+    return nodes

@@ -1,0 +1,105 @@
+"""Partition: cut the joint graph in two. Which values are saved is a minimum cut; a budget may ask for less.
+
+Input: a joint graph in core operators, and `config.autograd`: which partitioner, and the activation memory budget.
+Random bits are a function of the state at entry and an index, so a second draw gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from stage2_autograd import partitioners
+from stage2_autograd.autograd.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.tiny import partition as save_everything
+from stage2_autograd.tiny.partition import kind_of, split
+from stage_contracts import config
+from stage_contracts.graph import Node, meta_of
+from stage_contracts.joint import JointGraph, Partition
+
+# Kinds of operators that the lowering fuses into whatever reads their result, so that a second run costs a few
+# instructions per element and no memory traffic. All others run once, unless the budget demands more.
+FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", "movement"))
+
+
+def partition(joint: JointGraph) -> Partition:
+    """Forward and backward, by the partitioner that `config.autograd.partitioner` names.
+
+    Raises ValueError for a name that is none, or a budget outside 0..1.
+    """
+    name = config.current().autograd.partitioner
+    if name not in PARTITIONERS:
+        raise ValueError(f"autograd.partitioner is {name!r}; expected one of {', '.join(PARTITIONERS)}")
+    return PARTITIONERS[name](joint)
+
+
+def min_cut(joint: JointGraph) -> Partition:
+    """Save as few bytes as recomputing cheap operators allows; with a budget below 1, repeat dear ones too.
+
+    The budget b is a place between the bytes this saves (b = 1) and the least that could be (b = 0: everything is
+    computed again from the inputs): at most least + b * (default - least) bytes are saved.
+    """
+    budget = config.current().autograd.activation_memory_budget
+    if not 0 <= budget <= 1:
+        raise ValueError(f"autograd.activation_memory_budget is {budget}; expected a number from 0 to 1")
+    task = problem(joint)
+    repeated: Collection[Node] = ()
+    if budget < 1:
+        repeated = _within(task, budget)
+    chosen = minimum_cut(task, may_run_again(repeated))
+    return split(joint, {node: _reason(node, repeated) for node in chosen})
+
+
+def may_run_again(repeated: Collection[Node] = ()) -> Callable[[Node], bool]:
+    """The rule of recomputation: what is fused away, and the `repeated` ones a budget pays for."""
+    return lambda node: node.op == "call_function" and (kind_of(node) in FUSED_KINDS or node in repeated)
+
+
+def _within(task: Problem, budget: float) -> set[Node]:
+    """The fewest dear operators to repeat such that the bytes saved stay within the budget.
+
+    They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
+    """
+    dear = sorted(
+        (n for n in task.values if n.op == "call_function" and kind_of(n) not in FUSED_KINDS),
+        key=lambda n: work(n) / max(1, _result_bytes(n)),
+    )
+
+    def saved(count: int) -> int:
+        return sum(map(bytes_of, minimum_cut(task, may_run_again(set(dear[:count])))))
+
+    most, least = saved(0), saved(len(dear))
+    allowed = least + budget * (most - least)
+    low, high = 0, len(dear)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if saved(middle) <= allowed else (middle + 1, high)
+    return set(dear[:low])
+
+
+def work(node: Node) -> int:
+    """Roughly the multiplications and additions of one run: for a contraction, operands' elements times the free
+    dimension; for all else, the elements it reads."""
+    reads = [bytes_of(n) // meta_of(n).dtype.itemsize for n in node.all_input_nodes if n.val is not None]
+    if kind_of(node) != "contraction" or len(reads) < 2:
+        return sum(reads)
+    out = max(1, bytes_of(node) // meta_of(node).dtype.itemsize)
+    return 2 * int((reads[0] * reads[1] * out) ** 0.5)  # (m k) (k n) (m n) = (m k n) ** 2
+
+
+def _result_bytes(node: Node) -> int:
+    return bytes_of(node) if not isinstance(node.val, tuple) else sum(m.nbytes for m in node.val)
+
+
+def _reason(node: Node, repeated: Collection[Node]) -> str:
+    if node.op == "placeholder":
+        return "an input"
+    if not may_run_again(repeated)(node):
+        return f"{kind_of(node) or 'one of several results'}: dear to compute again"
+    return "fewer bytes than what it is made from"
+
+
+PARTITIONERS: dict[str, Callable[[JointGraph], Partition]] = {
+    "min_cut": min_cut,
+    "recompute_pointwise": partitioners.recompute_pointwise,
+    "save_everything": save_everything,
+}

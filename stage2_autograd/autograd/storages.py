@@ -1,0 +1,129 @@
+"""Storages of a traced program: which tensors share memory, how each sees it, and what a write does to all of them.
+
+Input: functionalize.py's tracer makes one Storage per tensor that owns memory. Every tensor is its storage's base
+seen through a chain of view operators; a write replaces the base, and the others see it through their chains again
+when they are next read. (functorch's functionalization keeps bases and replays views in the same way.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.functions.inplace import assign_data
+from stage0_eager.state import interpreting
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import TracedArray, Tracer
+from stage0_eager.views import UNDO
+from stage_contracts.core_metas import is_dense
+from stage_contracts.graph import Node
+from stage_contracts.tensor_meta import TensorMeta
+
+Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
+
+
+class Storage:
+    """Memory that tensors share: its base as it is now, and where it came from.
+
+    origin: ("input", index), ("constant", name) or ("made", -1).
+    """
+
+    def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
+        self.origin = origin
+        self.base: Tensor | None = None  # set by `owns`
+        self.generation = 0  # how many writes it has seen
+        self.recorded = False  # whether autograd sees one of them
+
+    def owns(self, tensor: Tensor) -> Tensor:
+        """Make `tensor` the one that this is the memory of."""
+        tensor._data = StoredArray(tensor._data.meta, tensor._data.node, self, (), self.generation)
+        self.base = tensor
+        return tensor
+
+    def replace(self, value: Tensor, recorded: bool) -> None:
+        """A write happened: `value` is the base from now on. Tensors are older until `current` is asked."""
+        self.generation += 1
+        self.recorded |= recorded
+        self.owns(Tensor(value._data))
+
+
+class StoredArray(TracedArray):
+    """A traced value, the storage it is a view of, the views between, and the generation it shows."""
+
+    __slots__ = ("chain", "generation", "storage")
+
+    def __init__(
+        self, meta: TensorMeta, node: Node | None, storage: Storage, chain: Chain, generation: int
+    ) -> None:
+        super().__init__(meta, node)
+        self.storage, self.chain, self.generation = storage, chain, generation
+
+
+def current(tracer: Tracer, tensor: Tensor) -> Tensor:
+    """The tensor, showing the last write to its storage."""
+    data = tensor._data
+    if isinstance(data, StoredArray) and data.generation != data.storage.generation:
+        assert data.storage.base is not None and data.node is not None
+        with _on_behalf_of(tracer, data.node):
+            tensor._data = replay(data.storage.base, data.chain)._data
+    return tensor
+
+
+def replay(base: Tensor, chain: Chain) -> Tensor:
+    """What `chain` shows of `base`."""
+    for op, rest in chain:
+        base = op(base, *rest)
+    return base
+
+
+@contextmanager
+def _on_behalf_of(tracer: Tracer, view: Node) -> Iterator[None]:
+    """A replay stands for the view's own line, and is differentiable although something under no_grad asks for it."""
+    origins, marks = tracer.origins, tracer.marks
+    tracer.origins, tracer.marks = view.origins, {k: v for k, v in marks.items() if k != "no_grad"}
+    try:
+        with interpreting(tracer):
+            yield
+    finally:
+        tracer.origins, tracer.marks = origins, marks
+
+
+def replaced(whole: Tensor, chain: Chain, value: Tensor) -> Tensor:
+    """`whole` with `value` in the place that `chain` shows."""
+    if not chain:
+        return value
+    (op, rest), inner = chain[0], chain[1:]
+    return _UNDO[op.name](whole, replaced(op(whole, *rest), inner, value), *rest)
+
+
+_UNDO: dict[str, Any] = {
+    **UNDO,
+    "detach": lambda whole, part: assign_data(whole, part),
+    "contiguous": lambda whole, part: part,
+    "to_device": lambda whole, part, device: part,
+}
+
+
+def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
+    """`value` with the strides that the written memory has, so that views of it are views as in eager."""
+    if value.meta.strides == meta.strides:
+        return value
+    if not is_dense(meta.shape, meta.strides):  # memory with gaps, from outside: it is written back by value
+        return c.contiguous(value)
+    order = sorted(range(meta.ndim), key=lambda d: (-meta.strides[d], d))
+    inverse = tuple(order.index(d) for d in range(meta.ndim))
+    return c.permute(c.contiguous(c.permute(value, tuple(order))), inverse)
+
+
+def overlaps(meta: TensorMeta) -> bool:
+    """Whether two elements may be one place in memory, so that eager refuses to write to it."""
+    reach = 0  # how far the dimensions so far extend
+    for stride, size in sorted(zip(meta.strides, meta.shape, strict=True)):
+        if size == 1:
+            continue
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False

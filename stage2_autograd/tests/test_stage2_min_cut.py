@@ -1,0 +1,176 @@
+"""The default partitioner: as few bytes as possible, the same bits, and a budget that trades bytes for work.
+
+Input: a transformer block with dropout, and small random programs whose best choice brute force finds.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from stage0_eager.nn import functional as F
+from stage2_autograd import autograd
+from stage2_autograd.autograd.min_cut import bytes_of, is_view, problem
+from stage2_autograd.autograd.partition import PARTITIONERS, may_run_again, min_cut
+from stage2_autograd.tests.helpers import (
+    activations,
+    compile_with,
+    copies,
+    linalg,
+    pointwise,
+    reductions,
+    run_and_differentiate,
+    tensor,
+)
+from stage_contracts import config
+
+C, HEADS = 16, 2
+
+
+def block(x, wq, wo, w1, w2, g1, b1, g2, b2):
+    """A transformer block as a language model has it, dropout included."""
+    batch, time, _ = x.shape
+    h = F.layer_norm(x, (C,), g1, b1)
+    qkv = F.linear(h, wq).reshape(batch, time, 3, HEADS, C // HEADS)
+    q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
+    scores = linalg.matmul(q, k.transpose(2, 3)) * 0.5
+    attended = F.dropout(reductions.softmax(scores, -1), 0.1)
+    x = x + F.linear(linalg.matmul(attended, v).transpose(1, 2).reshape(batch, time, C), wo)
+    h = F.layer_norm(x, (C,), g2, b2)
+    return x + F.dropout(F.linear(F.gelu(F.linear(h, w1)), w2), 0.1)
+
+
+BLOCK = (
+    tensor(2, 32, C),
+    tensor(3 * C, C, seed=1),
+    tensor(C, C, seed=2),
+    tensor(4 * C, C, seed=3),
+    tensor(C, 4 * C, seed=4),
+    *(tensor(C, seed=5 + i) for i in range(4)),
+)
+
+
+def default_seam(name):
+    return getattr(autograd, name)
+
+
+def compiled_block(**options):
+    with config.patch(options):
+        return compile_with(default_seam, block, *BLOCK)
+
+
+@pytest.fixture(scope="module")
+def joint():
+    return compiled_block().decomposed
+
+
+def test_at_most_half_of_saving_everything(joint):
+    saved = {name: partitioner(joint).saved_bytes for name, partitioner in PARTITIONERS.items()}
+    assert saved["min_cut"] <= 0.5 * saved["save_everything"]
+    assert saved["min_cut"] <= saved["recompute_pointwise"]
+
+
+def test_only_what_is_cheap_runs_again(joint):
+    kinds = {n.target.core.kind for n in min_cut(joint).recomputed}
+    assert "random" in kinds and not kinds & {"contraction", "reduction", "indexing"}
+
+
+def test_every_partition_and_budget_gives_eagers_bits():
+    inputs = copies(BLOCK)
+    expected, wanted = run_and_differentiate(block, inputs)
+    reference = run_and_differentiate(compiled_block(partitioner="save_everything").run, copies(BLOCK))[1]
+    cases = [{"partitioner": name} for name in PARTITIONERS]
+    cases += [{"activation_memory_budget": b} for b in (0.0, 0.5)]
+    for options in cases:
+        results, gradients = run_and_differentiate(compiled_block(**options).run, copies(BLOCK))
+        np.testing.assert_array_equal(results[0]._data, expected[0]._data, err_msg=str(options))
+        for i, (g, first, w) in enumerate(zip(gradients, reference, wanted, strict=True)):
+            np.testing.assert_array_equal(g, first, err_msg=f"{options}, gradient {i}")
+            np.testing.assert_allclose(g, w, rtol=1e-12, atol=1e-12)
+
+
+def test_a_smaller_budget_saves_less_and_is_kept(joint):
+    def saved(budget):
+        with config.patch(activation_memory_budget=budget):
+            return min_cut(joint)
+
+    most, least = saved(1.0).saved_bytes, saved(0.0).saved_bytes
+    assert least < 0.5 * most
+    for budget in (0.25, 0.5, 0.75):
+        assert least <= saved(budget).saved_bytes <= least + budget * (most - least)
+    assert {s.reason for s in saved(0.0).saved} == {"an input"}
+    assert any(n.target.name == "matmul" for n in saved(0.0).recomputed)
+
+
+@pytest.mark.parametrize(
+    "options", [{"partitioner": "smallest"}, {"activation_memory_budget": 1.5}], ids=["name", "budget"]
+)
+def test_a_wrong_option_says_what_was_expected(joint, options):
+    with config.patch(options), pytest.raises(ValueError, match="expected"):
+        autograd.partition(joint)
+
+
+def test_the_report_names_every_saved_value_with_its_bytes_and_line(joint):
+    part = min_cut(joint)
+    text = part.report()
+    for s in part.saved:
+        row = next(line for line in text.splitlines() if f" {s.name} " in line)
+        assert f"{s.meta.nbytes:,}" in row and s.reason in row
+        assert not s.origins or str(s.origins[0]) in row
+    assert f"{part.saved_bytes:,} bytes" in text
+
+
+# ---- against brute force -----------------------------------------------------------------------------------
+
+
+STEPS = (
+    lambda a, b: a * b,
+    lambda a, b: pointwise.sin(a) + b,
+    lambda a, b: pointwise.exp(a),
+    lambda a, b: a.sum(-1, keepdim=True) * b,
+    lambda a, b: activations.dropout(a, 0.5),
+    lambda a, b: pointwise.tanh(a) * b,
+    lambda a, b: linalg.matmul(a.reshape(-1, 3), b.reshape(-1, 3).transpose(0, 1)).sum() * a,
+)
+
+
+def random_program(seed):
+    """Sums, products, reductions and casts of a matrix, a row and what came before."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(0, 7, 5), rng.integers(0, 99, (5, 2))
+
+    def program(x, row):
+        values = [x, row]
+        for kind, (a, b) in zip(*steps, strict=True):
+            values.append(STEPS[kind](values[a % len(values)], values[b % len(values)]))
+        return values[-1] * x
+
+    return program
+
+
+def enough(task, saved, again):
+    """Whether the backward can have all it reads from `saved`, running nothing that may not run again."""
+
+    def available(node):
+        if node in saved or node.op == "get_attr":
+            return True
+        if node.op == "placeholder" or (node in task.forward and not again(node)):
+            return False
+        return all(map(available, node.all_input_nodes))
+
+    return all(map(available, task.read))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_no_choice_of_values_is_smaller(seed):
+    joint = compile_with(default_seam, random_program(seed), tensor(4, 3), tensor(3, seed=1)).decomposed
+    task, again = problem(joint), may_run_again()
+    ours = min_cut(joint).saved_bytes
+    choices = [n for n in task.values if not is_view(n)]
+    smallest = min(map(bytes_of, choices))
+    for size in range(min(5, ours // smallest + 1)):
+        for chosen in itertools.islice(itertools.combinations(choices, size), 5_000):
+            if sum(map(bytes_of, chosen)) < ours:
+                assert not enough(task, set(chosen), again), [n.name for n in chosen]

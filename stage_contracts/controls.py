@@ -1,0 +1,175 @@
+"""What a user tells capture about a function: never follow it, call it as one node, take its result as constant.
+
+Input: `cutaway.compiler` offers these to users; capture asks `rule_of` at each call it meets. None of them changes
+what a program computes. Names and meanings are those of torch.compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+# What a rule may say, and what it means where capture meets a call of the function.
+RULE_KINDS: dict[str, str] = {
+    "disable": "the function runs in Python: capture breaks before it",
+    "disallow": "its calls stay out of the graph: capture breaks at each",
+    "allow": "its call is one node of the graph; what it does inside is not looked at",
+    "constant": "it is called now, and what it returns is a constant",
+    "substitute": "another Python function is followed in its place",
+    "break": "the program asks for a break here",
+    "compiling": "it answers whether the program is being compiled",
+    "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`kind` of RULE_KINDS; `detail` is the reason (disable), or the function to follow or to call."""
+
+    kind: str
+    detail: Any = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in RULE_KINDS:
+            raise ValueError(f"unknown rule {self.kind!r}; expected one of {', '.join(RULE_KINDS)}")
+
+
+_LOCK = threading.Lock()
+_RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
+_REGISTERED: dict[
+    int, Any
+] = {}  # functions that capture follows though no variable of the program holds them
+
+
+def set_rule(function: Any, rule: Rule) -> None:
+    """From now on captures treat calls of `function` so. Entries compiled before stay as they are."""
+    with _LOCK:
+        _RULES[id(function)] = (function, rule)
+
+
+def rule_of(function: Any) -> Rule | None:
+    """The rule a user gave for this very object, if any."""
+    known = _RULES.get(id(function))
+    return None if known is None else known[1]
+
+
+def register(value: Any) -> int:
+    """A number by which guards and residual code reach `value` again: `registered(number)`."""
+    with _LOCK:
+        _REGISTERED[id(value)] = value
+    return id(value)
+
+
+def registered(number: int) -> Any:
+    """The object that `register` gave this number."""
+    return _REGISTERED[number]
+
+
+# ---- what users write -----------------------------------------------------------------------------------------
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """`fn` as a function that is never captured. `recursive=False`: the functions it calls may be.
+
+    Without `fn` it returns a decorator. `reason` is shown where a caller's graph breaks at it.
+    """
+    if fn is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    if not callable(fn):
+        raise TypeError(f"disable expects a callable, got {type(fn).__name__}")
+    inner = getattr(fn, "_torchdynamo_orig_callable", fn)  # of a compiled function: what it was made from
+
+    @functools.wraps(inner, updated=())
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs)
+
+    set_rule(disabled, Rule("disable", reason or ""))
+    return disabled
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    """Keep calls of `fn` (or of each in a list) out of graphs: capture breaks there. Returns `fn`."""
+    return _each(fn, "disallow_in_graph", lambda f: Rule("disallow"))
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Make each call of `fn` (tensors in, tensors out) one node of the graph, whatever it does inside. Returns `fn`."""
+    return _each(fn, "allow_in_graph", lambda f: Rule("allow", f))
+
+
+def assume_constant_result(fn: Any) -> Any:
+    """`fn` returns the same for the same arguments: capture calls it once and keeps the result. Returns `fn`."""
+    return _each(fn, "assume_constant_result", lambda f: Rule("constant", f))
+
+
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False) -> Callable[[Any], Any]:
+    """Decorator: capture follows the decorated Python function wherever the program calls `original_fn` (of C)."""
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function, got {type(original_fn).__name__}")
+
+    def register(traceable: Any) -> Any:
+        set_rule(original_fn, Rule("substitute", traceable))
+        return traceable
+
+    return register
+
+
+def graph_break(msg: str = "") -> None:
+    """End the graph here, with `msg` as the reason. Does nothing outside of compiled code."""
+
+
+def is_compiling() -> bool:
+    """True in code that is being captured, and in what such code becomes; False in eager code."""
+    return False
+
+
+is_dynamo_compiling = is_compiling
+set_rule(graph_break, Rule("break"))
+set_rule(is_compiling, Rule("compiling"))
+
+
+def _each(fn: Any, name: str, rule: Callable[[Any], Rule]) -> Any:
+    if isinstance(fn, Iterable) and not callable(fn):
+        return [_each(f, name, rule) for f in fn]
+    if not callable(fn):
+        raise TypeError(f"{name} expects a callable, got {type(fn).__name__}")
+    set_rule(fn, rule(fn))
+    return fn
+
+
+# ---- error_on_graph_break -------------------------------------------------------------------------------------
+
+_ERROR_ON_BREAK: ContextVar[bool | None] = ContextVar("cutaway_error_on_graph_break", default=None)
+
+
+class error_on_graph_break:
+    """`with error_on_graph_break(True):` a break in code compiled inside raises; with False it does not.
+
+    Context manager and decorator. `fullgraph=True` is stronger: False inside it changes nothing.
+    """
+
+    def __init__(self, error: bool) -> None:
+        self.error, self._tokens = bool(error), []  # type: ignore[var-annotated]
+
+    def __enter__(self) -> None:
+        self._tokens.append(_ERROR_ON_BREAK.set(self.error))
+
+    def __exit__(self, *_: object) -> None:
+        _ERROR_ON_BREAK.reset(self._tokens.pop())
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with error_on_graph_break(self.error):
+                return function(*args, **kwargs)
+
+        return inside
+
+
+def errors_on_graph_break() -> bool:
+    """Whether a break is an error here, by the innermost error_on_graph_break."""
+    return bool(_ERROR_ON_BREAK.get())

@@ -1,0 +1,95 @@
+"""Which sizes of a function's inputs are left open: marks on tensors, what `compile` was told, what has changed.
+
+Input: `mark_dynamic` and the others put marks on tensors; each compiled function has one SizePolicy, which capture
+asks about every tensor it meets. Names and meanings as torch._dynamo's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension left open: sizes from `low` to `high`, called `name`. `strict`: fixing it is an error."""
+
+    low: int = 0
+    high: int | None = None
+    name: str = ""
+    strict: bool = False
+
+
+_MARKS, _STATIC = "_dynamic_dims", "_static_dims"  # attributes of a marked tensor
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size was marked dynamic, and the program needs it to be one number."""
+
+
+def mark_dynamic(
+    t: Any, index: int | Sequence[int], *, min: int | None = None, max: int | None = None, name: str = ""
+) -> None:
+    """Leave the size of dimension `index` (or several) of `t` open, within `min` and `max`, both included.
+
+    Compiling a program that fixes the size raises ConstraintViolationError. `name` is what it is called in graphs.
+    """
+    _mark(t, index, Dim(0 if min is None else min, max, name, strict=True))
+
+
+def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
+    """As mark_dynamic, but a program may fix the size: then other sizes compile again."""
+    _mark(t, index, Dim())
+
+
+def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
+    """Compile for exactly this size of dimension `index` (of all dimensions), whatever else was said or has changed."""
+    dims = range(t.ndim) if index is None else [index] if isinstance(index, int) else index
+    setattr(t, _STATIC, frozenset({*getattr(t, _STATIC, ()), *(_position(t, i) for i in dims)}))
+
+
+def _mark(t: Any, index: int | Sequence[int], dim: Dim) -> None:
+    for i in [index] if isinstance(index, int) else index:
+        size = t.shape[_position(t, i)]
+        if size < dim.low or (dim.high is not None and size > dim.high):
+            raise ValueError(f"dimension {i} has size {size}, outside of [{dim.low}, {dim.high}]")
+        setattr(t, _MARKS, {**getattr(t, _MARKS, {}), _position(t, i): dim})
+
+
+def _position(t: Any, index: int) -> int:
+    if not -t.ndim <= index < t.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in [{-t.ndim}, {t.ndim - 1}], but got {index})"
+        )
+    return index % t.ndim
+
+
+@dataclass
+class SizePolicy:
+    """What one compiled function leaves open. `dynamic` None: the dimensions that have changed between captures.
+
+    supported: False for a backend that needs every size; then marks and changes are noted, and nothing is open.
+    """
+
+    dynamic: bool | None = None
+    supported: bool = True
+    seen: dict[str, Any] = field(default_factory=dict)  # where -> the shape or number of the last capture
+    changed: set[tuple[str, int]] = field(default_factory=set)
+
+    def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
+        """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""
+        shape = tuple(tensor.shape)
+        before = self.seen.get(where)
+        if isinstance(before, tuple) and len(before) == len(shape):
+            self.changed |= {(where, i) for i, (a, b) in enumerate(zip(before, shape, strict=True)) if a != b}
+        self.seen[where] = shape
+        if not self.supported or self.dynamic is False:
+            return {}
+        marks, static = getattr(tensor, _MARKS, {}), getattr(tensor, _STATIC, ())
+        every = self.dynamic is True
+        found = {i: Dim() for i in range(len(shape)) if every or (where, i) in self.changed}
+        return {i: d for i, d in {**found, **marks}.items() if i not in static}
+
+
+STATIC = SizePolicy(dynamic=False)

@@ -1,0 +1,9 @@
+"""What the oracle knows of each operator, a file per group; importing this package fills spec.ROWS.
+
+Input: nothing. A new operator is one `declare` in the file of its group.
+"""
+
+from tests.oracle.samples import indexing, pointwise, reductions, views  # noqa: F401
+
+# Second names and in-place forms are declared by the rows they stand for; last, when those are all known.
+from tests.oracle.samples import derived  # noqa: F401  isort: skip

@@ -1,0 +1,45 @@
+"""Rows that follow from others: second names, and in-place forms.
+
+Input: the alias table of stage 0, and every row of the operator table that ends in an underscore.
+"""
+
+from dataclasses import replace
+
+from stage0_eager.functions.elementwise_aliases import ALIASES
+from stage0_eager.operator import TABLE
+from tests.oracle.spec import ROWS, same_as
+
+for _name, _original in ALIASES.items():
+    _own = (
+        {"samples": ROWS["div"].samples[2:3], "invalid": ROWS["div"].invalid[:1]}
+        if _name == "true_divide"
+        else {}
+    )
+    same_as(_name, _original, **_own)
+
+
+def fits(sample):
+    """Whether the result may be written over the first operand: its shape is no other."""
+    from tests.oracle.spec import Operand
+
+    first, *others = sample.args
+    shapes = [o.shape for o in (*others, *sample.kwargs.values()) if isinstance(o, Operand)]
+    wide = all(len(s) <= len(first.shape) for s in shapes) and all(
+        o in (1, f) for s in shapes for o, f in zip(reversed(s), reversed(first.shape))
+    )
+    return wide
+
+
+_EXCEPTIONS = {
+    f"logical_{word}_": {"torch's derivative": "torch lets the gradient of the overwritten values through"}
+    for word in ("not", "and", "or", "xor")
+}
+
+for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway.") and n.endswith("_")]:
+    _base = ROWS.get(_name.removesuffix("_"))
+    if _name not in ROWS and _base is not None:
+        ROWS[_name] = replace(
+            _base, name=_name, samples=tuple(s for s in _base.samples if fits(s)), in_place_of=_base.name,
+            torch=None, may_refuse="can't be cast to the desired output type", alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
+            dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
+        )  # fmt: skip
