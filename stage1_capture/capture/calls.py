@@ -150,7 +150,7 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 def _by_identity(real: Any) -> bool:
     plain = isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum))
-    return plain or type(real) is type or type(real).__hash__ is object.__hash__
+    return plain or type(real) is type or class_lookup(type(real), "__hash__") is vars(object)["__hash__"]
 
 
 def kind_of(value: Variable) -> type:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager import is_grad_enabled, set_grad_enabled
+from stage1_capture.capture.gather import gather
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.replay import replay
@@ -60,8 +61,12 @@ class PyCodegen:
                 mode = wanted
         if self.output.graph.calls:
             self.output.graph.output(list(rebuilder.outputs))
-            gather = ", ".join(self.source(n.meta["source"]) for n in self.output.graph.placeholders)
-            call = f"{self.graph_name}({gather})"
+            sources = [n.meta["source"] for n in self.output.graph.placeholders]
+            kept = self.output.kept_inputs()
+            gathering, arguments, needed = gather(sources, kept, self.source, self.name_of)
+            body += gathering
+            self.globals |= needed
+            call = f"{self.graph_name}({arguments})"
             body.append(f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call)
         last = finish(words)
         signature, bound = signature_text(self.function)
