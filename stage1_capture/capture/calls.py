@@ -155,7 +155,7 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 def _by_identity(real: Any) -> bool:
     plain = isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum))
-    return plain or type(real) is type or type(real).__hash__ is object.__hash__
+    return plain or type(real) is type or class_lookup(type(real), "__hash__") is vars(object)["__hash__"]
 
 
 def kind_of(value: Variable) -> type:
@@ -195,7 +195,7 @@ def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs
             and not _plain_error(real)
         )
         or not error
-        and initial is not object.__init__
+        and initial is not vars(object)["__init__"]
     ):
         tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
     elif not error and (args or kwargs):

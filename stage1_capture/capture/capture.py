@@ -41,13 +41,18 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    return _attempt(function, args, kwargs, start, Options(policy=policy))
+    return _attempt(function, args, kwargs, start, policy, Options())
 
 
 def _attempt(
-    function: types.FunctionType, args: tuple, kwargs: dict[str, Any], start: Origin, options: Options
+    function: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    start: Origin,
+    policy: SizePolicy,
+    options: Options,
 ) -> CapturedFrame:
-    output = OutputGraph(start, options)
+    output = OutputGraph(start, policy, options)
     try:
         try:
             return _captured(output, function, _interpret(output, function, args, kwargs))
@@ -55,7 +60,7 @@ def _attempt(
             name = type(raised.value.real).__name__
             output.unsupported("GB0009", f"{name} leaves the frame")
     except Restart as again:
-        return _attempt(function, args, kwargs, start, again.options)
+        return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
@@ -88,7 +93,7 @@ def _split(
     """
     if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
         return _broken(first, function, stop.graph_break)
-    again = OutputGraph(first.start, replace(first.options, stop_at=first.root_steps - 1))
+    again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
         _interpret(again, function, args, kwargs)
     except Stopped:

@@ -76,10 +76,10 @@ class PyCodegen:
         )
         return text, _compile(text, name, self.function, bound)
 
-    def source(self, source: Source) -> str:
+    def source(self, source: Source, early: bool = False) -> str:
         """How residual code reaches a value from outside. Where something changes it is read before."""
         text = self._path(source)
-        if not self.output.effects or text.isidentifier():
+        if text.isidentifier() or not (early or self.output.effects):
             return text
         if text not in self.read:
             name = self.read[text] = self.name_of(f"read_{len(self.read)}")

@@ -67,7 +67,7 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
                 tx.throw(TypeError, words)
             if not isinstance(index, slice) and not -len(items) <= index < len(items):
                 tx.throw(IndexError, f"{kind} index out of range")
-            found = items[index]
+            found: Any = items[index]
             return type(container)(found) if isinstance(index, slice) else found
         case ConstDictVariable(items=entries):
             return look_up(tx, container, entries, hashable(tx, key))

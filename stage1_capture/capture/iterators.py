@@ -274,6 +274,7 @@ def step(tx: Any, iterator: Variable) -> Variable | None:
     method = special_method(tx, iterator, "__next__")
     if method is None:
         tx.unsupported("GB0001", f"next of {describe(iterator)}")
+    assert method is not None
     try:
         return call_function(tx, method, [], {})
     except Raised as raised:

@@ -43,9 +43,9 @@ Tx = InstructionTranslator
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
-    args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if not tx.output.graph.calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
+    args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if tx.output.grad_enabled is not tx.output.graph_mode:
         with set_grad_enabled(tx.output.grad_enabled):
             return _call_in_other_mode(tx, op, args, kwargs)

@@ -35,12 +35,10 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
-    policy: which sizes are left open; not found out, but asked for.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
-    policy: SizePolicy = STATIC
 
 
 class Restart(Exception):
@@ -57,7 +55,7 @@ class SkipFrame(Unsupported):
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
-    def __init__(self, start: Origin, options: Options = Options()) -> None:
+    def __init__(self, start: Origin, policy: SizePolicy = STATIC, options: Options = Options()) -> None:
         self.options = options
         self.start = start  # the function's first line, for what has no better place
         self.graph = Graph()
@@ -69,10 +67,6 @@ class OutputGraph:
         self.module_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
-        self.policy = options.policy  # which sizes of the inputs are left open
-        self.sizes = OpenSizes(self)
-        self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
-        self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.mutable_through: dict[
             TensorVariable, TensorVariable
         ] = {}  # detached -> the input it is a view of
@@ -81,6 +75,10 @@ class OutputGraph:
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
         self.exceptions: list[Any] = []  # being handled, outermost first
+        self.policy = policy  # which sizes of the inputs are left open
+        self.sizes = OpenSizes(self)
+        self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
+        self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.guard("GRAD_MODE", None, is_grad_enabled())
 
     # ---- where we are ----------------------------------------------------------------------------

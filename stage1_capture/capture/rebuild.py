@@ -13,6 +13,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -22,6 +23,7 @@ from stage1_capture.capture.variables import (
     DictViewVariable,
     ExceptionVariable,
     IteratorVariable,
+    LazyVariable,
     ListVariable,
     NestedFunctionVariable,
     PartialVariable,
@@ -75,6 +77,11 @@ class Rebuilder:
 
     def expression(self, value: Variable) -> str:
         """Python that is the value, when `lines` have run."""
+        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
+            value = value.value
+        if isinstance(value, NumberVariable):  # the arguments may change later
+            assert value.source is not None
+            return self.codegen.source(value.source, early=True)
         if value.source is not None:
             return self.codegen.source(value.source)
         value = realize(value)
