@@ -82,8 +82,10 @@ def push_exc_info(tx: Tx, i: Instruction) -> None:
 
 @handles("POP_EXCEPT")
 def pop_except(tx: Tx, i: Instruction) -> None:
-    if not isinstance(tx.pop(), OuterExceptionVariable):
+    outer = tx.pop()
+    if not isinstance(outer, OuterExceptionVariable):
         tx.unsupported("GB0001", "the end of an except block that began before a break")
+    outer.active = False
     tx.output.exceptions.pop()
 
 
