@@ -271,6 +271,7 @@ for _name, _args in _DRAWN.items():
         invalid=refuses(RuntimeError, "", T(3), *_WRONG[_name]),
     )
 internal(rand_of_shape="rand", randn_of_shape="randn", randint_of_shape="randint", normal_of="normal")
+internal(assign_data="Tensor.data", overwrite="Tensor.data")
 internal(
     attention_heads="nn.MultiheadAttention", project_packed="nn.MultiheadAttention", to_device="Tensor.to"
 )
