@@ -11,6 +11,7 @@
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
+#   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -21,7 +22,8 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu oracle programs models language-model eager-speed site clean
+.PHONY: tour test lint test-torch test-versions gpu oracle programs models language-model eager-speed
+.PHONY: call-overhead site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -66,6 +68,10 @@ language-model: $(VENV)/installed-oracle | build
 eager-speed: $(VENV)/installed-oracle | build
 	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }
 	mv build/eager_calls.txt benchmarks/eager_calls.txt
+
+call-overhead: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py > build/call_overhead.txt || { cat build/call_overhead.txt; exit 1; }
+	mv build/call_overhead.txt benchmarks/call_overhead.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

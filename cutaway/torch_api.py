@@ -31,6 +31,8 @@ class TorchModule(ModuleType):
     def __init__(self, name: str, source: Any = None, **names: Any) -> None:
         super().__init__(name, f"Cutaway's {name}")
         self.__path__: list[str] = []  # a package: its submodules are in sys.modules or nowhere
+        # what there is now is an attribute like any other, so that compiled code reads it as one
+        self.__dict__.update({k: v for k, v in vars(source).items() if k[0] != "_"} if source else {})
         self.__dict__["_source"] = source
         self.__dict__.update(names)
 

@@ -154,9 +154,9 @@ def to(self: Tensor, *args: Any, copy: bool = False, **options: Any) -> Tensor:
 
     Options: device, dtype; non_blocking and memory_format ask for nothing that could be seen here.
     """
-    unknown = options.keys() - {"device", "dtype", "non_blocking", "memory_format"}
-    if unknown:
-        raise TypeError(f"to() got an unexpected keyword argument {unknown.pop()!r}")
+    for name in options:
+        if name not in ("device", "dtype", "non_blocking", "memory_format"):
+            raise TypeError(f"to() got an unexpected keyword argument {name!r}")
     device, dtype = destination(args, options)
     out = self
     if device is not None and device != out.device:

@@ -80,5 +80,5 @@ def dropout(input, p=0.5, training=True, inplace=False):
 def _applied(function, input, write, *options):
     if not write:
         return function(input, *options)
-    result = function(in_place.kept(input), *options)
+    result = function(in_place.kept(input, options), *options)
     return in_place.copy_(input, result)

@@ -49,7 +49,6 @@ SAMPLES = {
     "reshape": [[away(2, 3), (3, 2)], [away(2, 3), (-1,)]],
     "permute": [[away(2, 3, 2), (2, 0, 1)], [away(2, 3), (-1, 0)]],
     "expand": [[away(3, 1), (2, 3, 4)], [away(2, 1), (-1, 5)], [away(), (2, 2)]],
-    "select": [[away(3, 2), 0, 1], [away(2, 3), -1, -1]],
     "slice": [[away(5, 2), 0, 1, 4, 1], [away(5, 2), 0, 0, None, 2], [away(2, 5), -1, -3, -1, 1]],
     "slice_scatter": [[away(5, 2), away(2, 2), 0, 1, 3, 1], [away(5, 2), away(3, 2), 0, 0, None, 2]],
     "flip": [[away(2, 3), (0, 1)]],
