@@ -104,6 +104,9 @@ class Row:
     scale: float | None = (
         None  # what smaller values are measured by; None: 0 if elementwise, else the largest value
     )
+    canonical: Callable | None = (
+        None  # applied to both sides first: what settles a freedom, as the signs of vectors
+    )
     torch: str | Callable | None = None  # torch's spelling, where it is not the same name
     invalid: tuple[Invalid, ...] = ()
     exceptions: dict[str, str] = field(default_factory=dict)  # column: why the row does not take part

@@ -276,3 +276,22 @@ internal(
     attention_heads="nn.MultiheadAttention", project_packed="nn.MultiheadAttention", to_device="Tensor.to"
 )
 _ = NUMBERS
+
+
+def filled_diagonal(x, value, wrap=False):
+    out = np.array(x)
+    np.fill_diagonal(out, value, wrap)
+    return out
+
+
+makes(
+    "fill_diagonal_",
+    filled_diagonal,
+    S(T(3, 4), 2),
+    S(T(7, 2), 1, True),
+    S(T(3, 3, 3), 5),
+    dtypes=ALL,
+    in_place_of="fill_diagonal_",
+    invalid=refuses(RuntimeError, "dimensions must larger", T(3), 1),
+    layouts=("contiguous", "offset"),
+)
