@@ -22,8 +22,9 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu oracle programs models language-model eager-speed
-.PHONY: call-overhead site clean
+# Every command: none of them is the name of a file it makes.
+.PHONY: tour test lint test-torch test-versions gpu site clean
+.PHONY: oracle programs models language-model eager-speed call-overhead
 .NOTPARALLEL:
 
 tour: $(VENV)/installed

@@ -48,8 +48,6 @@ IN_PLACE = (
     "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
 
-_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
-
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
