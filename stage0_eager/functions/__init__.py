@@ -7,6 +7,7 @@ from stage0_eager.functions import (  # noqa: F401
     convolution,
     creation,
     distributions,
+    dropouts,
     einsum,
     elementary,
     elementwise_aliases,
