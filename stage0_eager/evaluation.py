@@ -214,8 +214,11 @@ def _view(op: Any) -> Callable[..., Any]:
     return call
 
 
-def quick_view(op: Any, array: Any, args: tuple) -> Tensor:
-    """The result of a composite that makes views, seen at once; its body is run again by who asks for the steps."""
+def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor:
+    """The result of a composite that makes views, seen at once; its body is run again by who asks for the steps.
+
+    `recorded` is the row whose rule goes on the tape.
+    """
     source = args[0]
     if 1 in array.shape:  # the strides of sizes of 1 are as the steps leave them
         return op.run(*args)
@@ -224,7 +227,7 @@ def quick_view(op: Any, array: Any, args: tuple) -> Tensor:
     if source._view is not None:
         up_to_date(source)
     if source.requires_grad and STATE.grad_enabled:
-        record(op, args, out)
+        record(recorded, args, out)
     return out
 
 

@@ -2,7 +2,7 @@
 
 Input: a function and the arguments of one call. Read `capture`, `read` (which makes the guards), `residual` (what runs
 instead), `run` with the table of opcodes, `call`, `attribute`. The language: straight lines over tensors, numbers,
-functions and modules (inlined). All else, loops and branches included, is a break.
+functions and modules (inlined). All else, loops and branches on data included, is a break.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Capture:
         if type(real) not in CONSTANTS and not isinstance(real, SAME):
             self.stop(f"{source} is a {type(real).__name__}", "GB0005")
         self.guard("EQUALS" if type(real) in (int, float, str) else "IDENTITY", source, real, epoch)
-        return Object(real, source)
+        return Object(real, None if _is_ours(real) else source)
 
     def residual(self, result: Any) -> dict[str, Any]:
         """Close the graph, and write what runs in the function's place: gather inputs, call, rebuild the result."""
@@ -141,7 +141,12 @@ class Capture:
         if isinstance(function, Object) and function.receiver is not None:
             args = [function.receiver, *args]
         if isinstance(real, types.FunctionType):
-            return self.run(function, dict(inspect.signature(real).bind(*args, **kwargs).arguments))
+            self.guard("IDENTITY", source and AttrSource(source, "__defaults__"), real.__defaults__)
+            bound = inspect.signature(real).bind(*args, **kwargs).arguments
+            left = {
+                p.name: p.default for p in inspect.signature(real).parameters.values() if p.name not in bound
+            }
+            return self.run(function, bound | {name: constant(default) for name, default in left.items()})
         if isinstance(real, Module) and not (real._forward_hooks or real._forward_pre_hooks):
             for hooks in ("_forward_hooks", "_forward_pre_hooks"):
                 self.guard("KEYS", source and AttrSource(source, hooks), (), epoch=True)
@@ -190,13 +195,15 @@ class Capture:
                 return self.read(home[name], child, epoch=isinstance(real, Module))
         method = inspect.getattr_static(type(real), name, None)
         if isinstance(real, Module) and isinstance(method, types.FunctionType):
-            source, trusted = (
-                child and AttrSource(child, "__func__"),
-                method.__module__.startswith("stage0_eager."),
-            )
-            self.guard("IDENTITY", source, method, epoch=trusted)
-            return Object(method, None if trusted else source, value)
+            source = child and AttrSource(child, "__func__")
+            self.guard("IDENTITY", source, method, epoch=_is_ours(method))
+            return Object(method, None if _is_ours(method) else source, value)
         self.stop(f"the attribute {name} of {real}")
+
+
+def _is_ours(function: Any) -> bool:
+    """A function of the library's: nothing in it needs a guard, and its lines are not the user's."""
+    return isinstance(function, types.FunctionType) and function.__module__.startswith("stage0_eager.")
 
 
 def load_global(c: Capture, f: Any, i: Any) -> None:
@@ -229,6 +236,16 @@ def call(c: Capture, f: Any, i: Any) -> None:
     f.stack.append(value)
 
 
+def jump_if(c: Capture, f: Any, i: Any) -> None:
+    condition = f.stack.pop()
+    if isinstance(condition, Node):
+        c.stop("a branch on the elements of a tensor", "GB0003")
+    if bool(c.plain(condition)) is i.opname.endswith(
+        "TRUE"
+    ):  # known now, and guarded: the other way needs no code
+        f.at = next(at for at, other in enumerate(f.program) if other.offset == i.argval)
+
+
 def constant(value: Any) -> Any:
     return tuple(map(constant, value)) if isinstance(value, tuple) else Object(value)
 
@@ -256,5 +273,6 @@ OPCODES: dict[str, Any] = {
     "BUILD_TUPLE": lambda c, f, i: f.stack.append(tuple(popn(f, i.arg))),
     "BUILD_LIST": lambda c, f, i: f.stack.append(popn(f, i.arg)),
     "KW_NAMES": lambda c, f, i: setattr(f, "names", f.function.real.__code__.co_consts[i.arg]),
-    "CALL": call, "CALL_KW": call,
+    "CALL": call, "CALL_KW": call, "TO_BOOL": lambda c, f, i: None,
+    **dict.fromkeys((f"POP_JUMP_{way}IF_{it}" for way in ("", "FORWARD_") for it in ("TRUE", "FALSE")), jump_if),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stage0_eager.state import no_grad
 from stage0_eager.trace import Tracer
@@ -87,7 +88,7 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def check_order(passes: Sequence[Pass], order: Sequence[tuple[str, str, str]]) -> None:
+def check_order(passes: Sequence[Any], order: Sequence[tuple[str, str, str]]) -> None:
     """Raise ValueError when `passes` break a constraint or one names a pass that is not there."""
     names = [p.name for p in passes]
     if len(set(names)) != len(names):

@@ -29,6 +29,8 @@ class AutogradConfig:
     )
     activation_memory_budget: float = 1.0  # 0.0: recompute all from the inputs; 1.0: only what is cheap
     verify_passes: bool = False  # interpret each graph before and after a pass, and compare
+    disabled_passes: str = ""  # names of decompose's passes to leave out, comma-separated
+    dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ META_KEYS = {
     "origins": "tuple[Origin, ...]: the user's expressions it came from",
     "region": "'forward' or 'backward': which half of a joint graph it belongs to",
     "role": "what a placeholder is: 'primal', 'tangent', 'rng' or 'saved'",
+    "pattern": "'attention_0', 'linear_3': the pattern a node is part of, if stage 2 recognised one",
     "no_grad": "True on what the user computed under no_grad: no gradient flows through it",
     "source": "Source: how a placeholder's value is reached from the call's arguments",
 }
@@ -202,6 +203,20 @@ class Graph:
         self.set_args(node, (), {})
         self._nodes.remove(node)
         self._names.discard(node.name)
+
+    def eliminate_dead_code(self) -> None:
+        """Remove every call and constant that no output needs. Inputs stay."""
+        kept: list[Node] = []
+        for node in reversed(self._nodes):
+            if node.users or node.op in ("placeholder", "output"):
+                kept.append(node)
+                continue
+            for used in node._inputs:
+                used.users.pop(node, None)
+            self._names.discard(node.name)
+            if node.op == "get_attr":
+                self.attributes.pop(node.target, None)
+        self._nodes = kept[::-1]
 
     def copy(self) -> Graph:
         """An equal graph with nodes of its own; metas, targets and attributes are shared."""

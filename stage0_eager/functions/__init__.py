@@ -2,10 +2,12 @@
 
 from stage0_eager.functions import (  # noqa: F401
     activations,
+    adaptive_pooling,
     attention,
     convolution,
     creation,
     distributions,
+    dropouts,
     einsum,
     elementary,
     elementwise_aliases,
@@ -13,6 +15,7 @@ from stage0_eager.functions import (  # noqa: F401
     inplace,
     inplace_picking,
     inplace_views,
+    interpolation,
     joining,
     linalg,
     losses,
@@ -24,6 +27,7 @@ from stage0_eager.functions import (  # noqa: F401
     pieces,
     pixels,
     pointwise,
+    pooling,
     rectifiers,
     reductions,
     scans,

@@ -20,13 +20,15 @@ globals().update({f"{name}_": inplace.in_place_form(name, getattr(picking, name)
 def scatter_(input, dim, index, src=None, *, value=None, reduce=None):
     """Write src (a tensor or a number, which torch calls value) to the places of dim that index names."""
     src = value if src is None else src
-    return inplace.write_computed(input, picking.scatter(inplace.kept(input), dim, index, src, reduce=reduce))
+    return inplace.write_computed(
+        input, picking.scatter(inplace.kept(input, ()), dim, index, src, reduce=reduce)
+    )
 
 
 @operator
 def scatter_add_(input, dim, index, src):
     """Add src to the places of dim that index names; repeats add up."""
-    return inplace.write_computed(input, shape.scatter_add(inplace.kept(input), dim, index, src))
+    return inplace.write_computed(input, shape.scatter_add(inplace.kept(input, ()), dim, index, src))
 
 
 @operator

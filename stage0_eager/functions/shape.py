@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import quick_view
-from stage0_eager.operator import operator
+from stage0_eager.operator import Operator, operator
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -149,7 +149,8 @@ def _select_input(g, input_meta, dim, index):
     return c.constant_pad(g, pads, 0.0)
 
 
-select.derivative(input=_select_input)
+# One entry on the tape, in eager only: to a tracer select stays a slice and a reshape, views that every pass knows.
+_SELECTED = Operator("select", "", body=select.body).derivative(input=_select_input)
 
 
 @select.quickly
@@ -160,7 +161,7 @@ def _select(input, dim, index):
     plain = type(data) is ndarray and type(index) is int and type(dim) is int and -rank <= dim < rank
     if not plain or not -data.shape[dim] <= index < data.shape[dim]:
         return select.run(input, dim, index)
-    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index))
+    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index), _SELECTED)
 
 
 @lru_cache(maxsize=4096)
@@ -181,7 +182,7 @@ def cat(tensors, dim=0):
     """Tensors one after another along `dim`."""
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     return c.cat(tensors, wrap_dim(dim, tensors[0].ndim))
 
 

@@ -51,7 +51,6 @@ SAMPLES = {
     "reshape": [[away(2, 3), (3, 2)], [away(2, 3), (-1,)]],
     "permute": [[away(2, 3, 2), (2, 0, 1)], [away(2, 3), (-1, 0)]],
     "expand": [[away(3, 1), (2, 3, 4)], [away(2, 1), (-1, 5)], [away(), (2, 2)]],
-    "select": [[away(3, 2), 0, 1], [away(2, 3), -1, -1]],
     "slice": [[away(5, 2), 0, 1, 4, 1], [away(5, 2), 0, 0, None, 2], [away(2, 5), -1, -3, -1, 1]],
     "slice_scatter": [[away(5, 2), away(2, 2), 0, 1, 3, 1], [away(5, 2), away(3, 2), 0, 0, None, 2]],
     "flip": [[away(2, 3), (0, 1)]],
@@ -80,6 +79,10 @@ SAMPLES = {
     "contiguous": [[away(2, 3).T]],
     "to_device": [[away(2), CPU]],
     # composites with a derivative of their own
+    "max_over_windows": [
+        [away(2, 5), (3,), (2,), (1,), (1,), False],
+        [away(1, 4, 3), (2, 2), (1, 2), (0, 1), (2, 1), True],
+    ],
     "overwrite": [[away(2, 3), away(2, 3)]],
     "relu": [[away(2, 3)]],
     "clamp": [[away(2, 3), -0.7, 0.7], [away(2, 3), inside(3), None], [away(2, 3), None, away(2, 1)],

@@ -103,7 +103,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
 def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Variable | None:
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], _child(module, name))
-    if "__getattr__" in vars(module.real):
+    own = "__getattr__" in vars(module.real)
+    if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0001", f"{name}, which {module.real.__name__} computes in __getattr__")
     tx.output.guard("ABSENT", module.source, name)
     return None

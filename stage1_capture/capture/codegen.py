@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from stage1_capture.capture.gather import gather
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.signature import fresh_name, signature_text
@@ -65,8 +66,11 @@ class PyCodegen:
         self._count(result)
         value = self._expression(result)
         self.output.graph.output(list(self.outputs))
-        gather = ", ".join(self.source(n.meta["source"]) for n in self.output.graph.placeholders)
-        call = f"{self.graph_name}({gather})"
+        sources = [n.meta["source"] for n in self.output.graph.placeholders]
+        lines, arguments, needed = gather(sources, self.output.kept_inputs(), self.source, self.name_of)
+        self.before += lines
+        self.globals |= needed
+        call = f"{self.graph_name}({arguments})"
         if self.outputs:
             call = f"{self.outputs_name} = {call}"
         signature, bound = signature_text(self.function)

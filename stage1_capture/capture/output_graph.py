@@ -92,6 +92,10 @@ class OutputGraph:
             )
         return tensor.node
 
+    def kept_inputs(self) -> set[Source]:
+        """Inputs that stay the same tensors while the structure epoch stands still."""
+        return {g.source for g in self.guards.values() if g.kind == "TENSOR" and g.under_epoch and g.source}
+
     def node_of_size(self, number: NumberVariable) -> Node:
         """An open size as an input of the graph."""
         assert number.source is not None

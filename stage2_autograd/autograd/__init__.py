@@ -3,8 +3,9 @@
 Input: a captured graph of public operators. `stage2_autograd.tiny` has the same seams, one screen each.
 """
 
+from stage2_autograd.autograd.decompose import decompose
 from stage2_autograd.autograd.functionalize import functionalize
 from stage2_autograd.autograd.partition import partition
-from stage2_autograd.tiny import decompose, differentiate
+from stage2_autograd.tiny import differentiate
 
 __all__ = ["decompose", "differentiate", "functionalize", "partition"]
