@@ -6,6 +6,8 @@
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
+#   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
@@ -20,7 +22,9 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed call-overhead site clean
+# Every command: none of them is the name of a file it makes.
+.PHONY: tour test lint test-torch test-versions gpu site clean
+.PHONY: oracle programs models language-model eager-speed call-overhead
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -46,6 +50,12 @@ GPU_PYTHON ?= python3
 gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
+
+oracle: $(VENV)/installed-oracle
+	$(BIN)/python -m tests.oracle.report
+
+programs: $(VENV)/installed-test
+	$(BIN)/python -m tests.oracle.programs_report
 
 # Written aside first, so that a run that fails leaves the last report.
 models: $(VENV)/installed-oracle | build

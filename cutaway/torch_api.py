@@ -34,6 +34,10 @@ class TorchModule(ModuleType):
         # what there is now is an attribute like any other, so that compiled code reads it as one
         self.__dict__.update({k: v for k, v in vars(source).items() if k[0] != "_"} if source else {})
         self.__dict__["_source"] = source
+        # As attributes of its own, not by __getattr__ alone: capture reads and guards a module's dictionary.
+        self.__dict__.update(
+            {name: v for name, v in vars(source or self).items() if not name.startswith("_")}
+        )
         self.__dict__.update(names)
 
     def __getattr__(self, name: str) -> Any:

@@ -136,9 +136,8 @@ def polygamma(self: Tensor, n: int) -> Tensor:
     return special.polygamma(n, self)
 
 
-def destination(args: tuple, options: dict) -> tuple[Device | None, DType | None]:
+def destination(args: tuple, device: Any = None, dtype: Any = None) -> tuple[Device | None, DType | None]:
     """(device, dtype) that the arguments of `to` name; None for what stays."""
-    device, dtype = options.get("device"), options.get("dtype")
     for arg in args:
         if isinstance(arg, Tensor):
             dtype, device = arg.dtype, arg.device
@@ -149,15 +148,15 @@ def destination(args: tuple, options: dict) -> tuple[Device | None, DType | None
     return None if device is None else device_of(device), None if dtype is None else dtype_of(dtype)
 
 
-def to(self: Tensor, *args: Any, copy: bool = False, **options: Any) -> Tensor:
+def to(
+    self: Tensor, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
+    copy: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
     """x.to(float64), x.to("cuda"), x.to("cpu", float32), x.to(other): cast, move, or x itself (copy: never x itself).
 
-    Options: device, dtype; non_blocking and memory_format ask for nothing that could be seen here.
+    non_blocking and memory_format ask for nothing that could be seen here.
     """
-    for name in options:
-        if name not in ("device", "dtype", "non_blocking", "memory_format"):
-            raise TypeError(f"to() got an unexpected keyword argument {name!r}")
-    device, dtype = destination(args, options)
+    device, dtype = destination(args, device, dtype)
     out = self
     if device is not None and device != out.device:
         out = shape.to_device(out, device)

@@ -182,7 +182,7 @@ def cat(tensors, dim=0):
     """Tensors one after another along `dim`."""
     tensors = list(tensors)
     if not tensors:
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     return c.cat(tensors, wrap_dim(dim, tensors[0].ndim))
 
 

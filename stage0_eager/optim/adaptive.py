@@ -1,4 +1,4 @@
-"""Adam, RMSprop, Adagrad and NAdam: optimizers whose step depends on the gradients' history per element.
+"""Adam, AdamW, RMSprop, Adagrad and NAdam: optimizers whose step depends on the gradients' history per element.
 
 Input: parameters with `.grad`. As in optimizers.py, each update is a pure function of tensors and numbers.
 """
@@ -74,15 +74,20 @@ class _Adaptive(Optimizer):
 
 
 class Adam(_Adaptive):
-    """Adam; amsgrad divides by the largest second moment so far."""
+    """Adam; amsgrad divides by the largest second moment so far. foreach, fused and capturable change nothing."""
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False
-    ):
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
+        maximize=False, capturable=False, fused=None,
+    ):  # fmt: skip
         _refuse(lr=lr, eps=eps, weight_decay=weight_decay)
         _betas(betas)
         options = {"weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
+
+    def _decayed(self, p, g, group):
+        """(the parameter to start from, the gradient to use)."""
+        return p, self._gradient(p, g, group)
 
     def update(self, p, g, state, group):
         if not state:
@@ -91,13 +96,27 @@ class Adam(_Adaptive):
                 state["max_exp_avg_sq"] = creation.zeros_like(p)
         state["step"] += 1
         (beta1, beta2), step = group["betas"], state["step"]
+        start, g = self._decayed(p, g, group)
         new, state["exp_avg"], state["exp_avg_sq"], largest = adam_update(
-            p, self._gradient(p, g, group), state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
+            start, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
             group["lr"], beta1, beta2, group["eps"], 1 - beta1**step, (1 - beta2**step) ** 0.5,
         )  # fmt: skip
         if largest is not None:
             state["max_exp_avg_sq"] = largest
         p.copy_(new)
+
+
+class AdamW(Adam):
+    """Adam whose weight decay shrinks the parameter itself. Loshchilov and Hutter 2019."""
+
+    def __init__(
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False,
+        foreach=None, capturable=False, fused=None,
+    ):  # fmt: skip
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+    def _decayed(self, p, g, group):
+        return p * (1 - group["lr"] * group["weight_decay"]), -g if group["maximize"] else g
 
 
 class NAdam(_Adaptive):
@@ -112,6 +131,7 @@ class NAdam(_Adaptive):
         weight_decay=0,
         momentum_decay=4e-3,
         *,
+        foreach=None,
         maximize=False,
     ):
         _refuse(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
@@ -147,6 +167,7 @@ class RMSprop(_Adaptive):
         momentum=0,
         centered=False,
         *,
+        foreach=None,
         maximize=False,
     ):
         _refuse(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
@@ -188,6 +209,7 @@ class Adagrad(_Adaptive):
         initial_accumulator_value=0,
         eps=1e-10,
         *,
+        foreach=None,
         maximize=False,
     ):
         _refuse(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)

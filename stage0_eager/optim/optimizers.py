@@ -1,4 +1,4 @@
-"""SGD and AdamW over parameter groups. The update of one tensor is a pure function of tensors and numbers.
+"""Optimizer, parameter groups, and SGD. The update of one tensor is a pure function of tensors and numbers.
 
 Input: parameters with `.grad`. The pure functions are what a compiled training step captures; `step` writes back.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from stage0_eager.functions import creation
-from stage0_eager.state import no_grad
+from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
 
 
@@ -17,14 +16,29 @@ class Optimizer:
     """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts"
+            )
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         self.defaults = defaults
-        self.param_groups = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Further parameters with options of their own. Raises ValueError for one that is in a group already."""
+        given = param_group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        if known & {id(p) for p in params}:
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append({**self.defaults, **param_group, "params": params})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for group in self.param_groups:
@@ -35,12 +49,17 @@ class Optimizer:
                     p.grad.zero_()
 
     @no_grad()
-    def step(self) -> None:
-        """One update of every parameter that has a gradient."""
+    def step(self, closure: Any = None) -> Any:
+        """One update of every parameter that has a gradient. A closure computes gradients first and gives the loss."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
                     self.update(p, p.grad, self.state.setdefault(p, {}), group)
+        return loss
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -88,40 +107,27 @@ def adamw_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay,
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum, Nesterov momentum and weight decay."""
+    """Stochastic gradient descent with momentum, Nesterov momentum and weight decay.
 
-    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+    foreach and fused ask for speed and change nothing.
+    """
+
+    def __init__(
+        self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False,
+        foreach=None, fused=None,
+    ):  # fmt: skip
         if lr < 0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         momenta = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **momenta})
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **momenta, "maximize": maximize})
 
     def update(self, p, g, state, group):
         buffer = state.get("momentum_buffer")
-        options = {k: group[k] for k in self.defaults}
+        options = {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay", "nesterov")}
+        g = -g if group["maximize"] else g
         new, buffer = sgd_update(p, g, buffer, first=buffer is None, **options)
         if buffer is not None:
             state["momentum_buffer"] = buffer
-        p.copy_(new)
-
-
-class AdamW(Optimizer):
-    """Adam with decoupled weight decay."""
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
-        if lr < 0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    def update(self, p, g, state, group):
-        if not state:
-            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        new, state["exp_avg"], state["exp_avg_sq"] = adamw_update(
-            p, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2, group["eps"],
-            group["weight_decay"], 1 - beta1 ** state["step"], (1 - beta2 ** state["step"]) ** 0.5,
-        )  # fmt: skip
         p.copy_(new)

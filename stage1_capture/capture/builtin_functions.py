@@ -10,6 +10,7 @@ import math
 import types
 from typing import Any
 
+from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.capture.arithmetic import binary, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import (
@@ -46,7 +47,7 @@ Tx = InstructionTranslator
 FALSE, ZERO, EMPTY = ConstantVariable(False), ConstantVariable(0), TupleVariable([])
 
 FOLDED.update({abs, ascii, chr, divmod, hex, max, min, oct, ord, pow, range, repr, round, sorted, str})
-FOLDED.update({int, float, bytes, Device, device_of, dtype_of})
+FOLDED.update({int, float, bytes, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
