@@ -15,6 +15,7 @@ from typing import Any
 
 from stage0_eager.evaluation import eager_call
 from stage0_eager.kernels import eager_kernel
+from stage0_eager.out_argument import into_out
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record
 from stage_contracts.core_ops import CoreOp
@@ -72,6 +73,8 @@ class Operator:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            return into_out(self, args, kwargs, TABLE["core.copy_"])
         if STATE.interpreter is None:
             try:
                 return (
