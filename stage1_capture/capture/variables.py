@@ -194,11 +194,12 @@ class TracebackVariable(Variable):
 
 @dataclass(eq=False)
 class OuterExceptionVariable(Variable):
-    """The exception that is handled outside an except block, below the block's own on the stack.
+    """The exception that is handled outside an except block, on the stack while the block handles `inner`.
 
     active: the block has not ended.
     """
 
+    inner: Variable
     active: bool = True
 
 
