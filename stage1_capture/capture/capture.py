@@ -21,7 +21,7 @@ from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
-from stage1_capture.capture.variables import NULL, OuterExceptionVariable, TensorVariable, Variable
+from stage1_capture.capture.variables import NULL, OuterExceptionVariable, RaisingPlaceVariable, TensorVariable, Variable
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -164,8 +164,10 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     code = derived.code
     program = bytecode.instructions(code)
     place = frame.program[frame.index].start - derived.shift
+    if place < 0:
+        output.unsupported("GB0001", "a break in the prologue")
     index = resume.first_index(code, next(i for i, one in enumerate(program) if one.start == place))
-    layout = tuple(_slot_kind(value) for value in frame.stack)
+    layout = tuple(_slot_kind(value, derived.shift) for value in frame.stack)
     needed = resume.needed(code, index)
     unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
     entry = resume.Entry(index, layout, unbound)
@@ -174,7 +176,9 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
         frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
     ]
     stack = called_in_python(output, frame, program[index:])
-    values += [value for value, kind in zip(stack, layout, strict=True) if kind == resume.VALUE]
+    for value, kind in zip(stack, layout, strict=True):
+        if kind in (resume.VALUE, resume.OUTER):
+            values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
         output,
         function,
@@ -185,10 +189,14 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     return replace(made, breaks=(why,), resumes=resumes)
 
 
-def _slot_kind(value: Variable) -> str:
+def _slot_kind(value: Variable, shift: int) -> str:
     if value is NULL:
         return resume.NULL
-    return resume.OUTER if isinstance(value, OuterExceptionVariable) else resume.VALUE
+    if isinstance(value, RaisingPlaceVariable):
+        return f"{resume.PLACE}{value.offset - shift}"
+    if isinstance(value, OuterExceptionVariable):
+        return resume.OUTER if value.active else resume.ENDED
+    return resume.VALUE
 
 
 def splittable(code: types.CodeType) -> bool:

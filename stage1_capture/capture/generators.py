@@ -18,6 +18,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     IteratorVariable,
     OuterExceptionVariable,
+    RaisingPlaceVariable,
     UserFunctionVariable,
     Variable,
     realize,
@@ -142,7 +143,7 @@ class GeneratorVariable(IteratorVariable):
         if (
             self.handled
             or self.state == "running"
-            or any(isinstance(v, OuterExceptionVariable) for v in frame.stack)
+            or any(isinstance(v, (OuterExceptionVariable, RaisingPlaceVariable)) for v in frame.stack)
         ):
             return None
         if self.state == "created":

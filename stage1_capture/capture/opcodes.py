@@ -144,8 +144,7 @@ def load_deref(tx: Tx, i: Instruction) -> None:
 
 @handles("STORE_DEREF")
 def store_deref(tx: Tx, i: Instruction) -> None:
-    cell = tx.locals[i.argval]
-    assert isinstance(cell, CellVariable)
+    cell = tx.cell(i.argval)
     tx.output.will_change(cell)
     cell.contents = tx.pop()
 
@@ -153,8 +152,7 @@ def store_deref(tx: Tx, i: Instruction) -> None:
 @handles("DELETE_DEREF")
 def delete_deref(tx: Tx, i: Instruction) -> None:
     tx.load_cell(i.argval)
-    cell = tx.locals[i.argval]
-    assert isinstance(cell, CellVariable)
+    cell = tx.cell(i.argval)
     tx.output.will_change(cell)
     cell.contents = None
 

@@ -75,15 +75,17 @@ def _is_none(value: Variable) -> bool:
 @handles("PUSH_EXC_INFO")
 def push_exc_info(tx: Tx, i: Instruction) -> None:
     raised = tx.pop()
-    tx.push(OuterExceptionVariable())
+    tx.push(OuterExceptionVariable(raised))
     tx.push(raised)
     tx.output.exceptions.append(raised)
 
 
 @handles("POP_EXCEPT")
 def pop_except(tx: Tx, i: Instruction) -> None:
-    if not isinstance(tx.pop(), OuterExceptionVariable):
+    outer = tx.pop()
+    if not isinstance(outer, OuterExceptionVariable):
         tx.unsupported("GB0001", "the end of an except block that began before a break")
+    outer.active = False
     tx.output.exceptions.pop()
 
 

@@ -251,7 +251,7 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
         made = f"{r.named(cls.__new__)}({r.named(cls)}, {r.all(value.args)})"
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
-    name = r.name(value, made)
+    name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)
     set_attributes(r, value, name)
     if value.cause is not None:
         r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
@@ -260,6 +260,16 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     if value.suppress:
         r.lines.append(f"{name}.__suppress_context__ = True")
     return name
+
+
+def raised(error: BaseException) -> BaseException:
+    """The exception with a traceback, which CPython expects of one that is being handled."""
+    context = error.__context__
+    try:
+        raise error
+    except BaseException:  # of any kind: it was raised here
+        error.__context__ = context
+        return error
 
 
 def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:

@@ -25,8 +25,11 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import ResumeFunction
 
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
-# block, which PUSH_EXC_INFO finds for itself when it pushes the exception above it.
+# block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
 VALUE, NULL, OUTER = "value", "null", "outer"
+# The outer exception of an except block that has ended: nobody reads it. And, with the offset behind it, where the
+# exception above was raised, which is an offset in the code that runs.
+ENDED, PLACE = "ended", "place "
 
 # Instructions that push a NULL beside their value when a call follows: the bit of the argument that asks for it.
 _WITH_NULL = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 1, "LOAD_ATTR": int(VERSION >= (3, 12))}
@@ -72,7 +75,7 @@ def slots(code: types.CodeType) -> tuple[str, ...]:
 
 def parameters(code: types.CodeType, entry: Entry) -> tuple[str, ...]:
     """The parameters of the code entered at `entry`: every slot, then the stack's values, deepest first."""
-    return (*slots(code), *(_stack(i) for i, kind in enumerate(entry.layout) if kind == VALUE))
+    return (*slots(code), *(_stack(i) for i, kind in enumerate(entry.layout) if kind in (VALUE, OUTER)))
 
 
 def needed(code: types.CodeType, index: int) -> frozenset[str]:
@@ -258,17 +261,23 @@ def _entered(
         head += emit("RETURN_GENERATOR") + emit("POP_TOP")
     head += emit("RESUME", 0)
     head += b"".join(emit("DELETE_FAST", slot_of[n]) for n in slots(code) if n in entry.unbound)
+    places = [int(kind.removeprefix(PLACE)) for kind in entry.layout if kind.startswith(PLACE)]
+    consts = len(code.co_consts) + 1  # behind Derived: None, and the places
     for i, kind in enumerate(entry.layout):
         if kind == NULL:
             head += emit("PUSH_NULL")
-        elif kind == VALUE:
+        elif kind == ENDED:
+            head += emit("LOAD_CONST", consts)
+        elif kind.startswith(PLACE):
+            head += emit("LOAD_CONST", consts + 1 + places.index(int(kind.removeprefix(PLACE))))
+        else:
             head += emit("LOAD_FAST", slot_of[_stack(i)])
-            if i and entry.layout[i - 1] == OUTER:
-                head += emit("PUSH_EXC_INFO")
+            if kind == OUTER:
+                head += emit("PUSH_EXC_INFO") + emit("POP_TOP")
     head += emit("JUMP_FORWARD", target // 2)
     return code.replace(
         co_code=head + code.co_code + run + stubs,
-        co_consts=(*code.co_consts, Derived(code, len(head))),
+        co_consts=(*code.co_consts, Derived(code, len(head)), None, *((len(head) + p) // 2 for p in places)),
         co_varnames=variables,
         co_nlocals=len(variables),
         co_argcount=len(parameters(code, entry)),

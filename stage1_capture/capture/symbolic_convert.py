@@ -17,9 +17,9 @@ from stage1_capture.capture.output_graph import OutputGraph, is_library
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.variables import (
     CellVariable,
-    ConstantVariable,
     ExceptionVariable,
     NotConstant,
+    RaisingPlaceVariable,
     TensorVariable,
     UserFunctionVariable,
     Variable,
@@ -49,6 +49,7 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
+        value.raised = True
 
 
 class InstructionTranslator:
@@ -118,7 +119,7 @@ class InstructionTranslator:
             raise raised
         del self.stack[place.depth :]
         if place.lasti:
-            self.push(ConstantVariable(self.index - 1))
+            self.push(RaisingPlaceVariable(instruction.start))
         self.push(raised.value)
         self.index = place.target
 
@@ -191,9 +192,15 @@ class InstructionTranslator:
             self.unsupported("GB0001", f"the globals of {self.function.name} cannot be reached again")
         return ItemSource(self.function.globals_source, name)
 
+    def cell(self, name: str) -> CellVariable:
+        """The cell of a variable; a resume function is given it as an argument."""
+        found = realize(self.locals[name])
+        assert isinstance(found, CellVariable)
+        return found
+
     def load_cell(self, name: str) -> Variable:
-        cell = self.locals.get(name)
-        if not isinstance(cell, CellVariable) or cell.contents is None:
+        cell = self.cell(name)
+        if cell.contents is None:
             free = name in self.function.code.co_freevars
             where = " in enclosing scope" if free else ""
             if free:

@@ -179,20 +179,35 @@ class UserDefinedObjectVariable(Variable):
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. One that was caught here has no traceback if it goes on living."""
+    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
+    raised: bool = False
 
 
 class TracebackVariable(Variable):
     """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
 
 
+@dataclass(eq=False)
 class OuterExceptionVariable(Variable):
-    """The exception that is handled outside an except block, below the block's own on the stack."""
+    """The exception that is handled outside an except block, on the stack while the block handles `inner`.
+
+    active: the block has not ended.
+    """
+
+    inner: Variable
+    active: bool = True
+
+
+@dataclass(eq=False)
+class RaisingPlaceVariable(Variable):
+    """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
+
+    offset: int
 
 
 @dataclass(eq=False)
