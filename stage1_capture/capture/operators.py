@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from stage0_eager import is_grad_enabled, set_grad_enabled
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
+from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
