@@ -271,7 +271,27 @@ for _name, _args in _DRAWN.items():
         invalid=refuses(RuntimeError, "", T(3), *_WRONG[_name]),
     )
 internal(rand_of_shape="rand", randn_of_shape="randn", randint_of_shape="randint", normal_of="normal")
+internal(assign_data="Tensor.data", overwrite="Tensor.data")
 internal(
     attention_heads="nn.MultiheadAttention", project_packed="nn.MultiheadAttention", to_device="Tensor.to"
 )
 _ = NUMBERS
+
+
+def filled_diagonal(x, value, wrap=False):
+    out = np.array(x)
+    np.fill_diagonal(out, value, wrap)
+    return out
+
+
+makes(
+    "fill_diagonal_",
+    filled_diagonal,
+    S(T(3, 4), 2),
+    S(T(7, 2), 1, True),
+    S(T(3, 3, 3), 5),
+    dtypes=ALL,
+    in_place_of="fill_diagonal_",
+    invalid=refuses(RuntimeError, "dimensions must larger", T(3), 1),
+    layouts=("contiguous", "offset"),
+)

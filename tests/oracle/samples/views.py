@@ -41,7 +41,7 @@ moves(
     invalid=refuses(RuntimeError, "is invalid for input of size", T(2, 3), (4,)),
 )
 moves("view", np.reshape, *_SHAPES, invalid=refuses(RuntimeError, "is invalid for input of size", T(2, 3), (4,)), torch="Tensor.view",
-      may_refuse="view size is not compatible")  # fmt: skip
+      may_refuse=("view size is not compatible",))  # fmt: skip
 moves("permute", np.transpose, S(T(2, 3, 4), (2, 0, 1)), S(T(2, 3), (-1, 0)), S(T(), ()), S(T(0, 3), (1, 0)),
       invalid=refuses(RuntimeError, "", T(2, 3), (0, 0)))  # fmt: skip
 _SWAPS = (S(T(2, 3, 4), 0, 2), S(T(2, 3), -1, 0), S(T(0, 3), 0, 1))
@@ -141,7 +141,7 @@ moves(
     S(T(2, 6), T(3, 4)),
     S(T(0, 3), T(0)),
     torch="Tensor.view_as",
-    may_refuse="view size is not compatible",
+    may_refuse=("view size is not compatible",),
     invalid=refuses(RuntimeError, "invalid for input", T(3), T(4)),
 )
 moves(
