@@ -2,6 +2,7 @@
 
 from stage0_eager.functions import (  # noqa: F401
     activations,
+    adaptive_pooling,
     attention,
     convolution,
     creation,
@@ -13,6 +14,7 @@ from stage0_eager.functions import (  # noqa: F401
     indexing,
     inplace,
     inplace_picking,
+    interpolation,
     joining,
     linalg,
     losses,
@@ -23,6 +25,7 @@ from stage0_eager.functions import (  # noqa: F401
     picking,
     pixels,
     pointwise,
+    pooling,
     rectifiers,
     reductions,
     scans,

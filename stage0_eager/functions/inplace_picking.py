@@ -20,7 +20,9 @@ globals().update({f"{name}_": inplace.in_place_form(name, getattr(picking, name)
 def scatter_(input, dim, index, src=None, *, value=None, reduce=None):
     """Write src (a tensor or a number, which torch calls value) to the places of dim that index names."""
     src = value if src is None else src
-    return inplace.write_computed(input, picking.scatter(inplace.kept(input, ()), dim, index, src, reduce=reduce))
+    return inplace.write_computed(
+        input, picking.scatter(inplace.kept(input, ()), dim, index, src, reduce=reduce)
+    )
 
 
 @operator

@@ -28,6 +28,7 @@ class _Convolution(Module):
         padding_mode, device, dtype,
     ):  # fmt: skip
         super().__init__()
+        self.padding: Any
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):
@@ -40,7 +41,7 @@ class _Convolution(Module):
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride = self._each(kernel_size), self._each(stride)
         self.dilation, self.output_padding = self._each(dilation), self._each(output_padding)
-        self.padding: Any = padding if isinstance(padding, str) else self._each(padding)
+        self.padding = padding if isinstance(padding, str) else self._each(padding)
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
         if padding == "same" and any(s != 1 for s in self.stride):
@@ -89,7 +90,7 @@ class _Conv(_Convolution):
         )  # fmt: skip
 
     def forward(self, input):
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._border(), self.padding_mode), 0
         return type(self).function(

@@ -78,6 +78,10 @@ SAMPLES = {
     "to_device": [[away(2), CPU]],
     # composites with a derivative of their own
     "overwrite": [[away(2, 3), away(2, 3)]],
+    "max_over_windows": [
+        [away(2, 5), (3,), (2,), (1,), (1,), False],
+        [away(1, 4, 3), (2, 2), (1, 2), (0, 1), (2, 1), True],
+    ],
     "relu": [[away(2, 3)]],
     "clamp": [[away(2, 3), -0.7, 0.7], [away(2, 3), inside(3), None], [away(2, 3), None, away(2, 1)],
               [away(2, 3), away(3), away(3)]],
