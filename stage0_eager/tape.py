@@ -213,7 +213,9 @@ def record(op: Any, args: tuple, out: Any) -> None:
         value = args[at]
         if what == "out":
             value = (
-                tuple([SavedTensor(o, True) for o in out]) if type(out) is tuple else SavedTensor(out, True)
+                tuple([SavedTensor(o, o.is_floating_point()) for o in out])  # an index has no gradient
+                if type(out) is tuple
+                else SavedTensor(out, True)
             )
         elif what == "out_meta":
             value = node.out_metas[0]

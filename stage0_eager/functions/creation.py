@@ -128,7 +128,13 @@ def empty(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad
     return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def _needs_tensor(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+
+
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    _needs_tensor("full_like", input)
     return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
 
 
@@ -147,6 +153,9 @@ def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tenso
 
 def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
+    for size in (n, m):
+        if isinstance(size, int) and size < 0:
+            raise RuntimeError(f"n and m must be greater or equal to 0, got {size}")
     rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
     return c.cast(
         c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype)
@@ -171,10 +180,12 @@ def randn(*size, dtype=dt.float32, device=None, generator=None, requires_grad=Fa
 
 
 def rand_like(input, *, dtype=None, device=None):
+    _needs_tensor("rand_like", input)
     return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
 def randn_like(input, *, dtype=None, device=None):
+    _needs_tensor("randn_like", input)
     return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 

@@ -1,4 +1,4 @@
-"""Layers that hold little or nothing: Bilinear, PixelShuffle, PixelUnshuffle, Upsample and its two old names.
+"""Layers that hold little or nothing: Bilinear, PixelShuffle, PixelUnshuffle, Upsample and its two short forms.
 
 Input: as the function each calls takes it.
 """

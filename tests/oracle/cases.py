@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from cutaway.nn import functional as F
 
 import cutaway as ct
-from cutaway.nn import functional as F
 from stage0_eager.operator import TABLE
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import DTYPES, FLOATING, DType
@@ -102,7 +102,9 @@ def _walked(operand: Operand, values: np.ndarray, rng: Any, place: int, operands
     length = 32 if operands == 1 else 32 * 32
     if values.dtype.kind in "iu":
         low, high = operand.ints or (-np.inf, np.inf)
-        values = np.array([v for v in values if low <= v <= high and (v or not operand.nonzero)], values.dtype)
+        values = np.array(
+            [v for v in values if low <= v <= high and (v or not operand.nonzero)], values.dtype
+        )
     steps = np.arange(length) // 32**place if place < 2 else rng.integers(0, 1000, length)
     return values[steps % len(values)]
 
@@ -134,7 +136,9 @@ def tensors(tree: Any) -> Any:
 def as_reference(tree: Any) -> Any:
     """Arrays as the reference takes them: float64, int64 or bool."""
     return map_leaves(
-        tree, lambda a: a if a.dtype == bool else a.astype(np.int64 if a.dtype.kind in "iu" else np.float64), np.ndarray
+        tree,
+        lambda a: a if a.dtype == bool else a.astype(np.int64 if a.dtype.kind in "iu" else np.float64),
+        np.ndarray,
     )
 
 

@@ -53,4 +53,6 @@ def same(got: np.ndarray, want: Any, units: float, scale: float = 0.0) -> None:
             wrong = ~(near | (g == w) | (np.isnan(g) & np.isnan(w)))
     if wrong.any():
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        raise Mismatch(f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {got[at]!r}, expected {want[at]!r}")
+        raise Mismatch(
+            f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {got[at]!r}, expected {want[at]!r}"
+        )

@@ -36,12 +36,33 @@ def forms(*shape, one=True, several=True, empty=True, **options):
 
 _SUM = forms(2, 3, 4)
 declare("sum", folded(np.sum), *_SUM, S(T(0, 3)), S(T(2, 3), dtype=None), dtypes=ALL, invalid=(TEXT, DIM))
-declare("prod", folded(np.prod), *forms(2, 3, 4, several=False, low=0.5, high=1.5), S(T(0, 3)), dtypes=ALL, invalid=(TEXT, DIM))
+declare(
+    "prod",
+    folded(np.prod),
+    *forms(2, 3, 4, several=False, low=0.5, high=1.5),
+    S(T(0, 3)),
+    dtypes=ALL,
+    invalid=(TEXT, DIM),
+)
 declare("mean", folded(np.mean), *_SUM, S(T(0, 3)), dtypes=FLOATS, invalid=(TEXT, DIM, NEEDS_FLOATS))
 declare("nansum", folded(np.nansum), *_SUM, dtypes=NUMBERS, invalid=(TEXT, DIM))
 declare("nanmean", folded(np.nanmean), *_SUM, dtypes=FLOATS, invalid=(TEXT,))
-declare("amax", folded(np.amax), *forms(2, 3, 4, empty=False, distinct=True), S(T(2, 0, 3), 0), dtypes=ALL, invalid=(TEXT, DIM))
-declare("amin", folded(np.amin), *forms(2, 3, 4, empty=False, distinct=True), S(T(2, 0, 3), 0), dtypes=ALL, invalid=(TEXT, DIM))
+declare(
+    "amax",
+    folded(np.amax),
+    *forms(2, 3, 4, empty=False, distinct=True),
+    S(T(2, 0, 3), 0),
+    dtypes=ALL,
+    invalid=(TEXT, DIM),
+)
+declare(
+    "amin",
+    folded(np.amin),
+    *forms(2, 3, 4, empty=False, distinct=True),
+    S(T(2, 0, 3), 0),
+    dtypes=ALL,
+    invalid=(TEXT, DIM),
+)
 declare("any", folded(np.any), *_SUM, dtypes=ALL, invalid=(TEXT, DIM))
 declare("all", folded(np.all), *_SUM, dtypes=ALL, invalid=(TEXT, DIM))
 declare(
@@ -54,7 +75,9 @@ def spread(function):
     def reference(x, dim=None, unbiased=None, keepdim=False, *, correction=1):
         if isinstance(dim, bool):
             dim, unbiased = None, dim
-        return function(x, axis=axes(dim), ddof=correction if unbiased is None else int(unbiased), keepdims=keepdim)
+        return function(
+            x, axis=axes(dim), ddof=correction if unbiased is None else int(unbiased), keepdims=keepdim
+        )
 
     return reference
 
@@ -77,8 +100,20 @@ def position(function):
 
 _PLACES = (S(T(2, 3, 4, distinct=True)), S(T(2, 3, 4, distinct=True), 1), S(T(2, 3, 4, distinct=True), -1, True), S(T()),
            S(T(0, 3), 1), S(V([3.0, 1.0, 3.0, 1.0]), 0))  # fmt: skip
-declare("argmax", position(np.argmax), *_PLACES, dtypes=NUMBERS, invalid=(TEXT, DIM, Invalid(S(T(0)), IndexError, "")))
-declare("argmin", position(np.argmin), *_PLACES, dtypes=NUMBERS, invalid=(TEXT, DIM, Invalid(S(T(0)), IndexError, "")))
+declare(
+    "argmax",
+    position(np.argmax),
+    *_PLACES,
+    dtypes=NUMBERS,
+    invalid=(TEXT, DIM, Invalid(S(T(0)), IndexError, "")),
+)
+declare(
+    "argmin",
+    position(np.argmin),
+    *_PLACES,
+    dtypes=NUMBERS,
+    invalid=(TEXT, DIM, Invalid(S(T(0)), IndexError, "")),
+)
 
 
 def extremum(fold, place, pair):
@@ -97,8 +132,20 @@ def extremum(fold, place, pair):
 
 _EXTREMA = (S(T(2, 3, 4, distinct=True)), S(T(2, 3, 4, distinct=True), 1), S(T(2, 3, 4, distinct=True), -1, True),
             S(T(3, 4), T(4)), S(T()), S(T(), 0), S(T(0, 3), 1))  # fmt: skip
-declare("max", extremum(np.max, np.argmax, np.maximum), *_EXTREMA, dtypes=NUMBERS, invalid=(TEXT, DIM, Invalid(S(T(0)), RuntimeError, "")))
-declare("min", extremum(np.min, np.argmin, np.minimum), *_EXTREMA, dtypes=NUMBERS, invalid=(TEXT, DIM, Invalid(S(T(0)), RuntimeError, "")))
+declare(
+    "max",
+    extremum(np.max, np.argmax, np.maximum),
+    *_EXTREMA,
+    dtypes=NUMBERS,
+    invalid=(TEXT, DIM, Invalid(S(T(0)), RuntimeError, "")),
+)
+declare(
+    "min",
+    extremum(np.min, np.argmin, np.minimum),
+    *_EXTREMA,
+    dtypes=NUMBERS,
+    invalid=(TEXT, DIM, Invalid(S(T(0)), RuntimeError, "")),
+)
 declare("aminmax", lambda x, dim=None, keepdim=False: (np.min(x, dim, keepdims=keepdim), np.max(x, dim, keepdims=keepdim)),
         S(T(3, 4, distinct=True)), S(T(3, 4, distinct=True), dim=1), S(T(3, 4, distinct=True), dim=0, keepdim=True), dtypes=NUMBERS,
         invalid=(TEXT, Invalid(S(T(0)), RuntimeError, "")))  # fmt: skip
@@ -107,8 +154,12 @@ declare("aminmax", lambda x, dim=None, keepdim=False: (np.min(x, dim, keepdims=k
 
 _ALONG = (S(T(3, 4), 1), S(T(2, 3, 4), 0), S(T(2, 3, 4), -2), S(T(), 0), S(T(0, 3), 1))
 _NO_DIM = (Invalid(S(T(2, 3), 5), IndexError, "Dimension out of range"),)
-declare("softmax", lambda x, dim: special.softmax(x, dim if x.ndim else None), *_ALONG, units=8, invalid=_NO_DIM)
-declare("softmin", lambda x, dim: special.softmax(-x, dim if x.ndim else None), *_ALONG, units=8, invalid=_NO_DIM)
+declare(
+    "softmax", lambda x, dim: special.softmax(x, dim if x.ndim else None), *_ALONG, units=8, invalid=_NO_DIM
+)
+declare(
+    "softmin", lambda x, dim: special.softmax(-x, dim if x.ndim else None), *_ALONG, units=8, invalid=_NO_DIM
+)
 declare("log_softmax", lambda x, dim: special.log_softmax(x, dim if x.ndim else None), *_ALONG, units=8, invalid=_NO_DIM,
         edge_exceptions={"NumPy": "SciPy gives finite numbers beside an infinity where the formula gives NaN"})  # fmt: skip
 declare("logsumexp", lambda x, dim, keepdim=False: np.log(np.sum(np.exp(x), axis=axes(dim), keepdims=keepdim)), S(T(3, 4), 1), S(T(2, 3, 4), (0, 2)),
@@ -132,8 +183,23 @@ def power_norm(x, p=2, dim=None, keepdim=False, dtype=None):
 _X = T(2, 3, 4, low=0.3, high=3)
 _NORMS = (S(_X), S(_X, 1), S(_X, 3, 1), S(_X, np.inf, -1), S(_X, -np.inf, 0), S(_X, 0, 1), S(_X, 0.5, (0, 2), True), S(_X, -1, 2),
           S(T(0, 3), 2, 0))  # fmt: skip
-declare("vector_norm", power_norm, *_NORMS, units=16, edges=False, torch="linalg.vector_norm", invalid=(Invalid(S(T(3)), RuntimeError, "floating", dtype="int64"),))
-declare("norm", power_norm, *_NORMS, units=16, edges=False, invalid=(Invalid(S(T(3)), RuntimeError, "floating", dtype="int64"),))
+declare(
+    "vector_norm",
+    power_norm,
+    *_NORMS,
+    units=16,
+    edges=False,
+    torch="linalg.vector_norm",
+    invalid=(Invalid(S(T(3)), RuntimeError, "floating", dtype="int64"),),
+)
+declare(
+    "norm",
+    power_norm,
+    *_NORMS,
+    units=16,
+    edges=False,
+    invalid=(Invalid(S(T(3)), RuntimeError, "floating", dtype="int64"),),
+)
 declare("dist", lambda x, y, p=2: power_norm(x - y, p), S(T(3, 4), T(3, 4)), S(T(3, 4), T(4), 1), S(T(3, 4), T(3, 4), np.inf), S(T(3, 4), T(3, 4), 3), units=16,
         edges=False, invalid=(Invalid(S(T(2), T(3)), RuntimeError, "must match"),))  # fmt: skip
 declare("cov", lambda x, correction=1: np.cov(x, ddof=correction), S(T(3, 5)), S(T(3, 5), correction=0), S(T(5)), units=16, edges=False,
@@ -159,6 +225,20 @@ def cumulative_trapezoid(y, x=None, dx=1.0, dim=-1):
     return integrate.cumulative_trapezoid(y, x, dx, dim)
 
 
-declare("trapezoid", trapezoid, *_TRAPEZOIDS, units=16,
-        edge_exceptions={"torch": "torch subtracts half of each end from the sum, which makes NaN of an infinite end"}, invalid=(Invalid(S(T(3), T(4)), RuntimeError, ""),))
-declare("cumulative_trapezoid", cumulative_trapezoid, *_TRAPEZOIDS, units=16, invalid=(Invalid(S(T(3), T(4)), RuntimeError, ""),))
+declare(
+    "trapezoid",
+    trapezoid,
+    *_TRAPEZOIDS,
+    units=16,
+    edge_exceptions={
+        "torch": "torch subtracts half of each end from the sum, which makes NaN of an infinite end"
+    },
+    invalid=(Invalid(S(T(3), T(4)), RuntimeError, ""),),
+)
+declare(
+    "cumulative_trapezoid",
+    cumulative_trapezoid,
+    *_TRAPEZOIDS,
+    units=16,
+    invalid=(Invalid(S(T(3), T(4)), RuntimeError, ""),),
+)
