@@ -7,6 +7,7 @@ is a break.
 
 from __future__ import annotations
 
+import collections
 import keyword
 import types
 from typing import Any
@@ -24,6 +25,7 @@ from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
+    DequeVariable,
     DictViewVariable,
     ExceptionVariable,
     IteratorVariable,
@@ -51,7 +53,8 @@ _PYTHON_TYPES: dict[type, type] = {
     ConstDictVariable: dict,
     SetVariable: set,
     DictViewVariable: type({}.values()),
-    IteratorVariable: type(iter([])),
+    IteratorVariable: types.GeneratorType,
+    DequeVariable: collections.deque,
 }
 
 
@@ -115,14 +118,18 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return ConstantVariable(getattr(real, name))
         case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:
             return wrap(tx.output, real.__dict__[name], _child(value, name))
+        case UserFunctionVariable() if name in ("__annotations__", "__type_params__"):
+            tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
         case UserFunctionVariable(name=own_name) if name in ("__name__", "__qualname__"):
             return ConstantVariable(value.code.co_qualname if name == "__qualname__" else own_name)
         case SliceVariable(items=[start, stop, step]) if name in ("start", "stop", "step"):
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable(receiver=receiver) if name == "__self__":
             return receiver
-    if type(value) in _PYTHON_TYPES:
-        return UserMethodVariable(name, value) if hasattr(_PYTHON_TYPES[type(value)], name) else None
+    kind = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if kind is not None:
+        kind = getattr(value, "kind", kind)
+        return UserMethodVariable(name, value) if hasattr(kind, name) else None
     tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
 
 
@@ -179,7 +186,7 @@ def _class_object_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -
 
 def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     real, cls = value.real, type(value.real)
-    if class_lookup(cls, "__getattribute__") is not object.__getattribute__ or name == "__dict__":
+    if not isinstance(class_lookup(cls, "__getattribute__"), types.WrapperDescriptorType) or name == "__dict__":
         tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
     if name == "__class__":
         return UserDefinedObjectVariable(cls)

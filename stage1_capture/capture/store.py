@@ -52,7 +52,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             tx.output.will_change(target)
             target.contents = value
             return
-        case UserFunctionVariable(real=None) if not name.startswith("__"):
+        case UserFunctionVariable(real=None) if not name.startswith("__") or name in _OF_FUNCTIONS:
             target.attrs[name] = value
             return
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
@@ -118,6 +118,9 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs.pop(name, None)
     return NONE
+
+
+_OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__")
 
 
 # ---- special homes -------------------------------------------------------------------------------
