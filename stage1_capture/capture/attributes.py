@@ -97,6 +97,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return attrs[name]
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
+        case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
+            return _named_tuple_method(tx, value, class_lookup(kind, name), name)
         case TensorVariable():
             return tensor_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
@@ -251,7 +253,7 @@ def _absent(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | N
 
 def _call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python."""
-    descriptor = wrap(tx.output, found, _dict_source(value, name))
+    descriptor = wrap(tx.output, found, dict_source(value, name))
     method = special_method(tx, descriptor, "__get__")
     from stage1_capture.capture.calls import call_function
 
@@ -259,7 +261,21 @@ def _call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name:
     return call_function(tx, method, [value, UserDefinedObjectVariable(type(value.real))], {})
 
 
-def _dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+def _named_tuple_method(tx: Tx, value: TupleVariable, found: Any, name: str) -> Variable:
+    """A method or property that the user wrote in a NamedTuple, or one of those that all named tuples have."""
+    if name in ("_replace", "_asdict"):
+        return UserMethodVariable(name, value)
+    base = AttrSource(value.source, "__class__") if value.source is not None else value.class_source
+    if base is None:
+        tx.unsupported("GB0001", f"the attribute {name} of a named tuple")
+    if isinstance(found, property):
+        getter = wrap(tx.output, found.fget, AttrSource(AttrSource(base, name), "fget"))
+        assert isinstance(getter, UserFunctionVariable)
+        return inline_call(tx, getter, [value], {})
+    return UserMethodVariable(wrap(tx.output, found, AttrSource(base, name)), value)
+
+
+def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     """A class attribute as it lies in the class, where reading it would call its `__get__`."""
     cls = type(value.real)
     base = class_of(value)

@@ -85,6 +85,8 @@ def visible(value, seen=None):
         return ("function", value.__qualname__)
     if dataclasses.is_dataclass(value) or hasattr(value, "__dict__"):
         return (kind, [(name, visible(v, seen)) for name, v in sorted(vars(value).items())])
+    if hasattr(value, "__slots__"):
+        return (kind, [(n, visible(getattr(value, n), seen)) for n in value.__slots__ if hasattr(value, n)])
     if hasattr(value, "__next__"):
         return ("iterator", [visible(v, seen) for v in value])
     return (kind, repr(value))
