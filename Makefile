@@ -10,6 +10,7 @@
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
+#   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -20,7 +21,7 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions gpu models language-model eager-speed call-overhead site clean
+.PHONY: tour test lint test-torch test-versions fuzz-capture gpu models language-model eager-speed call-overhead site clean
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -40,6 +41,11 @@ test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
 
 test-versions:
 	.ci/test-versions
+
+# Each version's programs are the same: what differs is the bytecode.
+FUZZ_PROGRAMS ?= 20000
+fuzz-capture:
+	.ci/fuzz-capture $(FUZZ_PROGRAMS)
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
