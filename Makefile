@@ -6,8 +6,12 @@
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             the skeleton on an NVIDIA GPU (CuPy and Triton installed); keeps what it prints as a report
+#   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
+#   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
+#   make pairs           pairs of operators compiled by stage 2 against eager; keeps the counts as a report
+#   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
@@ -21,7 +25,9 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: tour test lint test-torch test-versions fuzz-capture gpu models language-model eager-speed call-overhead site clean
+# Every command: none of them is the name of a file it makes.
+.PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
+.PHONY: oracle programs models language-model eager-speed call-overhead pairs saved-bytes
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -53,6 +59,12 @@ gpu:
 	$(GPU_PYTHON) benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt || { cat benchmarks/gpu/skeleton.txt; exit 1; }
 	@tail -n 1 benchmarks/gpu/skeleton.txt
 
+oracle: $(VENV)/installed-oracle
+	$(BIN)/python -m tests.oracle.report
+
+programs: $(VENV)/installed-test
+	$(BIN)/python -m tests.oracle.programs_report
+
 # Written aside first, so that a run that fails leaves the last report.
 models: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.compare > build/models.txt || { cat build/models.txt; exit 1; }
@@ -61,6 +73,14 @@ models: $(VENV)/installed-oracle | build
 language-model: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
 	mv build/language_model.txt benchmarks/language_model.txt
+
+pairs: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.pairs > build/pairs.txt || { cat build/pairs.txt; exit 1; }
+	mv build/pairs.txt tests/oracle/pairs.txt
+
+saved-bytes: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.saved_bytes > build/saved_bytes.txt || { cat build/saved_bytes.txt; exit 1; }
+	mv build/saved_bytes.txt benchmarks/saved_bytes.txt
 
 eager-speed: $(VENV)/installed-oracle | build
 	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }

@@ -14,11 +14,11 @@ import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend, find_backend
+from cutaway.compiled_module import twin_of
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -27,16 +27,15 @@ from cutaway.recompilation import (
     set_stance,
     within_limits,
 )
-from stage0_eager import is_grad_enabled, set_grad_enabled
-from stage0_eager.functions.creation import scalar_input
-from stage0_eager.nn.module import Module, structure_epoch
+from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
+from stage0_eager import set_grad_enabled
+from stage0_eager.nn.module import Module
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
-from stage_contracts.capture import CapturedFrame, run_to_end
-from stage_contracts.controls import Rule, errors_on_graph_break, registered, rule_of
+from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
+from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
-from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
@@ -89,7 +88,9 @@ def compile(
     changes = {**_MODES[mode], **(options or {})}
     config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
     if isinstance(fn, Module):
-        return _compile_module(fn, backend, fullgraph, changes, pipeline, dynamic)
+        call = Module.__call__
+        seams = pipeline or default_pipeline()
+        return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
     if (rule := rule_of(fn)) is not None and rule.kind == "disable":
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
@@ -121,11 +122,10 @@ class CompiledFunction:
         options: dict[str, Any],
         pipeline: Pipeline,
         dynamic: bool | None = None,
-        relatives: dict[Any, CompiledFunction] | None = None,
+        outermost: CompiledFunction | None = None,
         whole: bool = True,
     ) -> None:
-        """relatives: what is compiled on the way, shared by all of them: resume functions by code, nested calls by
-        function. whole: a call runs to its end; a resume function's leaves what follows to who called the whole."""
+        """`outermost`: the compiled function whose calls lead to this one. `whole`: not the rest of a broken frame."""
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
         self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
@@ -136,9 +136,11 @@ class CompiledFunction:
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
         self.entries: tuple[Entry, ...] = ()
-        self.artifacts: list[Artifacts] = []
+        # one list, and one of each resume function and nested call, for all that the outermost function leads to
+        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
+        self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
+        self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
-        self.relatives, self.whole = {} if relatives is None else relatives, whole
         with _EVERY_LOCK:
             _EVERY.add(self)
 
@@ -155,7 +157,8 @@ class CompiledFunction:
                 return self._fn(*args, **kwargs)
         elif entry is not entries[0]:
             self._promote(entry)
-        return entry.run(*args, **kwargs)
+        result = entry.run(*args, **kwargs)
+        return run_to_end(result) if type(result) is Continuation and self._whole else result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -172,23 +175,11 @@ class CompiledFunction:
         """`name (file:line)` of the function, for messages."""
         return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
 
-    def relative(self, function: types.FunctionType, whole: bool) -> Any:
-        """The compiled version of a resume function (the same one for the same place) or of a nested call."""
-        if whole and (rule_of(function) is not None or not isinstance(function, types.FunctionType)):
-            return function
-        key = function if whole else (function.__code__, id(function.__globals__))
-        if key not in self.relatives:
-            self.relatives[key] = CompiledFunction(
-                function, self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic,
-                self.relatives, whole,
-            )  # fmt: skip
-        return self.relatives[key]
-
     def run_only(self, *args: Any, **kwargs: Any) -> Any:
         """A call that never compiles: an entry there is, or eager."""
         args = self._bound_self + args
         entry = self._dispatch(self.entries, args, kwargs)
-        return (entry.run if entry else self._fn)(*args, **kwargs)
+        return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
 
     def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
         """One line: which fact of the most recently used entry this call does not meet."""
@@ -201,8 +192,23 @@ class CompiledFunction:
         with self._lock:
             self.entries = ()
             self.artifacts.clear()
+            self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
             self.limit_reported = self.called = False
+
+    def part(self, function: Any, whole: bool) -> Any:
+        """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
+
+        Resume functions of one place share their entries, and so do calls of one function.
+        """
+        if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
+            return function
+        key = function if whole else (function.__code__, id(function.__globals__))
+        with self._lock:
+            if key not in self._leads_to:
+                settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
+                self._leads_to[key] = CompiledFunction(function, *settings, outermost=self, whole=whole)
+            return self._leads_to[key]
 
     def _promote(self, entry: Entry) -> None:
         """Most recently used first: what ran last is looked at first next time."""
@@ -221,9 +227,16 @@ class CompiledFunction:
                 return None
             strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
-                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts, self.policy,
-                self,
-            )  # fmt: skip
+                self._fn,
+                args,
+                kwargs,
+                self._backend,
+                strict,
+                self._pipeline,
+                self.artifacts,
+                self.policy,
+                self.part,
+            )
             self.entries = (entry, *self.entries)
             count_compile(self.code)
             return entry
@@ -257,37 +270,23 @@ def compile_frame(
     pipeline: Pipeline,
     kept: list[Artifacts],
     policy: SizePolicy = STATIC,
-    owner: CompiledFunction | None = None,
+    part: Callable[[Any, bool], Any] = lambda function, whole: function,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.LEDGER.mark()
     with events.timed("compile", fn.__qualname__) as details:
-        with events.timed("pass", "capture"):
-            leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
-            frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
-            if frame.closed:
-                seen = "; ".join(frame.closed)
-                raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {seen}")
-        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-        breaks = list(frame.breaks)
-        compiled: Callable | None = None
-        if frame.graph is not None and frame.residual is not None:
-            frame.graph.verify()
-            try:
-                inputs = example_inputs(frame, fn, args, kwargs)
-                with set_grad_enabled(frame.graph_grad_mode):
-                    compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
-            except Unsupported as refusal:
-                breaks.append(refusal.graph_break)
-            except Exception as error:
-                if not config.current().capture.suppress_errors:
-                    if backend.builtin:
-                        raise
-                    seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-                    raise BackendFailed(seen) from error
-                breaks.append(
-                    GraphBreak("GB0008", f"backend {backend.name} raised {type(error).__name__}: {error}")
-                )
+        frame, compiled, breaks, artifacts = _captured_and_compiled(
+            fn, args, kwargs, backend, pipeline, policy
+        )
+        if frame.late_guards is not None and breaks:
+            known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC)
+            if len(known[2]) < len(
+                breaks
+            ):  # what breaks only because a size is open is compiled for each size
+                events.record("fallback", "static", reason=f"with open sizes: {breaks[-1].reason}")
+                frame, compiled, breaks, artifacts = known
+        if frame.late_guards is not None:  # the later stages may have asked about sizes
+            frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
         if breaks and fullgraph:
@@ -297,7 +296,7 @@ def compile_frame(
         run = (
             fn
             if frame.residual is None or (frame.graph is not None and compiled is None)
-            else residual_function(frame, fn, compiled, owner)
+            else residual_function(frame, fn, compiled, part)
         )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
@@ -310,115 +309,40 @@ def compile_frame(
     return entry
 
 
-# ---- from a frame to something that runs ---------------------------------------------------------------------
-
-
-def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
-    """The parameter list of `fn` as text, and what guard expressions may name."""
-    from stage1_capture.capture import signature_text
-
-    signature, defaults = signature_text(fn)
-    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    names = {
-        "G": _Globals(fn.__globals__),
-        "C": cells,
-        "is_grad_enabled": is_grad_enabled,
-        "registered": registered,
-        "__scalar__": scalar_input,
-    }
-    return signature, {**names, "module_epoch": structure_epoch, **defaults}
-
-
-class _Globals:
-    """A module's globals with the builtins behind them, as name lookup sees them."""
-
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names = names
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self.names:
-            return self.names[name]
-        builtins = self.names["__builtins__"]
-        return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
-
-
-def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
-    signature, names = guard_names(fn)
-    return compile_guards(guards, signature, names)
-
-
-def residual_function(
-    frame: CapturedFrame,
+def _captured_and_compiled(
     fn: types.FunctionType,
-    compiled: Callable | None,
-    owner: CompiledFunction | None = None,
-) -> Callable:
-    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
-
-    owner: who compiles the resume functions and the calls that the residual code makes in Python.
-    """
-    assert frame.residual is not None
-    _, reachable = guard_names(fn)
-    names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
-    names[frame.nested_name] = partial(owner.relative, whole=True) if owner else _identity
-    names["__builtins__"] = fn.__globals__["__builtins__"]
-    cells = names["C"]
-    closure = tuple(cells[name] for name in frame.residual.co_freevars)
-    run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
-    run.__kwdefaults__ = fn.__kwdefaults__
-    if owner is not None:
-        for resume in frame.resumes:
-            resume.run = owner.relative(resume.function, whole=False)
-    if frame.breaks and (owner is None or owner.whole):
-        return lambda *args, **kwargs: run_to_end(run(*args, **kwargs))
-    return run
-
-
-def example_inputs(
-    frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
-) -> list[Any]:
-    """The graph's inputs for this call, by evaluating their sources."""
-    signature, names = guard_names(fn)
-    words = ", ".join(source.expression() for source in frame.inputs)
-    namespace = dict(names)
-    exec(f"def gather({signature}): return [{words}]", namespace)
-    return namespace["gather"](*args, **kwargs)
-
-
-# ---- modules --------------------------------------------------------------------------------------------------
-
-
-def _compile_module(
-    module: Module,
-    backend: str | Callable,
-    fullgraph: bool,
-    options: dict[str, Any],
-    pipeline: Pipeline | None,
-    dynamic: bool | None = None,
-) -> Module:
-    """A twin of the module: same class to isinstance, same state (one shared __dict__), compiled calls."""
-    cls = type(module)
-    call = CompiledFunction(
-        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline(), dynamic
-    )
-    functools.update_wrapper(call, cls.forward)
-    namespace = {
-        "__class__": property(lambda self: cls),
-        "__call__": lambda self, *args, **kwargs: call(module, *args, **kwargs),
-        "__reduce__": lambda self: (_identity, (module,)),
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "compiled": property(lambda self: call),
-        "artifacts": property(lambda self: call.artifacts),
-    }
-    twin: Any = object.__new__(type(cls.__name__, (cls,), namespace))
-    object.__setattr__(twin, "__dict__", module.__dict__)
-    return twin
-
-
-def _identity(value: Any) -> Any:
-    return value
+    args: tuple,
+    kwargs: dict[str, Any],
+    backend: Backend,
+    pipeline: Pipeline,
+    policy: SizePolicy,
+) -> tuple[CapturedFrame, Callable | None, list[GraphBreak], Artifacts]:
+    """The frame, and its graph as the backend made it: None where there is no graph, or where the backend refused."""
+    with events.timed("pass", "capture"):
+        leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
+        frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+    if frame.closed:
+        raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}")
+    artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
+    breaks = list(frame.breaks)
+    compiled: Callable | None = None
+    if frame.graph is not None and frame.residual is not None:
+        frame.graph.verify()
+        try:
+            inputs = example_inputs(frame, fn, args, kwargs)
+            with set_grad_enabled(frame.graph_grad_mode):
+                compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
+        except Unsupported as refusal:
+            breaks.append(refusal.graph_break)
+        except Exception as error:
+            if not config.current().capture.suppress_errors:
+                if backend.builtin:
+                    raise
+                seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
+                raise BackendFailed(seen) from error
+            reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
+            breaks.append(GraphBreak("GB0008", reason))
+    return frame, compiled, breaks, artifacts
 
 
 def reset(*functions: CompiledFunction) -> None:

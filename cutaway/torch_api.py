@@ -34,6 +34,10 @@ class TorchModule(ModuleType):
         # what there is now is an attribute like any other, so that compiled code reads it as one
         self.__dict__.update({k: v for k, v in vars(source).items() if k[0] != "_"} if source else {})
         self.__dict__["_source"] = source
+        # As attributes of its own, not by __getattr__ alone: capture reads and guards a module's dictionary.
+        self.__dict__.update(
+            {name: v for name, v in vars(source or self).items() if not name.startswith("_")}
+        )
         self.__dict__.update(names)
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +65,7 @@ def _top() -> dict[str, Any]:
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap, "concat": cutaway.cat, "concatenate": cutaway.cat,
+        "vmap": func.vmap,
         "__version__": f"0+cutaway.{cutaway.__version__}",
     }  # fmt: skip
 
@@ -84,6 +88,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd": (autograd, {}),
         "torch.autograd.function": (autograd.function, {}),
         "torch.autograd.graph": (autograd.graph, {}),
+        "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
         "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),

@@ -1,13 +1,16 @@
 """Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs, the promotion table; mkdocs calls the functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and of core operators; mkdocs calls the
+functions named on_*.
 """
 
+import importlib.util
 import re
 from pathlib import Path
 
 from mkdocs.structure.files import File
 
+from stage_contracts.core_ops import CORE_OPS, KINDS
 from stage_contracts.dtype import DTYPES, promote
 
 ROOT = Path(__file__).parent.parent
@@ -28,11 +31,44 @@ def on_files(files, config):
         if readme.exists():
             page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
             files.append(File.generated(config, f"stages/{package}.md", content=page))
+    files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
     return files
 
 
+def _catalogue():
+    """break_catalogue.py beside this file: mkdocs loads hooks by path, so it is no package."""
+    spec = importlib.util.spec_from_file_location(
+        "break_catalogue", Path(__file__).parent / "break_catalogue.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def on_page_markdown(markdown, **_):
-    return markdown.replace("<!-- promotion table -->", _promotion_table())
+    markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
+    return markdown.replace("<!-- core operators -->", _core_operators())
+
+
+def _core_operators():
+    """Every core operator with its parameters, meaning and result, a table per kind."""
+    sections = []
+    for kind, what in KINDS.items():
+        rows = [row for row in CORE_OPS.values() if row.kind == kind]
+        lines = [
+            f"## {kind}",
+            "",
+            f"{what[0].upper()}{what[1:]}.",
+            "",
+            "| operator | yields | shape, dtype, layout |",
+            "| --- | --- | --- |",
+        ]
+        for row in rows:
+            rule = (row.meta.__doc__ or "").strip().partition("\n")[0]
+            meaning, rule = (text.replace("|", "\\|") for text in (row.meaning, rule))
+            lines.append(f"| `{row.name}({row.params})` | {meaning} | {rule} |")
+        sections.append("\n".join(lines))
+    return f"{len(CORE_OPS)} operators.\n\n" + "\n\n".join(sections)
 
 
 def _promotion_table():

@@ -94,8 +94,9 @@ def _logcumsumexp_input(g: Any, input: Any, out: Any, dim: int) -> Any:
     """sum over later j of g[j] * exp(x - out[j]), in logarithms, for positive and negative g apart."""
 
     def part(side: Any) -> Any:
-        log = c.where(c.gt(side, 0), c.log(c.where(c.gt(side, 0), side, 1.0)), -math.inf)
-        late = c.flip(c.logcumsumexp(c.flip(c.sub(log, out), (dim,)), dim), (dim,))
+        none = c.le(side, 0)  # minus infinity after the subtraction: out may be minus infinity too
+        log = c.where(none, -math.inf, c.sub(c.log(c.where(none, 1.0, side)), out))
+        late = c.flip(c.logcumsumexp(c.flip(log, (dim,)), dim), (dim,))
         return c.exp(c.add(late, input))
 
     return c.sub(part(g), part(c.neg(g)))

@@ -273,7 +273,18 @@ def _grid(xp: Any, x: Any, dim: int, index: Any) -> tuple:
     return tuple(grid)
 
 
+def _vector_of(x: Any, dim: int, index: Any) -> Any:
+    """The one vector that `index` repeats for every element beside `dim`, or None: whole slices move then."""
+    beside = [d for d in range(x.ndim) if d != dim]
+    repeated = all(index.strides[d] == 0 and index.shape[d] == x.shape[d] for d in beside)
+    if not repeated or not index.size or x.ndim < 2:
+        return None
+    return index[tuple(slice(None) if d == dim else 0 for d in range(x.ndim))]
+
+
 def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
+    if x.ndim and (vector := _vector_of(x, dim % x.ndim, index)) is not None:
+        return xp.take(x, _checked_index(xp, vector, x.shape[dim]), axis=dim)
     picked = x[_grid(xp, x, dim, index)]
     return picked if x.ndim else picked.copy()
 
@@ -286,7 +297,24 @@ def _scatter(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def _scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     out = _clone_array(xp, x)
-    xp.add.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
+    src = src[tuple(slice(0, s) for s in index.shape)]
+    grid = _grid(xp, x, dim, index)
+    if xp is not np or not x.ndim or not out.flags.c_contiguous:
+        xp.add.at(out, grid, src)
+        return out
+    dim %= x.ndim
+    vector = _vector_of(x, dim, index)
+    if vector is not None and src.size >= 64 * vector.size:  # few slices, each large
+        rows, parts = np.moveaxis(out, dim, 0), np.moveaxis(src, dim, 0)
+        for at, i in enumerate(vector.tolist()):
+            rows[i] += parts[at]
+        return out
+    # NumPy adds at places of a vector ten times as fast as at places of a grid
+    flat = sum(
+        np.where(places < 0, places + size, places) * (stride // out.itemsize)
+        for places, size, stride in zip(grid, out.shape, out.strides, strict=True)
+    )
+    np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
     return out
 
 

@@ -15,8 +15,10 @@ from typing import Any
 
 from stage0_eager.evaluation import eager_call
 from stage0_eager.kernels import eager_kernel
-from stage0_eager.state import STATE
+from stage0_eager.out_argument import into_out
+from stage0_eager.state import STATE, interpreting
 from stage0_eager.tape import needs_tape, record
+from stage0_eager.tensor import made_in_inference
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -72,20 +74,41 @@ class Operator:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if STATE.interpreter is None:
-            return self.eager(*args, **kwargs) if kwargs else self.eager(*args)  # 0.1 µs for the short form
-        return self._interpreted(STATE.interpreter, args, kwargs)
+        if "out" in kwargs:
+            return into_out(self, args, kwargs, TABLE["core.copy_"])
+        if STATE.plain:
+            try:
+                return (
+                    self.eager(*args, **kwargs) if kwargs else self.eager(*args)
+                )  # 0.1 µs for the short form
+            except AttributeError as error:
+                raise self._refusal(args, error) from error
+        if STATE.interpreter is not None:
+            return self._interpreted(STATE.interpreter, args, kwargs)
+        out = self.run(*args, **kwargs)
+        return out if self.core is None or self.mutates else made_in_inference(out)
 
     def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call as the interpreter in force reads it: one step, or the steps of its body."""
         if self.core is None and not interpreter.keeps(self):
             return self.run(*args, **kwargs)
         args = self.bind(*args, **kwargs)
+        if not interpreter.concerns(self, args):
+            with interpreting(interpreter.outer):
+                return self(*args)
         recording = STATE.grad_enabled and needs_tape(self, args)
         out = interpreter.process(self, args)
         if recording:
             record(self, args, out)
         return out
+
+    def _refusal(self, args: tuple, error: Exception) -> Exception:
+        """What an AttributeError of a body says to its caller: that an operand is no tensor."""
+        for param, value in zip(self.params, args):
+            if isinstance(value, (str, bytes)) or (param in ("input", "x") and not hasattr(value, "_data")):
+                kind = type(value).__name__
+                return TypeError(f"{self.name}(): argument '{param}' must be Tensor, not {kind}")
+        return error
 
     def _run_body(self, args: tuple) -> Any:
         return self.body(**dict(zip(self.params, args, strict=True)))  # type: ignore[misc]

@@ -18,6 +18,7 @@ from stage0_eager.operator import operator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import no_negative_sizes
 from stage_contracts.device import CPU, device_of
 
 
@@ -78,8 +79,11 @@ def set_rng_state(new_state: Tensor) -> None:
 
 def next_random(generator: Generator | None, device: Any) -> tuple[Tensor, int]:
     """The random state and offset of one call, as core.random_bits wants them."""
-    if STATE.interpreter is not None:
-        return STATE.interpreter.next_random(device)
+    interpreter = STATE.interpreter
+    while hasattr(interpreter, "outer"):  # vmap: the draw itself is for whoever is around it
+        interpreter = interpreter.outer
+    if interpreter is not None:
+        return interpreter.next_random(device)
     state = np.array((generator or _DEFAULT).advance(1), np.int64)
     return Tensor(arrays.move(state, device)), 0
 
@@ -88,6 +92,7 @@ def uniform(
     shape: tuple, dtype: Any = dt.float32, device: Any = CPU, generator: Generator | None = None
 ) -> Tensor:
     """Uniform on [0, 1): the top 24 bits of a word times 2**-24 (float64: 32 bits times 2**-32)."""
+    no_negative_sizes(tuple(shape))
     rng, offset = next_random(generator, device)
     bits = c.random_bits(rng, offset, tuple(shape))
     if dtype is dt.float64:
@@ -125,6 +130,8 @@ def randint_of_shape(low, high, size, *, dtype=dt.int64, device=CPU, generator=N
 @operator
 def bernoulli(input, p=None, *, generator=None):
     """1 with probability input (or p, when given), else 0, in input's dtype."""
+    if isinstance(p, (int, float)) and not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     draw = uniform(input.shape, device=input.device, generator=generator)
     return c.cast(c.lt(draw, input if p is None else p), input.dtype)
 

@@ -44,6 +44,8 @@ class CapturedFrame:
     residual_globals: dict[str, Any] = field(default_factory=dict)
     residual_source: str = ""  # what the residual code does, as readable Python
     breaks: tuple[GraphBreak, ...] = ()
+    # guards for what later stages assumed of open sizes, once they have run; None: no size is open
+    late_guards: Callable[[], tuple[Guard, ...]] | None = None
     closed: tuple[str, ...] = ()  # sizes marked dynamic that the program fixes, each in one line
     resumes: tuple[ResumeFunction, ...] = ()
     graph_grad_mode: bool = True

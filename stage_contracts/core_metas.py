@@ -450,7 +450,15 @@ def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
 
 
 def full(shape: tuple[Any, ...], value: Any, dtype: DType, device: Device) -> TensorMeta:
+    no_negative_sizes(shape)
     return TensorMeta(shape, dtype, device=device)
+
+
+def no_negative_sizes(shape: tuple[Any, ...]) -> None:
+    """Raise RuntimeError for a size that is known to be below 0."""
+    for size in shape:
+        if isinstance(size, int) and size < 0:
+            raise RuntimeError(f"Trying to create tensor with negative dimension {size}: {list(shape)}")
 
 
 def iota(length: Any, start: Any, step: Any, dtype: DType, device: Device) -> TensorMeta:
@@ -461,6 +469,7 @@ def random_bits(rng: TensorMeta, offset: int, shape: tuple[Any, ...]) -> TensorM
     """`rng` is int64[2]: (seed, call counter)."""
     if rng.dtype is not dt.int64 or rng.shape != (2,):
         raise RuntimeError(f"a random state is int64[2] (seed, counter), got {rng}")
+    no_negative_sizes(shape)
     return TensorMeta(shape, dt.int64, device=rng.device)
 
 

@@ -28,6 +28,18 @@ CASES = {
         ct.meshgrid(x[0], x[1])[1] * 2,
     ),
     "in place": lambda x: x.clone().clip_(0, 1).sinc_(),
+    "out": lambda x: ct.add(x, x, out=ct.zeros(3, 4, dtype=ct.float64)) + ct.exp(x, out=None),
+    "factorizations": lambda x: (
+        ct.linalg.svd(x, full_matrices=False).S,
+        ct.linalg.solve(x[:, :3], x[:, 3]),
+        ct.linalg.qr(x)[1].abs(),
+        ct.linalg.pinv(x),
+    ),
+    "norms of matrices": lambda x: ct.linalg.matrix_norm(x, "nuc") + ct.linalg.cond(x) + ct.cdist(x, x).sum(),
+    "special functions": lambda x: (
+        ct.lgamma(x) + ct.special.erfcx(x) + ct.special.log_ndtr(x) + ct.polygamma(1, x * x + 1)
+    ),
+    "running folds": lambda x: (x.cumprod(1), x.cummax(0), ct.logcumsumexp(x, 1), ct.mode(x, 1)),
     "draws": lambda x: (x.clone().uniform_(-1, 1), ct.normal(x, 2.0), ct.multinomial(x.softmax(1), 2)),
 }
 
@@ -49,10 +61,23 @@ def test_compiled_gives_what_eager_gives(name):
         np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-12, 1e-14)
 
 
+def test_a_write_into_out_is_compiled():
+    x, out = ct.tensor(np.ones((2, 3))), ct.tensor(np.zeros((2, 3)))
+    found = ct.compile(lambda x, out: ct.mul(x, 3, out=out) + 1, fullgraph=True)(x, out)
+    assert out.tolist() == [[3.0] * 3] * 2 and found.tolist() == [[4.0] * 3] * 2
+    grown = ct.compile(lambda x, out: ct.mul(x, 3, out=out) + 1)(x, empty := ct.tensor(np.zeros(0)))
+    assert empty.tolist() == out.tolist() and grown.tolist() == found.tolist()  # eager resizes
+
+
 def test_gradients_through_the_compiler():
     def loss(x):
         values, _ = x.max(1)
-        return (values * F.elu(x).norm(dim=1) + ct.logaddexp(x, x * x).sum(1)).sum()
+        spectrum = ct.linalg.svd(x, full_matrices=False).S.sum() + ct.linalg.solve(x[:, :3], x[:, 3]).sum()
+        return (
+            (values * F.elu(x).norm(dim=1) + ct.logaddexp(x, x * x).sum(1)).sum()
+            + spectrum
+            + x.cumprod(1).sum()
+        )
 
     x = ct.tensor(np.random.default_rng(0).normal(size=(3, 4)))
     found = []

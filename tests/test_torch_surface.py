@@ -163,3 +163,13 @@ def test_names_of_inner_modules():
     assert inner["torch.nn.modules.batchnorm"]._BatchNorm is cutaway.nn.BatchNorm2d.__mro__[1]
     assert inner["torch.optim.optimizer"].Optimizer is cutaway.optim.Optimizer
     assert torch.jit.is_scripting() is False and torch.version.cuda is None
+
+
+def test_capture_reads_the_modules_and_folds_limits():
+    def masked(x, seen):
+        positions = torch.arange(0, x.shape[0], dtype=torch.long, device=torch.device("cpu"))
+        return x + positions + (1.0 - seen.to(dtype=x.dtype)) * torch.finfo(x.dtype).min
+
+    x, seen = torch.ones(3), torch.tensor([1, 0, 1])
+    compiled = torch.compile(masked, backend="eager", fullgraph=True)
+    assert compiled(x, seen).tolist() == masked(x, seen).tolist() == [1, torch.finfo(torch.float32).min, 3]

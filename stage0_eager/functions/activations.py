@@ -113,6 +113,10 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     """The loss against (1 - smoothing) * the target's class + smoothing * all classes evenly."""
     dim = 0 if logp.ndim == 1 else 1
+    if dim and target.ndim and logp.shape[0] != target.shape[0]:
+        raise ValueError(
+            f"Expected input batch_size ({logp.shape[0]}) to match target batch_size ({target.shape[0]})."
+        )
     classes = logp.shape[dim]
     ids_shape = tuple(classes if i == dim else 1 for i in range(logp.ndim))
     ids = c.reshape(c.iota(classes, 0, 1, dt.int64, logp.device), ids_shape)

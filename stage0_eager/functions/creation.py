@@ -14,7 +14,8 @@ from stage0_eager import arrays
 from stage0_eager import random as random_module
 from stage0_eager.core import core as c
 from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
 from stage_contracts.device import device_of
 from stage_contracts.dtype import dtype_of
@@ -38,6 +39,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     out = Tensor(
         arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device))
     )
+    if STATE.inference:
+        made_in_inference(out)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -48,7 +51,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     dtype_of(array.dtype)
     if any(stride < 0 for stride in array.strides):
         raise ValueError("a stride of the array is negative, which tensors do not have; pass array.copy()")
-    return Tensor(array)
+    return made_in_inference(Tensor(array)) if STATE.inference else Tensor(array)
 
 
 def from_dlpack(external: Any) -> Tensor:
@@ -128,7 +131,13 @@ def empty(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad
     return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def _needs_tensor(name: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+
+
 def full_like(input: Tensor, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    _needs_tensor("full_like", input)
     return full(input.shape, fill_value, dtype=dtype or input.dtype, device=device or input.device)
 
 
@@ -147,6 +156,9 @@ def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tenso
 
 def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
+    for size in (n, m):
+        if isinstance(size, int) and size < 0:
+            raise RuntimeError(f"n and m must be greater or equal to 0, got {size}")
     rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
     return c.cast(
         c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype)
@@ -171,10 +183,12 @@ def randn(*size, dtype=dt.float32, device=None, generator=None, requires_grad=Fa
 
 
 def rand_like(input, *, dtype=None, device=None):
+    _needs_tensor("rand_like", input)
     return rand(input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 
 def randn_like(input, *, dtype=None, device=None):
+    _needs_tensor("randn_like", input)
     return randn(input.shape, dtype=dtype or input.dtype, device=device or input.device)
 
 

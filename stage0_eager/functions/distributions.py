@@ -24,6 +24,8 @@ from stage_contracts.dtype import dtype_of
 @operator
 def normal_of(mean, std, *, generator=None):
     """Normal draws with the mean and standard deviation of each element; at least one is a tensor."""
+    if not isinstance(std, Tensor) and std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = broadcast_shapes(*(x.shape for x in tensors))
     first = tensors[0]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stage0_eager.core import core as c
-from stage0_eager.functions.linalg import addmm, bmm, matmul, mm
+from stage0_eager.functions.linalg import addmm, bmm, matmul, mm, summed
 from stage0_eager.operator import operator
 from stage_contracts import dtype as dt
 
@@ -80,14 +80,14 @@ def _diagonal(x: Any, names: list[str]) -> tuple[Any, list[str]]:
             shape = tuple(size if k == at else 1 for k in range(ndim))
             return c.reshape(c.iota(size, 0, 1, dt.int64, device), shape)
 
-        x = c.sum(c.where(c.eq(ids(i), ids(j)), x, 0), (j,), False)
+        x = summed(c.where(c.eq(ids(i), ids(j)), x, 0), (j,))
         names = names[:j] + names[j + 1 :]
     return x, names
 
 
 def _sum_out(x: Any, names: list[str], keep: set[str]) -> tuple[Any, list[str]]:
     dims = tuple(i for i, n in enumerate(names) if n not in keep)
-    return (c.sum(x, dims, False), [n for n in names if n in keep]) if dims else (x, names)
+    return (summed(x, dims), [n for n in names if n in keep]) if dims else (x, names)
 
 
 def _arranged(x: Any, names: list[str], order: list[str]) -> Any:
@@ -188,7 +188,7 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
 @operator
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
-    return _blend(input, c.sum(bmm(batch1, batch2), (0,), False), beta, alpha)
+    return _blend(input, summed(bmm(batch1, batch2), (0,)), beta, alpha)
 
 
 @operator

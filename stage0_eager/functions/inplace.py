@@ -27,7 +27,7 @@ from stage0_eager.functions import (
 )
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
-from stage0_eager.tensor import is_traced
+from stage0_eager.tensor import Tensor, is_recorded, is_traced
 from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
@@ -48,12 +48,15 @@ IN_PLACE = (
     "tril triu greater greater_equal less less_equal not_equal clip fix sgn"
 ).split()
 
-_SAVES_NOTHING = ("add", "sub", "neg")  # derivatives that need no operand's value
-
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
-    if STATE.grad_enabled and not is_traced(input):
+    if not STATE.inference and input.is_inference():
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+            "normal tensor before doing inplace update."
+        )
+    if STATE.grad_enabled and not is_recorded(input):
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
@@ -82,11 +85,12 @@ _SAVE_NO_INPUT = frozenset(
 )
 
 
-def kept(input: Any, others: tuple) -> Any:
+def kept(input: Any, others: tuple = ()) -> Any:
     """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
-    if not STATE.grad_enabled or is_traced(input):
+    if not STATE.grad_enabled or is_recorded(input):
         return input
-    differentiated = any(getattr(t, "requires_grad", False) for t in (input, *others))
+    # of a batch inside vmap the tape around the vmap would have to be asked
+    differentiated = is_traced(input) or any(getattr(t, "requires_grad", False) for t in (input, *others))
     return c.clone(input) if differentiated else input
 
 
@@ -104,7 +108,13 @@ def zero_(input):
 
 @operator
 def fill_(input, value):
-    """Set every element to value."""
+    """Set every element to value, a number or a 0-d tensor."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+            )
+        return write(input, value)
     return write(input, c.full((), value, input.dtype, input.device))
 
 

@@ -48,7 +48,13 @@ def bmm(input, mat2):
 def dot(input, tensor):
     """Inner product of two vectors."""
     _need_rank("dot", 1, input, tensor)
-    return c.sum(c.mul(input, tensor), (0,), False)
+    return summed(c.mul(input, tensor), (0,))
+
+
+def summed(x, dims):
+    """The sum over dims in x's own dtype, as products of matrices have it: integers wrap."""
+    out = c.sum(x, dims, False)
+    return out if out.dtype is x.dtype else c.cast(out, x.dtype)
 
 
 @operator

@@ -355,6 +355,11 @@ def _product(sizes):
 @operator
 def linalg_householder_product(A, tau):
     """The first columns of the product of the reflections I - tau[i] v[i] v[i].T, v[i] below A's diagonal."""
+    if not A.shape[-2] >= A.shape[-1] >= tau.shape[-1]:
+        raise RuntimeError(
+            f"torch.linalg.householder_product: expected rows >= columns >= tau's length, got {list(A.shape)} and "
+            f"{list(tau.shape)}"
+        )
     vectors = c.add(tril(A, -1), _rectangular_eye(A))
     out = _rectangular_eye(A)
     for i in reversed(range(tau.shape[-1])):

@@ -11,6 +11,7 @@ from stage0_eager.functions import inplace
 from stage0_eager.functions.reductions import count
 from stage0_eager.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
 
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
@@ -168,7 +169,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12):
 
 def vector_norm(x, p, dim, keepdim):
     """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0."""
-    dims = tuple(d % x.ndim for d in ((dim,) if isinstance(dim, int) else dim))
+    dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
     if p == float("inf"):
         return c.amax(c.abs(x), dims, keepdim)
     if p == 1:

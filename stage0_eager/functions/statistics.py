@@ -17,10 +17,18 @@ from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
 
+def _some(input):
+    if 0 in input.shape:
+        raise RuntimeError(
+            "Expected reduction dim to be specified for input.numel() == 0. Specify it with `dim`."
+        )
+
+
 def _extremum(input, dim, keepdim, fold, place, binary):
     if isinstance(dim, Tensor):
         return binary(input, dim)
     if dim is None:
+        _some(input)
         return fold(input, tuple(range(input.ndim)), False)
     dim = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
@@ -54,6 +62,8 @@ def min(input, dim=None, keepdim=False, *, other=None):
 @operator
 def aminmax(input, *, dim=None, keepdim=False):
     """(min, max) over `dim`, over all when None."""
+    if dim is None:
+        _some(input)
     dims = all_dims(input, dim)
     return MinMax(c.amin(input, dims, keepdim), c.amax(input, dims, keepdim))
 

@@ -22,6 +22,7 @@ class _Convolution(Module):
 
     rank: int
     transposed = False
+    padding: Any  # a size for each dimension, or 'same', or 'valid'
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
@@ -89,7 +90,7 @@ class _Conv(_Convolution):
         )  # fmt: skip
 
     def forward(self, input):
-        padding = self.padding
+        padding: Any = self.padding
         if self.padding_mode != "zeros":
             input, padding = F.pad(input, self._border(), self.padding_mode), 0
         return type(self).function(

@@ -14,6 +14,14 @@ from stage0_eager.functions.activations import (
     one_hot,
     softplus,
 )
+from stage0_eager.functions.adaptive_pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+)
 from stage0_eager.functions.attention import scaled_dot_product_attention
 from stage0_eager.functions.convolution import (
     conv1d,
@@ -24,6 +32,8 @@ from stage0_eager.functions.convolution import (
     conv_transpose3d,
 )
 from stage0_eager.functions.einsum import bilinear
+from stage0_eager.functions.grid_sampling import affine_grid, grid_sample
+from stage0_eager.functions.interpolation import interpolate, upsample
 from stage0_eager.functions.linalg import linear
 from stage0_eager.functions.losses import (
     binary_cross_entropy,
@@ -43,6 +53,20 @@ from stage0_eager.functions.losses import (
 )
 from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
 from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
+from stage0_eager.functions.pooling import (
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from stage0_eager.functions.rectifiers import (
     glu,
     hardshrink,
@@ -55,10 +79,16 @@ from stage0_eager.functions.rectifiers import (
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+from stage0_eager.functions.sliding_blocks import fold
+from stage0_eager.functions.sliding_blocks import sliding_blocks as unfold
 from stage0_eager.functions.windows import pad
 from stage0_eager.nn.inplace_forms import (
+    alpha_dropout,
     celu,
     dropout,
+    dropout1d,
+    dropout2d,
+    dropout3d,
     elu,
     hardsigmoid,
     hardswish,
@@ -76,15 +106,19 @@ sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
-    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "elu", "embedding",
-    "flatten", "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid", "hardswish",
-    "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "kl_div", "l1_loss", "layer_norm",
-    "leaky_relu", "linear", "log_softmax", "logsigmoid", "margin_ranking_loss", "mish", "mse_loss",
-    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
-    "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm", "scaled_dot_product_attention", "selu",
-    "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus",
-    "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "triplet_margin_loss",
-    "upsample_nearest",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "flatten", "fold",
+    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
+    "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "triplet_margin_loss", "unfold", "upsample", "upsample_nearest",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Input: as the operator of the same name takes it. Plain functions, which capture
 
 from __future__ import annotations
 
-from stage0_eager.functions import activations, rectifiers
+from stage0_eager.functions import activations, dropouts, rectifiers
 from stage0_eager.functions import inplace as in_place
 
 
@@ -75,6 +75,34 @@ def dropout(input, p=0.5, training=True, inplace=False):
     if not training:
         return activations.dropout(input, p, training)
     return _applied(activations.dropout, input, inplace, p, training)
+
+
+def alpha_dropout(input, p=0.5, training=False, inplace=False):
+    """Dropout that keeps mean 0 and variance 1 after selu."""
+    return _applied(dropouts.alpha_dropout, input, inplace, p, training)
+
+
+def _channels(input, p, training, inplace, rank):
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    return _applied(dropouts.dropout_channels, input, inplace, p, rank)
+
+
+def dropout1d(input, p=0.5, training=True, inplace=False):
+    """Channels of (N, C, L) or (C, L) zeroed with probability p, the rest scaled by 1 / (1 - p)."""
+    return _channels(input, p, training, inplace, 1)
+
+
+def dropout2d(input, p=0.5, training=True, inplace=False):
+    """Channels of (N, C, H, W) or (C, H, W) zeroed with probability p, the rest scaled by 1 / (1 - p)."""
+    return _channels(input, p, training, inplace, 2)
+
+
+def dropout3d(input, p=0.5, training=True, inplace=False):
+    """Channels of (N, C, D, H, W) or (C, D, H, W) zeroed with probability p, the rest scaled by 1 / (1 - p)."""
+    return _channels(input, p, training, inplace, 3)
 
 
 def _applied(function, input, write, *options):

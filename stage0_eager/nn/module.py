@@ -272,9 +272,9 @@ class Module:
         function(self)
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Module:
+    def to(self, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Module:
         """Cast floating parameters and buffers, move all, in place. Raises TypeError for a dtype not floating."""
-        device, dtype = destination(args, kwargs)
+        device, dtype = destination(args, device, dtype)
         if dtype is not None and not dtype.is_floating_point:
             raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
         with no_grad():

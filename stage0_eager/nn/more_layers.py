@@ -1,4 +1,4 @@
-"""Layers that hold little or nothing: Bilinear, PixelShuffle, PixelUnshuffle, Upsample.
+"""Layers that hold little or nothing: Bilinear, PixelShuffle, PixelUnshuffle, Upsample and its two short forms.
 
 Input: as the function each calls takes it.
 """
@@ -68,16 +68,38 @@ class PixelUnshuffle(Module):
 
 
 class Upsample(Module):
-    """Enlarge (N, C, ...) by whole factors, mode "nearest"."""
+    """(N, C, ...) at another size: interpolate, with its options fixed."""
 
-    def __init__(self, size=None, scale_factor=None, mode: str = "nearest", align_corners=None):
+    def __init__(
+        self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None
+    ):
         super().__init__()
-        if mode != "nearest" or size is not None or scale_factor is None:
-            raise NotImplementedError("Upsample: only mode='nearest' with a whole scale_factor is here")
-        self.scale_factor, self.mode = scale_factor, mode
+        if isinstance(scale_factor, tuple):
+            scale_factor = tuple(float(f) for f in scale_factor)
+        elif scale_factor is not None:
+            scale_factor = float(scale_factor)
+        self.size, self.scale_factor, self.mode = size, scale_factor, mode
+        self.align_corners, self.recompute_scale_factor = align_corners, recompute_scale_factor
 
     def forward(self, input):
-        return F.upsample_nearest(input, self.scale_factor)
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
+        )
 
     def extra_repr(self) -> str:
-        return f"scale_factor={self.scale_factor}, mode={self.mode!r}"
+        what = f"size={self.size}" if self.scale_factor is None else f"scale_factor={self.scale_factor}"
+        return f"{what}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Upsample of (N, C, H, W) with mode="nearest"."""
+
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample of (N, C, H, W) with mode="bilinear" and align_corners=True."""
+
+    def __init__(self, size=None, scale_factor=None):
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

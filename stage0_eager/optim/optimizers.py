@@ -1,4 +1,4 @@
-"""SGD and AdamW over parameter groups. The update of one tensor is a pure function of tensors and numbers.
+"""Optimizer, parameter groups, and SGD. The update of one tensor is a pure function of tensors and numbers.
 
 Input: parameters with `.grad`. The pure functions are what a compiled training step captures; `step` writes back.
 """
@@ -9,22 +9,72 @@ from collections.abc import Iterable
 from typing import Any
 
 from stage0_eager.functions import creation
-from stage0_eager.state import no_grad
+from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+
+
+def speed_options(differentiable: bool = False, **options: Any) -> dict[str, Any]:
+    """foreach, fused and capturable for a parameter group: they ask for speed and change nothing.
+
+    Raises NotImplementedError for differentiable=True, which would change what a step is.
+    """
+    if differentiable:
+        raise NotImplementedError(
+            "differentiable=True is not here: a step writes parameters off the tape; to differentiate through an "
+            "update call the pure function of its optimizer (sgd_update, adam_update, ...)"
+        )
+    if options.get("foreach") and options.get("fused"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    return {**options, "differentiable": False}
+
+
+_NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))  # what torch saves as tensors without dimensions
+
+
+def _saved(key: str, value: Any) -> Any:
+    if key not in _NUMBERS:
+        return value
+    return creation.tensor(float(value), dtype=dt.float32 if float(value).is_integer() else dt.float64)
+
+
+def _loaded(key: str, value: Any, p: Tensor) -> Any:
+    """The other way round; a tensor gets the parameter's dtype and device."""
+    if not isinstance(value, Tensor):
+        return value
+    if key in _NUMBERS:
+        number = value.item()
+        return int(number) if float(number).is_integer() else number
+    return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
 
 
 class Optimizer:
     """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        groups = list(params)
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts"
+            )
+        groups = [p[1] if isinstance(p, tuple) else p for p in params]  # (name, parameter) pairs are allowed
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         self.defaults = defaults
-        self.param_groups = [{**defaults, **g, "params": list(g["params"])} for g in groups]
+        self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Further parameters with options of their own. Raises ValueError for one that is in a group already."""
+        given = param_group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        known = {id(p) for group in self.param_groups for p in group["params"]}
+        if known & {id(p) for p in params}:
+            raise ValueError("some parameters appear in more than one parameter group")
+        self.param_groups.append({**self.defaults, **param_group, "params": params})
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for group in self.param_groups:
@@ -35,12 +85,17 @@ class Optimizer:
                     p.grad.zero_()
 
     @no_grad()
-    def step(self) -> None:
-        """One update of every parameter that has a gradient."""
+    def step(self, closure: Any = None) -> Any:
+        """One update of every parameter that has a gradient. A closure computes gradients first and gives the loss."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
                     self.update(p, p.grad, self.state.setdefault(p, {}), group)
+        return loss
 
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
@@ -49,7 +104,8 @@ class Optimizer:
         """State and groups with parameters numbered in order, as torch lays it out."""
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+        state = {numbers[id(p)]: {k: _saved(k, v) for k, v in s.items()} for p, s in self.state.items()}
+        return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Raises ValueError when the groups do not match."""
@@ -60,9 +116,15 @@ class Optimizer:
         for group, saved in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
         self.state = {
-            params[i]: {k: v.clone() if isinstance(v, Tensor) else v for k, v in s.items()}
-            for i, s in state["state"].items()
+            params[i]: {k: _loaded(k, v, params[i]) for k, v in s.items()} for i, s in state["state"].items()
         }
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
 
 
 def sgd_update(p, g, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
@@ -90,38 +152,25 @@ def adamw_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay,
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum, Nesterov momentum and weight decay."""
 
-    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+    def __init__(
+        self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False,
+        foreach=None, differentiable=False, fused=None,
+    ):  # fmt: skip
         if lr < 0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         momenta = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **momenta})
+        speed = speed_options(differentiable, foreach=foreach, fused=fused)
+        super().__init__(
+            params, {"lr": lr, "weight_decay": weight_decay, **momenta, "maximize": maximize, **speed}
+        )
 
     def update(self, p, g, state, group):
         buffer = state.get("momentum_buffer")
-        options = {k: group[k] for k in self.defaults}
+        options = {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay", "nesterov")}
+        g = -g if group["maximize"] else g
         new, buffer = sgd_update(p, g, buffer, first=buffer is None, **options)
         if buffer is not None:
             state["momentum_buffer"] = buffer
-        p.copy_(new)
-
-
-class AdamW(Optimizer):
-    """Adam with decoupled weight decay."""
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
-        if lr < 0:
-            raise ValueError(f"Invalid learning rate: {lr}")
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
-
-    def update(self, p, g, state, group):
-        if not state:
-            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
-        state["step"] += 1
-        beta1, beta2 = group["betas"]
-        new, state["exp_avg"], state["exp_avg_sq"] = adamw_update(
-            p, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2, group["eps"],
-            group["weight_decay"], 1 - beta1 ** state["step"], (1 - beta2 ** state["step"]) ** 0.5,
-        )  # fmt: skip
         p.copy_(new)

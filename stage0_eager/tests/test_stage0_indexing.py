@@ -145,7 +145,7 @@ SHAPE_ERRORS = {
     "dim": (lambda x: x.unsqueeze(5), IndexError, "Dimension out of range"),
     "t": (lambda x: x.t(), RuntimeError, "2 dimensions, but self is 3D"),
     "cat": (lambda x: cat([x, x[0]], 0), RuntimeError, "sizes must match"),
-    "no cat": (lambda x: cat([]), RuntimeError, "non-empty list"),
+    "no cat": (lambda x: cat([]), ValueError, "non-empty list"),
     "stack": (lambda x: stack([x, x[0]]), RuntimeError, "equal size"),
     "flatten": (lambda x: flatten(x, 2, 1), RuntimeError, "start_dim cannot come after end_dim"),
     "permute": (lambda x: x.permute(0, 0, 1), RuntimeError, "no permutation"),

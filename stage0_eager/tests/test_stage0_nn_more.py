@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from stage0_eager import nn
-from stage0_eager.functions.creation import ones, tensor, zeros
+from stage0_eager.functions.creation import ones, randn, tensor, zeros
 from stage0_eager.nn import functional as F
+from stage0_eager.random import manual_seed
 from stage_contracts import dtype as dt
 
 X = np.array([[-4.0, -0.75, -0.25, 0.0], [0.25, 1.5, 3.5, 7.0]])
@@ -86,6 +87,71 @@ def test_dropout_in_place():
     out = F.dropout(x, 0.5, True, True)
     assert out is x and set(x.tolist()) == {0.0, 2.0}
     assert F.dropout(x, 0.5, False, True) is x
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_dropout_of_channels_keeps_or_drops_them_whole(rank):
+    manual_seed(rank)
+    module = getattr(nn, f"Dropout{rank}d")(0.25)
+    x = ones(40, 50, *([2] * rank)).requires_grad_()
+    out = module(x)
+    channels = out.detach().numpy().reshape(2000, -1)
+    assert (channels == channels[:, :1]).all() and set(np.unique(channels)) == {0.0, np.float32(1 / 0.75)}
+    assert abs((channels[:, 0] == 0).mean() - 0.25) < 0.05
+    out.sum().backward()
+    assert x.grad.tolist() == out.tolist()  # the input was 1
+    assert module.eval()(x) is x and getattr(F, f"dropout{rank}d")(x[0], 1.0).abs().sum().item() == 0
+    with pytest.raises(RuntimeError, match=f"dropout{rank}d: Expected"):
+        module.train()(ones(2))
+
+
+def test_alpha_dropout_keeps_mean_and_variance():
+    manual_seed(0)
+    x = randn(200_000, dtype=dt.float64)
+    out = nn.AlphaDropout(0.3)(x).numpy()
+    assert abs(out.mean()) < 0.01 and abs(out.std() - 1) < 0.01
+    low = -1.0507009873554805 * 1.6732632423543772
+    scale = 1 / np.sqrt(0.7 * (1 + 0.3 * low**2))
+    dropped = np.isclose(out, scale * low * 0.7)
+    assert abs(dropped.mean() - 0.3) < 0.01
+    np.testing.assert_allclose(out[~dropped], x.numpy()[~dropped] * scale - scale * low * 0.3)
+    assert nn.AlphaDropout(0.3).eval()(x) is x and F.alpha_dropout(x, 1.0, True).abs().sum().item() == 0
+
+
+PADS = {
+    "Constant": "constant",
+    "Zero": "constant",
+    "Reflection": "reflect",
+    "Replication": "edge",
+    "Circular": "wrap",
+}
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("kind", PADS)
+def test_pads(kind, rank):
+    make = getattr(nn, f"{kind}Pad{rank}d")
+    x = np.arange(2.0 * 4**rank).reshape(1, 2, *([4] * rank))
+    widths = (1, 2, 0, 3, 2, 1)[: 2 * rank]
+    pairs = [(0, 0), (0, 0), *[(widths[2 * i], widths[2 * i + 1]) for i in range(rank)][::-1]]
+    options = {"constant_values": 7.0 if kind == "Constant" else 0.0} if PADS[kind] == "constant" else {}
+    module = make(widths, 7.0) if kind == "Constant" else make(widths)
+    assert module(tensor(x)).tolist() == np.pad(x, pairs, PADS[kind], **options).tolist()
+    assert (make(2, 7.0) if kind == "Constant" else make(2)).padding == (2,) * (2 * rank)
+    with pytest.raises(ValueError, match=f"needs an int or {2 * rank} ints"):
+        make((1,), *([7.0] if kind == "Constant" else []))
+
+
+def test_rearranging():
+    x = np.arange(24.0).reshape(2, 6, 2)
+    assert nn.Unflatten(1, (2, -1))(tensor(x)).tolist() == x.reshape(2, 2, 3, 2).tolist()
+    wanted = x.reshape(2, 2, 3, 2).transpose(0, 2, 1, 3).reshape(2, 6, 2)
+    assert nn.ChannelShuffle(2)(tensor(x)).tolist() == wanted.tolist()
+    assert repr(nn.Sequential(nn.Unflatten(1, (2, 3)), nn.ChannelShuffle(2))) == (
+        "Sequential(\n  (0): Unflatten(dim=1, unflattened_size=(2, 3))\n  (1): ChannelShuffle(groups=2)\n)"
+    )
+    maps = tensor(x.reshape(2, 3, 2, 2))
+    np.testing.assert_allclose(nn.Softmax2d()(maps).sum(1).numpy(), np.ones((2, 2, 2)))
 
 
 def test_the_row_of_padding_is_zero_and_has_no_gradient():

@@ -13,11 +13,13 @@ from stage0_eager.random import manual_seed
 STEPS = 10
 
 
-def sgd(p, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False):
+def sgd(
+    p, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False, foreach=None
+):
     """Sutskever et al. 2013, in torch's form: the first buffer is the gradient itself."""
     buffer = None
     for g in grads:
-        d = g + weight_decay * p
+        d = (-g if maximize else g) + weight_decay * p
         if momentum:
             buffer = d if buffer is None else momentum * buffer + (1 - dampening) * d
             d = d + momentum * buffer if nesterov else buffer
@@ -25,14 +27,20 @@ def sgd(p, grads, lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=Fa
     return p
 
 
-def adamw(p, grads, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
-    """Loshchilov and Hutter 2019, algorithm 2."""
-    m, v = np.zeros_like(p), np.zeros_like(p)
+def adamw(
+    p, grads, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, maximize=False, foreach=None
+):
+    """Loshchilov and Hutter 2019, algorithm 2; with amsgrad, the largest second moment so far (Reddi et al. 2018)."""
+    m, v, largest = np.zeros_like(p), np.zeros_like(p), np.zeros_like(p)
     for t, g in enumerate(grads, start=1):
+        g = -g if maximize else g
         p = p - lr * weight_decay * p
         m = betas[0] * m + (1 - betas[0]) * g
         v = betas[1] * v + (1 - betas[1]) * g**2
-        p = p - lr * (m / (1 - betas[0] ** t)) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+        largest = np.maximum(largest, v)
+        p = p - lr * (m / (1 - betas[0] ** t)) / (
+            np.sqrt((largest if amsgrad else v) / (1 - betas[1] ** t)) + eps
+        )
     return p
 
 
@@ -44,6 +52,9 @@ CASES = [
     ("SGD", sgd, dict(lr=0.1, momentum=0.9, nesterov=True)),
     ("AdamW", adamw, dict(lr=0.1)),
     ("AdamW", adamw, dict(lr=0.01, betas=(0.5, 0.7), eps=1e-3, weight_decay=0.2)),
+    ("AdamW", adamw, dict(lr=0.1, amsgrad=True)),
+    ("AdamW", adamw, dict(lr=0.1, maximize=True, foreach=False)),
+    ("SGD", sgd, dict(lr=0.1, momentum=0.5, weight_decay=0.1, maximize=True, foreach=False)),
 ]
 
 
@@ -94,6 +105,25 @@ def test_groups_have_options_of_their_own_and_missing_gradients_are_skipped():
     optimizer.param_groups[0]["lr"] = 0.5  # what a scheduler does
     optimizer.step()
     assert round(a.item(), 6) == 0.4
+
+
+def test_a_closure_computes_gradients_first_and_groups_can_be_added():
+    p, q = (nn.Parameter(tensor([3.0])) for _ in range(2))
+    optimizer = optim.SGD([p], lr=0.5)
+    optimizer.add_param_group({"params": q, "lr": 0.25})
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (p + q).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 6 and p.tolist() == [2.5] and q.tolist() == [2.75]
+    assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.25]
+    with pytest.raises(ValueError, match="appear in more than one parameter group"):
+        optimizer.add_param_group({"params": [q]})
+    with pytest.raises(TypeError, match="iterable of Tensors"):
+        optim.SGD(p)
 
 
 def test_zero_grad():

@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.capture.arithmetic import binary, compare, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import (
@@ -69,7 +70,7 @@ FALSE, ZERO, BLANK, EMPTY = (
 )
 
 FOLDED.update({abs, ascii, chr, divmod, hex, oct, ord, pow, range, repr, round, format, hash})
-FOLDED.update({int, float, complex, bytes, Device, device_of, dtype_of})
+FOLDED.update({int, float, complex, bytes, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 

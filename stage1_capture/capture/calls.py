@@ -24,7 +24,12 @@ from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import TENSOR_FACT_METHODS, class_lookup
+from stage1_capture.capture.tensor_attributes import (
+    TENSOR_FACT_METHODS,
+    TENSOR_REFUSALS,
+    class_lookup,
+    refuse,
+)
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -161,6 +166,8 @@ def kind_of(value: Variable) -> type:
 def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """`cls(*args)` for a class of the user's: what `object.__new__` gives, and its `__init__` followed."""
     real = cls.real
+    if issubclass(real, Module) and real.__module__.startswith("stage0_eager."):
+        return _construct_module(tx, cls, args, kwargs)
     makers = (object.__new__, BaseException.__new__, Exception.__new__)
     if issubclass(real, tuple) and hasattr(real, "_fields") and type(real) is type:
         return _construct_named_tuple(tx, cls, args, kwargs)
@@ -198,6 +205,18 @@ def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs
     return made
 
 
+def _construct_module(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
+    """One of the library's modules that holds no tensors (a loss, an activation): made now, for this program only."""
+    values = [tx.constant(a, cls.real.__name__) for a in args]
+    options = {k: tx.constant(v, cls.real.__name__) for k, v in kwargs.items()}
+    made = attempt(tx, cls.real.__name__, lambda: cls.real(*values, **options))
+    if any(True for _ in (*made.parameters(), *made.buffers())):
+        tx.unsupported("GB0002", f"the construction of a {describe(cls)}, which holds tensors")
+    variable = UserDefinedObjectVariable(made, private=True)
+    variable.trusted = True
+    return variable
+
+
 def _plain_error(cls: type) -> bool:
     """An exception of Python's that keeps its arguments as they are, and nothing else that is looked at here."""
     return not issubclass(cls, (OSError, ImportError, UnicodeError, SyntaxError, BaseExceptionGroup))
@@ -230,6 +249,8 @@ def must_be_local(tx: Tx, container: Variable, what: str) -> None:
 
 def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(receiver, TensorVariable):
+        if name in TENSOR_REFUSALS:
+            refuse(tx, name)
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)
     method = next((METHODS[c, name] for c in type(receiver).__mro__ if (c, name) in METHODS), None)
     if method is not None:

@@ -62,9 +62,8 @@ class PyCodegen:
         if self.output.graph.calls:
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
-            kept = self.output.kept_inputs()
-            gathering, arguments, needed = gather(sources, kept, self.source, self.name_of)
-            body += gathering
+            first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)
+            body += first
             self.globals |= needed
             call = f"{self.graph_name}({arguments})"
             body.append(f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
@@ -15,7 +16,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
-from stage1_capture.capture.output_graph import Options, Restart
+from stage1_capture.capture.output_graph import Restart
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -42,6 +43,8 @@ Tx = InstructionTranslator
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
+    if "out" in kwargs and "out" not in op.params:
+        return _call_into_out(tx, op, args, dict(kwargs))
     if not tx.output.graph.calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
@@ -55,7 +58,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
 def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
-        raise Restart(Options(graph_mode=True))
+        raise Restart(replace(tx.output.options, graph_mode=True))
     detached = [_detached(tx, a) for a in args]
     result = _call(tx, op, detached, {k: _detached(tx, v) for k, v in kwargs.items()})
     back = {id(new): old for new, old in zip(detached, args, strict=True)}
@@ -96,6 +99,26 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
     return _results(tx, _record(tx, op, args, kwargs, result), result)
+
+
+def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """`op(..., out=x)` as two nodes, the call and the write; only eager resizes, or refuses as torch does."""
+    out = realize(kwargs.pop("out"))
+    if isinstance(out, ConstantVariable) and out.value is None:
+        return call_operator(tx, op, args, kwargs)
+    result = call_operator(tx, op, args, kwargs)
+    fits = (
+        isinstance(out, TensorVariable)
+        and isinstance(result, TensorVariable)
+        and out.meta.shape == result.meta.shape
+        and out.meta.dtype.category >= result.meta.dtype.category
+        and not (is_grad_enabled() and (out.meta.requires_grad or result.meta.requires_grad))
+    )
+    if not fits:
+        tx.unsupported(
+            "GB0002", f"{op.name} into an `out` of another shape or kind", "give a tensor that fits"
+        )
+    return call_operator(tx, TABLE["cutaway.copy_"], [out, result], {})
 
 
 # Operators in which a number means the same as a tensor without dimensions, where the dtype of the result agrees.

@@ -143,6 +143,13 @@ class OutputGraph:
             )
         return tensor.node
 
+    def late_guards(self) -> tuple[Guard, ...]:
+        """Guards for what was assumed of open sizes since this was last asked."""
+        before = set(self.guards)
+        self.sizes.add_guards()
+        self.sizes.closed = True
+        return tuple(guard for key, guard in self.guards.items() if key not in before)
+
     def kept_inputs(self) -> set[Source]:
         """Inputs that stay the same tensors while the structure epoch stands still."""
         return {g.source for g in self.guards.values() if g.kind == "TENSOR" and g.under_epoch and g.source}

@@ -175,6 +175,7 @@ class UserDefinedObjectVariable(Variable):
     real: Any
     attrs: dict[str, Variable | None] = field(default_factory=dict)
     fresh: bool = False
+    private: bool = False  # made by the capture for the program, which must not hand it on
     class_source: Source | None = None  # of a fresh one: where its class was found
 
 

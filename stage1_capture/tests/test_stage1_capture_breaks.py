@@ -65,7 +65,7 @@ def any_on_data(x):
     return any([x[0] > 0])
 
 
-@breaks("GB0004", "x.sum().item", X)
+@breaks("GB0004", "x.sum().item()", X)
 def item(x):
     return x * x.sum().item()
 
@@ -80,7 +80,7 @@ def formats_data(x):
     return f"{x}"
 
 
-@breaks("GB0004", "x.numpy", X)
+@breaks("GB0004", "x.numpy()", X)
 def to_numpy(x):
     return x.numpy()
 
@@ -111,7 +111,7 @@ def writes_to_a_view(x):
     return x
 
 
-@breaks("GB0006", "x.requires_grad_", X)
+@breaks("GB0006", "x.requires_grad_(True)", X)
 def changes_requires_grad(x):
     return x.requires_grad_(True)
 
@@ -216,7 +216,7 @@ def index_error(x):
     return x * [1][3]
 
 
-@breaks("GB0002", "x.sum().backward", X)
+@breaks("GB0002", "x.sum().backward()", X)
 def runs_backward(x):
     return x.sum().backward()
 

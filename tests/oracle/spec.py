@@ -96,13 +96,16 @@ class Row:
     dtypes: tuple[str, ...] = FLOATS
     elementwise: bool = False  # shapes do not matter: the walk over edge values uses shapes of its own
     layouts: tuple[str, ...] = ()  # those that are walked, where not all are
-    may_refuse: str = (
-        ""  # an error with these words is no failure: whether it is right, the column of torch says
-    )
+    may_refuse: tuple[
+        str, ...
+    ] = ()  # errors with these words are no failure: whether rightly, torch's column says
     edges: bool = True  # NaN and infinities are planted among its values
-    units: float = 4  # tolerance, in units of compare.UNIT
+    units: float = 4  # tolerance, in units of compare.UNITS
     scale: float | None = (
         None  # what smaller values are measured by; None: 0 if elementwise, else the largest value
+    )
+    canonical: Callable | None = (
+        None  # applied to both sides first: what settles a freedom, as the signs of vectors
     )
     torch: str | Callable | None = None  # torch's spelling, where it is not the same name
     invalid: tuple[Invalid, ...] = ()

@@ -57,7 +57,7 @@ def function_of(row: Any) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
         return found
-    for home in (torch, torch.nn.functional, torch.special, torch.linalg, torch.Tensor):
+    for home in (torch.nn.functional, torch, torch.special, torch.linalg, torch.Tensor):
         if hasattr(home, name):
             return getattr(home, name)
     if row.in_place_of:

@@ -3,7 +3,17 @@
 Input: nothing. A new operator is one `declare` in the file of its group.
 """
 
-from tests.oracle.samples import indexing, pointwise, reductions, views  # noqa: F401
+from tests.oracle.samples import (  # noqa: F401
+    creation,
+    indexing,
+    matrices,
+    networks,
+    pointwise,
+    products,
+    reductions,
+    special,
+    views,
+)
 
 # Second names and in-place forms are declared by the rows they stand for; last, when those are all known.
 from tests.oracle.samples import derived  # noqa: F401  isort: skip

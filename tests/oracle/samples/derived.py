@@ -39,7 +39,7 @@ for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway
     _base = ROWS.get(_name.removesuffix("_"))
     if _name not in ROWS and _base is not None:
         ROWS[_name] = replace(
-            _base, name=_name, samples=tuple(s for s in _base.samples if fits(s)), in_place_of=_base.name,
-            torch=None, may_refuse="can't be cast to the desired output type", alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
+            _base, name=_name, samples=tuple(s for s in _base.samples if not _base.elementwise or fits(s)), in_place_of=_base.name,
+            torch=None, may_refuse=("can't be cast to the desired output type", "doesn't match the broadcast shape"), alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
             dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
         )  # fmt: skip

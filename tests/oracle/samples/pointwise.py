@@ -41,7 +41,7 @@ def logit(x, eps=None):
 
 
 def sign(x):
-    return x if x.dtype == bool else np.sign(x)
+    return x if x.dtype == bool else np.sign(np.where(np.isnan(x), 0, x))
 
 
 def same(x):
@@ -79,7 +79,6 @@ UNARY = {
 
 _EDGES = {
     "sinc": {"NumPy": "pi * x overflows for the largest floats, as in torch"},
-    "sign": {"torch": "sign(NaN) is NaN here and 0 in torch, on purpose: see stage0_eager/README.md"},
 }
 
 for _name, (_function, _low, _high, _dtypes) in UNARY.items():
@@ -345,7 +344,7 @@ def register_casts():
         for d in ("float64", "int64", "bool", "float16", "uint8", "bfloat16")
     ]
     declare("cast", lambda x, dtype: x.astype(dtype.numpy), *targets, S(T(0, 3), DTYPES["float32"]), dtypes=ALL, elementwise=True,
-            edges=False, torch=lambda x, dtype: x.to(dtype), invalid=(Invalid(S("text", DTYPES["bool"]), TypeError),))  # fmt: skip
+            edges=False, torch=lambda x, dtype: x.to(dtype), invalid=(Invalid(S("text", DTYPES["bool"]), TypeError, torch_error=AttributeError),))  # fmt: skip
 
 
 register_casts()
