@@ -3,6 +3,7 @@
 Input: programs written for torch's names, run under torch_api. One section for each guide.
 """
 
+import sys
 import threading
 import warnings
 
@@ -12,6 +13,9 @@ import pytest
 from cutaway.torch_api import torch
 from stage_contracts import events
 from stage_contracts.breaks import Unsupported
+
+# From 3.13 on `if a < b` is one instruction, comparison and truth: the break is before it, and Python compares.
+BRANCH_IS_TWO = sys.version_info < (3, 13)
 
 
 @pytest.fixture
@@ -103,7 +107,7 @@ def test_a_backend_is_a_function_of_a_graph_module_and_inputs():
     for b in (torch.ones(10), -torch.ones(10)):
         same(compiled(a, b), scale(a, b))
     first, positive, negative = seen
-    assert first[0].count("call_function") == 5  # abs, add, div, sum, lt
+    assert first[0].count("call_function") == 4 + BRANCH_IS_TWO  # abs, add, div, sum, lt
     assert positive[0].count("call_function") == 1 and negative[0].count("call_function") == 2
     assert first[1] == [(10,), (10,)]
 
@@ -131,10 +135,12 @@ def normalise(a, b):
 
 def test_explain_names_each_break_and_counts(capsys):
     report = torch._dynamo.explain(normalise)(torch.randn(10), torch.ones(10))
-    assert (report.graph_count, report.graph_break_count, report.op_count) == (3, 2, 6)
+    assert (report.graph_count, report.graph_break_count, report.op_count) == (3, 2, 5 + BRANCH_IS_TWO)
     assert [r.code for r in report.break_reasons] == ["GB0002", "GB0003"]
     text = str(report)
-    assert 'print("between")' in text and "if b.sum() < 0" in text and "Op Count: 6" in text
+    assert (
+        'print("between")' in text and "if b.sum() < 0" in text and f"Op Count: {5 + BRANCH_IS_TWO}" in text
+    )
     assert capsys.readouterr().out == "between\n"
 
 

@@ -148,6 +148,8 @@ def hashable(tx: Tx, key: Variable) -> Any:
             return real
         case UserFunctionVariable(real=types.FunctionType() as real):
             return real
+        case TensorVariable(real=real) if real is not None:  # an optimizer's state: a tensor hashes as itself
+            return real
         case ListVariable() | ConstDictVariable() | SetVariable() if kind_of(key) is not frozenset:
             tx.throw(TypeError, f"unhashable type: {kind_of(key).__name__!r}")
     constant = tx.constant(key, "a key")

@@ -65,6 +65,7 @@ class OutputGraph:
         self.known: dict[int, Any] = {}  # id of a real object -> its variable: one object, one variable
         self.kept: list[Any] = []  # so that an id in `known` stays its object's
         self.module_sources: set[Source] = set()
+        self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
         self.mutable_through: dict[
