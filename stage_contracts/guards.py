@@ -224,5 +224,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     text = "\n".join(lines)
     exec(compile(text, "<cutaway guards>", "exec"), namespace)
     check = namespace["check"]
+    if "__function__" in names:  # a call that does not fit is an error of the function's
+        check.__qualname__ = names["__function__"].__qualname__
     check.source_text = text
     return check

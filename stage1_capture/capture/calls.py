@@ -244,7 +244,7 @@ def _construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, k
             bound[name] = wrap(tx.output, default, source)
     if len(args) > len(fields) or set(bound) != set(fields) or set(fields[: len(args)]) & set(kwargs):
         tx.unsupported("GB0002", f"a call that does not fit {real.__name__}")
-    return TupleVariable([bound[name] for name in fields], real)
+    return TupleVariable([bound[name] for name in fields], real, cls.source)
 
 
 def must_be_local(tx: Tx, container: Variable, what: str) -> None:
@@ -264,6 +264,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         return method(tx, [receiver, *args], kwargs)
     if name == "join" and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
+    if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
+        tx.unsupported("GB0002", f"the method {name} of a named tuple")
     if isinstance(receiver, (ConstantVariable, TupleVariable, SliceVariable)):
         value = tx.constant(receiver, f"the method {name}")
         return fold(tx, getattr(value, name), args, kwargs)

@@ -59,7 +59,8 @@ class ListVariable(Variable):
 @dataclass(eq=False)
 class TupleVariable(Variable):
     items: list[Variable]
-    kind: type = tuple  # or the named tuple that an operator with several results returns
+    kind: type = tuple  # or a named tuple's class
+    class_source: Source | None = None  # where the program found that
 
 
 @dataclass(eq=False)
