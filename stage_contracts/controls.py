@@ -44,6 +44,7 @@ _LOCK = threading.Lock()
 _RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
 # What code is reached by though no variable of the program holds it (or only a key of a dict does).
 _REGISTERED: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_KEPT: dict[int, Any] = {}
 
 
 def set_rule(function: Any, rule: Rule) -> None:
@@ -61,13 +62,16 @@ def rule_of(function: Any) -> Rule | None:
 def register(value: Any) -> int:
     """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
     with _LOCK:
-        _REGISTERED[id(value)] = value
+        try:
+            _REGISTERED[id(value)] = value
+        except TypeError:  # a plain dict (a module's globals): kept for good
+            _KEPT[id(value)] = value
     return id(value)
 
 
 def registered(number: int) -> Any:
     """The object that `register` gave this number."""
-    return _REGISTERED[number]
+    return _KEPT[number] if number in _KEPT else _REGISTERED[number]
 
 
 # ---- what users write -----------------------------------------------------------------------------------------
