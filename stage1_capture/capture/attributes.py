@@ -128,10 +128,10 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable(receiver=receiver) if name == "__self__":
             return receiver
-    kind = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
-    if kind is not None:
-        kind = getattr(value, "kind", kind)
-        return UserMethodVariable(name, value) if hasattr(kind, name) else None
+    known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if known is not None:
+        there = hasattr(getattr(value, "kind", known), name)
+        return UserMethodVariable(name, value) if there else None
     tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
 
 
@@ -188,7 +188,10 @@ def _class_object_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -
 
 def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     real, cls = value.real, type(value.real)
-    if not isinstance(class_lookup(cls, "__getattribute__"), types.WrapperDescriptorType) or name == "__dict__":
+    if (
+        not isinstance(class_lookup(cls, "__getattribute__"), types.WrapperDescriptorType)
+        or name == "__dict__"
+    ):
         tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
     if name == "__class__":
         return UserDefinedObjectVariable(cls)

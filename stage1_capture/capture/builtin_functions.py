@@ -52,8 +52,6 @@ from stage1_capture.capture.variables import (
     SliceVariable,
     TupleVariable,
     UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
     Variable,
     describe,
     realize,
@@ -289,7 +287,7 @@ def str_(tx: Tx, value: Variable = BLANK) -> Variable:
 
 def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException | None:
     """An exception that shows what this one shows, unless its class says it in Python."""
-    cls = type(value.real)
+    cls: Any = type(value.real)
     methods = (class_lookup(cls, name) for name in ("__str__", "__repr__"))
     if not value.fresh or any(isinstance(m, types.FunctionType) for m in methods):
         return None

@@ -92,7 +92,7 @@ def visible(value, seen=None):
     return (kind, repr(value))
 
 
-def observe(function, name, before=None):
+def observe(function, name):
     """All that can be seen of one call."""
     args, kwargs = arguments(name), PROGRAMS[name][2]
     LOG.clear()
@@ -113,12 +113,9 @@ def run(name, variant, capture=default_capture):
         module.mark = VARIANTS[variant]
     reset_all()
     compiled = Compiled(function, capture=capture)
-    expected, got = [], []
-    for call in range(2):
-        expected.append(observe(function, name))
+    expected = [observe(function, name) for _ in range(2)]
     reset_all()
-    for call in range(2):
-        got.append(observe(compiled, name))
+    got = [observe(compiled, name) for _ in range(2)]
     reset_all()
     for call, (one, other) in enumerate(zip(got, expected, strict=True)):
         assert one == other, f"{name} ({variant}), call {call}\n  compiled {one}\n  eager    {other}"

@@ -96,7 +96,7 @@ def dict_with_other_keys(x):
 def dict_keyed_by_class(x):
     d = {int: 1, str: 2}
     mark()
-    return x + d[type(3)]
+    return x + d[int]
 
 
 @program()
@@ -143,13 +143,29 @@ def set_in_place(x):
 def strings(x):
     s = "Hello, World"
     mark()
-    return x, s.lower(), s.split(", "), s.replace("l", "L"), s[0:5], s.startswith("He"), "-".join(["a", "b"]), s * 2
+    return (
+        x,
+        s.lower(),
+        s.split(", "),
+        s.replace("l", "L"),
+        s[0:5],
+        s.startswith("He"),
+        "-".join(["a", "b"]),
+        s * 2,
+    )
 
 
 @program()
 def more_strings(x):
     mark()
-    return x, "a,b".partition(","), " x ".strip(), "abc".find("c"), "{}-{n}".format(1, n=2), "%s %d" % ("a", 3)
+    return (
+        x,
+        "a,b".partition(","),
+        " x ".strip(),
+        "abc".find("c"),
+        f"{1}-{2}",
+        "%s %d" % ("a", 3),
+    )
 
 
 @program()
@@ -188,25 +204,63 @@ def bytes_values(x):
 @program()
 def numbers(x):
     mark()
-    return x, 7 // 2, -7 % 3, 2**10, 7 / 2, divmod(7, 3), round(2.567, 2), abs(-3), int("5"), float("1.5"), 1e3
+    return (
+        x,
+        7 // 2,
+        -7 % 3,
+        2**10,
+        7 / 2,
+        divmod(7, 3),
+        round(2.567, 2),
+        abs(-3),
+        int("5"),
+        float("1.5"),
+        1e3,
+    )
 
 
 @program()
 def more_numbers(x):
     mark()
-    return x, bin(5), hex(255), ord("a"), chr(98), pow(2, 5, 7), complex(1, 2).real, (5).bit_length(), True + 1, ~5
+    return (
+        x,
+        bin(5),
+        hex(255),
+        ord("a"),
+        chr(98),
+        pow(2, 5, 7),
+        complex(1, 2).real,
+        (5).bit_length(),
+        True + 1,
+        ~5,
+    )
 
 
 @program()
 def maths(x):
     mark()
-    return x * math.sqrt(2), math.pi, math.floor(2.7), math.ceil(2.1), math.prod([2, 3]), math.gcd(12, 18), math.inf
+    return (
+        x * math.sqrt(2),
+        math.pi,
+        math.floor(2.7),
+        math.ceil(2.1),
+        math.prod([2, 3]),
+        math.gcd(12, 18),
+        math.inf,
+    )
 
 
 @program()
 def maxima(x):
     mark()
-    return x, max(3, 1, 2), min([3, 1], key=lambda v: -v), max("ab", "b"), max([], default=0), min((2, "b"), (1, "c"))
+    return (
+        x,
+        max(3, 1, 2),
+        min([3, 1], key=lambda v: -v),
+        max("ab", "b"),
+        max([], default=0),
+        min((2, "b"), (1, "c")),
+    )
 
 
 @program()
@@ -254,13 +308,31 @@ def any_all(x):
 @program((3,), 3, "name", None)
 def type_questions(x, n, s, nothing):
     mark()
-    return x, isinstance(n, int), isinstance(s, (list, str)), type(n) is int, type(nothing).__name__, callable(len)
+    return (
+        x,
+        isinstance(n, int),
+        isinstance(s, (list, str)),
+        type(n) is int,
+        type(nothing).__name__,
+        callable(len),
+    )
 
 
 @program()
 def conversions(x):
     mark()
-    return x, list("ab"), tuple([1]), set([1, 1]), str(5), repr("a"), bool([]), int(2.9), dict(a=1), list({"k": 1})
+    return (
+        x,
+        list("ab"),
+        tuple([1]),
+        set([1, 1]),
+        str(5),
+        repr("a"),
+        bool([]),
+        int(2.9),
+        dict(a=1),
+        list({"k": 1}),
+    )
 
 
 @program()
@@ -272,7 +344,13 @@ def reduced(x):
 @program()
 def operators_as_functions(x):
     mark()
-    return operator.add(x, 1), operator.mul(2, 3), operator.getitem([5, 6], 1), operator.neg(x), operator.lt(1, 2)
+    return (
+        operator.add(x, 1),
+        operator.mul(2, 3),
+        operator.getitem([5, 6], 1),
+        operator.neg(x),
+        operator.lt(1, 2),
+    )
 
 
 @program()
@@ -412,7 +490,7 @@ def range_questions(x):
 @program()
 def ellipsis_and_not_implemented(x):
     mark()
-    return x[..., None].shape, ... is Ellipsis, NotImplemented is NotImplemented  # noqa: PLR0124
+    return x[..., None].shape, ... is Ellipsis, NotImplemented is NotImplemented
 
 
 @program((2, 3))

@@ -388,7 +388,7 @@ def swapped_items(x, items):
 
 
 @program()
-def default_argument_changed(x, kept=[]):  # noqa: B006
+def default_argument_changed(x, kept=[]):
     kept.append(len(kept))
     mark()
     del kept[1:]

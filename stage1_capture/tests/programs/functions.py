@@ -154,13 +154,13 @@ def break_at_the_bottom(x):
 
 @program()
 def break_in_a_lambda(x):
-    f = lambda y: (mark("lambda"), y * 2)[1]  # noqa: E731
+    f = lambda y: (mark("lambda"), y * 2)[1]
     return f(x) + 1
 
 
 @program()
 def break_in_a_default_expression(x):
-    def f(y, n=mark("default") or 3):  # noqa: B008
+    def f(y, n=mark("default") or 3):
         return y * n
 
     return f(x)
@@ -251,7 +251,7 @@ def returned_closure(x):
 
 @program()
 def lambdas(x):
-    add = lambda a, b=1: a + b  # noqa: E731
+    add = lambda a, b=1: a + b
     mark()
     return add(x), add(x, b=5), (lambda *a: len(a))(1, 2)
 
@@ -456,7 +456,7 @@ def identity_of_results(x):
 
 
 @program()
-def unused_argument(x, unused=object()):  # noqa: B008
+def unused_argument(x, unused=object()):
     mark()
     return x + 1
 

@@ -260,7 +260,7 @@ def manager_and_try(x):
 
 
 @program()
-def manager_from_outside(x, note=Note("given")):  # noqa: B008
+def manager_from_outside(x, note=Note("given")):
     with note:
         mark()
         return x + 1
