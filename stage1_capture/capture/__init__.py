@@ -8,6 +8,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_library,
     builtin_types,
     container_methods,
+    higher_order,
     opcodes_exceptions,
     opcodes_match,
 )
