@@ -9,6 +9,7 @@ from tests.oracle.samples import (  # noqa: F401
     matrices,
     networks,
     pointwise,
+    pooling,
     products,
     reductions,
     special,
