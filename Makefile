@@ -10,6 +10,8 @@
 #   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
+#   make pairs           pairs of operators compiled by stage 2 against eager; keeps the counts as a report
+#   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
 #   make site            the documentation, as a folder that works offline
@@ -24,7 +26,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions gpu site clean
-.PHONY: oracle programs models language-model eager-speed call-overhead
+.PHONY: oracle programs models language-model eager-speed call-overhead pairs saved-bytes
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -65,6 +67,14 @@ models: $(VENV)/installed-oracle | build
 language-model: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
 	mv build/language_model.txt benchmarks/language_model.txt
+
+pairs: $(VENV)/installed-dev | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.oracle.pairs > build/pairs.txt || { cat build/pairs.txt; exit 1; }
+	mv build/pairs.txt tests/oracle/pairs.txt
+
+saved-bytes: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.saved_bytes > build/saved_bytes.txt || { cat build/saved_bytes.txt; exit 1; }
+	mv build/saved_bytes.txt benchmarks/saved_bytes.txt
 
 eager-speed: $(VENV)/installed-oracle | build
 	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }

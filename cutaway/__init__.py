@@ -26,13 +26,17 @@ from stage0_eager import (
     optim,
 )
 from stage0_eager import checkpoint as _checkpoint
+from stage0_eager import printing as _printing
 from stage0_eager import random as _random
 from stage0_eager import torch_special as special
 from stage0_eager import type_info as _type_info
 from stage0_eager.functions import creation as _creation
 from stage0_eager.functions import distributions as _distributions
 from stage0_eager.functions import einsum as _einsum
+from stage0_eager.functions import matrices as _matrices
+from stage0_eager.functions import pieces as _pieces
 from stage0_eager.functions import sequences as _sequences
+from stage0_eager.functions import signal_windows as _signal_windows
 from stage0_eager.functions import special_values as _special_values
 from stage0_eager.operator import TABLE, Operator
 from stage0_eager.serialization import load, save
@@ -59,6 +63,10 @@ _PLAIN = {
     _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
     _type_info: "finfo iinfo get_default_dtype set_default_dtype promote_types result_type can_cast is_tensor "
     "is_floating_point is_complex numel",
+    _printing: "set_printoptions get_printoptions printoptions",
+    _pieces: "block_diag broadcast_shapes broadcast_tensors combinations hsplit vsplit dsplit gradient",
+    _matrices: "chain_matmul",
+    _signal_windows: "bartlett_window blackman_window hamming_window hann_window kaiser_window",
 }
 globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
 

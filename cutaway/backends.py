@@ -104,7 +104,7 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 
 
 BACKENDS: dict[str, Backend] = {
-    f.__name__: Backend(f.__name__, f, open_sizes=f is eager)
+    f.__name__: Backend(f.__name__, f, open_sizes=f in (eager, aot_eager))
     for f in (inductor, aot_eager, eager, cudagraphs)
 }
 
@@ -121,6 +121,9 @@ def ahead_of_time(
     """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`."""
     from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 
+    for node in graph.placeholders:
+        if not isinstance(node.val, TensorMeta):
+            raise Unsupported(f"the open size {node.name} as an operand", code="GB0008")
     with events.timed("pass", "functionalize"):
         functional = artifacts.functional = pipeline.functionalize(graph)
     functional.graph.verify()

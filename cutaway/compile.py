@@ -26,12 +26,12 @@ from cutaway.recompilation import (
     set_stance,
     within_limits,
 )
-from stage0_eager import is_grad_enabled
+from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.functions.creation import scalar_input
 from stage0_eager.nn.module import Module, structure_epoch
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
-from stage_contracts.capture import CapturedFrame
+from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
 from stage_contracts.controls import Rule, errors_on_graph_break, registered, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
@@ -120,7 +120,10 @@ class CompiledFunction:
         options: dict[str, Any],
         pipeline: Pipeline,
         dynamic: bool | None = None,
+        outermost: CompiledFunction | None = None,
+        whole: bool = True,
     ) -> None:
+        """`outermost`: the compiled function whose calls lead to this one. `whole`: not the rest of a broken frame."""
         functools.update_wrapper(self, fn)
         self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
         self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
@@ -131,7 +134,10 @@ class CompiledFunction:
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
         self.entries: tuple[Entry, ...] = ()
-        self.artifacts: list[Artifacts] = []
+        # one list, and one of each resume function and nested call, for all that the outermost function leads to
+        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
+        self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
+        self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
         with _EVERY_LOCK:
             _EVERY.add(self)
@@ -149,7 +155,8 @@ class CompiledFunction:
                 return self._fn(*args, **kwargs)
         elif entry is not entries[0]:
             self._promote(entry)
-        return entry.run(*args, **kwargs)
+        result = entry.run(*args, **kwargs)
+        return run_to_end(result) if type(result) is Continuation and self._whole else result
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -170,7 +177,7 @@ class CompiledFunction:
         """A call that never compiles: an entry there is, or eager."""
         args = self._bound_self + args
         entry = self._dispatch(self.entries, args, kwargs)
-        return (entry.run if entry else self._fn)(*args, **kwargs)
+        return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
 
     def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
         """One line: which fact of the most recently used entry this call does not meet."""
@@ -183,8 +190,23 @@ class CompiledFunction:
         with self._lock:
             self.entries = ()
             self.artifacts.clear()
+            self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
             self.limit_reported = self.called = False
+
+    def part(self, function: Any, whole: bool) -> Any:
+        """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
+
+        Resume functions of one place share their entries, and so do calls of one function.
+        """
+        if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
+            return function
+        key = function if whole else (function.__code__, id(function.__globals__))
+        with self._lock:
+            if key not in self._leads_to:
+                settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
+                self._leads_to[key] = CompiledFunction(function, *settings, outermost=self, whole=whole)
+            return self._leads_to[key]
 
     def _promote(self, entry: Entry) -> None:
         """Most recently used first: what ran last is looked at first next time."""
@@ -203,7 +225,15 @@ class CompiledFunction:
                 return None
             strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
-                self._fn, args, kwargs, self._backend, strict, self._pipeline, self.artifacts, self.policy
+                self._fn,
+                args,
+                kwargs,
+                self._backend,
+                strict,
+                self._pipeline,
+                self.artifacts,
+                self.policy,
+                self.part,
             )
             self.entries = (entry, *self.entries)
             count_compile(self.code)
@@ -238,36 +268,23 @@ def compile_frame(
     pipeline: Pipeline,
     kept: list[Artifacts],
     policy: SizePolicy = STATIC,
+    part: Callable[[Any, bool], Any] = lambda function, whole: function,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.LEDGER.mark()
     with events.timed("compile", fn.__qualname__) as details:
-        with events.timed("pass", "capture"):
-            leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
-            frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
-            if frame.closed:
-                seen = "; ".join(frame.closed)
-                raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {seen}")
-        artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-        breaks = list(frame.breaks)
-        compiled: Callable | None = None
-        if frame.graph is not None and frame.residual is not None:
-            frame.graph.verify()
-            try:
-                compiled = backend.compile(
-                    frame.graph, example_inputs(frame, fn, args, kwargs), pipeline, artifacts
-                )
-            except Unsupported as refusal:
-                breaks.append(refusal.graph_break)
-            except Exception as error:
-                if not config.current().capture.suppress_errors:
-                    if backend.builtin:
-                        raise
-                    seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-                    raise BackendFailed(seen) from error
-                breaks.append(
-                    GraphBreak("GB0008", f"backend {backend.name} raised {type(error).__name__}: {error}")
-                )
+        frame, compiled, breaks, artifacts = _captured_and_compiled(
+            fn, args, kwargs, backend, pipeline, policy
+        )
+        if frame.late_guards is not None and breaks:
+            known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC)
+            if len(known[2]) < len(
+                breaks
+            ):  # what breaks only because a size is open is compiled for each size
+                events.record("fallback", "static", reason=f"with open sizes: {breaks[-1].reason}")
+                frame, compiled, breaks, artifacts = known
+        if frame.late_guards is not None:  # the later stages may have asked about sizes
+            frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
         if breaks and fullgraph:
@@ -277,7 +294,7 @@ def compile_frame(
         run = (
             fn
             if frame.residual is None or (frame.graph is not None and compiled is None)
-            else (residual_function(frame, fn, compiled))
+            else residual_function(frame, fn, compiled, part)
         )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
@@ -288,6 +305,42 @@ def compile_frame(
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _captured_and_compiled(
+    fn: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    backend: Backend,
+    pipeline: Pipeline,
+    policy: SizePolicy,
+) -> tuple[CapturedFrame, Callable | None, list[GraphBreak], Artifacts]:
+    """The frame, and its graph as the backend made it: None where there is no graph, or where the backend refused."""
+    with events.timed("pass", "capture"):
+        leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
+        frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+    if frame.closed:
+        raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}")
+    artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
+    breaks = list(frame.breaks)
+    compiled: Callable | None = None
+    if frame.graph is not None and frame.residual is not None:
+        frame.graph.verify()
+        try:
+            inputs = example_inputs(frame, fn, args, kwargs)
+            with set_grad_enabled(frame.graph_grad_mode):
+                compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
+        except Unsupported as refusal:
+            breaks.append(refusal.graph_break)
+        except Exception as error:
+            if not config.current().capture.suppress_errors:
+                if backend.builtin:
+                    raise
+                seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
+                raise BackendFailed(seen) from error
+            reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
+            breaks.append(GraphBreak("GB0008", reason))
+    return frame, compiled, breaks, artifacts
 
 
 # ---- from a frame to something that runs ---------------------------------------------------------------------
@@ -327,11 +380,22 @@ def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callabl
     return compile_guards(guards, signature, names)
 
 
-def residual_function(frame: CapturedFrame, fn: types.FunctionType, compiled: Callable | None) -> Callable:
-    """The residual code as a function, with the compiled graph under its name and the user's globals as G."""
+def residual_function(
+    frame: CapturedFrame,
+    fn: types.FunctionType,
+    compiled: Callable | None,
+    part: Callable[[Any, bool], Any] = lambda function, whole: function,
+) -> Callable:
+    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
+
+    `part(function, whole)` compiles what the frame leads to: resume functions, and callees after a break.
+    """
     assert frame.residual is not None
+    for resume in frame.resumes:
+        resume.run = part(resume.function, False)
     _, reachable = guard_names(fn)
     names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
+    names[frame.nested_name] = lambda called: part(called, True)
     names["__builtins__"] = fn.__globals__["__builtins__"]
     cells = names["C"]
     closure = tuple(cells[name] for name in frame.residual.co_freevars)

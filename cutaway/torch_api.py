@@ -65,7 +65,7 @@ def _top() -> dict[str, Any]:
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
-        "vmap": func.vmap, "concat": cutaway.cat, "concatenate": cutaway.cat,
+        "vmap": func.vmap,
         "__version__": f"0+cutaway.{cutaway.__version__}",
     }  # fmt: skip
 

@@ -6,6 +6,7 @@ change results and does not here raises, so that no program runs as something ot
 
 from __future__ import annotations
 
+import os
 from contextlib import ContextDecorator
 from types import ModuleType
 from typing import Any
@@ -177,7 +178,42 @@ def are_deterministic_algorithms_enabled() -> bool:
     return True
 
 
-TOP = {f.__name__: f for f in (autocast, set_float32_matmul_precision, get_float32_matmul_precision,
-                               use_deterministic_algorithms, are_deterministic_algorithms_enabled)}  # fmt: skip
+class MemoryFormat:
+    """A name for a layout. Convolutions here choose theirs themselves, so that asking for one changes nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+def get_num_threads() -> int:
+    """How many threads the array library may use, as OMP_NUM_THREADS says."""
+    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+
+
+def set_num_threads(num: int) -> None:
+    """Nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
+    if num <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type: torch.FloatTensor for a tensor."""
+    return (
+        obj.type()
+        if hasattr(obj, "type") and hasattr(obj, "dtype")
+        else f"{type(obj).__module__}.{type(obj).__name__}"
+    )
+
+
+_FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
+                                                  "channels_last_3d", "strided")}  # fmt: skip
+_FUNCTIONS = (
+    autocast, set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
+    are_deterministic_algorithms_enabled, get_num_threads, set_num_threads, typename,
+)  # fmt: skip
+TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
 
 __all__ = ["AMP", "CUDA", "TOP", "Settings", "backends"]

@@ -1,6 +1,7 @@
 """Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs, the promotion table; mkdocs calls the functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and of core operators; mkdocs calls the
+functions named on_*.
 """
 
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
+from stage_contracts.core_ops import CORE_OPS, KINDS
 from stage_contracts.dtype import DTYPES, promote
 
 ROOT = Path(__file__).parent.parent
@@ -32,7 +34,29 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, **_):
-    return markdown.replace("<!-- promotion table -->", _promotion_table())
+    markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
+    return markdown.replace("<!-- core operators -->", _core_operators())
+
+
+def _core_operators():
+    """Every core operator with its parameters, meaning and result, a table per kind."""
+    sections = []
+    for kind, what in KINDS.items():
+        rows = [row for row in CORE_OPS.values() if row.kind == kind]
+        lines = [
+            f"## {kind}",
+            "",
+            f"{what[0].upper()}{what[1:]}.",
+            "",
+            "| operator | yields | shape, dtype, layout |",
+            "| --- | --- | --- |",
+        ]
+        for row in rows:
+            rule = (row.meta.__doc__ or "").strip().partition("\n")[0]
+            meaning, rule = (text.replace("|", "\\|") for text in (row.meaning, rule))
+            lines.append(f"| `{row.name}({row.params})` | {meaning} | {rule} |")
+        sections.append("\n".join(lines))
+    return f"{len(CORE_OPS)} operators.\n\n" + "\n\n".join(sections)
 
 
 def _promotion_table():

@@ -66,11 +66,11 @@ def evaluate(op: Any, args: tuple) -> Any:
     if op.shares and owner(array) is owner(data[0]):  # not a clone, nor a reshape that had to copy
         args[0]._share_version(out)
         if op.core.kind == "view":
-            _remember_view(out, op, args[0], args[1:])
+            remember_view(out, op, args[0], args[1:])
     return out
 
 
-def _remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
+def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
     """How a view was made, for who writes through it. Its version counter is its base's, asked for when needed."""
     out._view = (op, source, rest)
     base = out._base = source if source._base is None else source._base
@@ -204,7 +204,7 @@ def _view(op: Any) -> Callable[..., Any]:
         out = Tensor(array)
         base = array.base
         if (base is not None and (base is data or base is data.base)) or owner(array) is owner(data):
-            _remember_view(out, op, source, args[1:])
+            remember_view(out, op, source, args[1:])
         if source._view is not None:
             up_to_date(source)
         if source.requires_grad and STATE.grad_enabled:
@@ -223,7 +223,7 @@ def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor
     if 1 in array.shape:  # the strides of sizes of 1 are as the steps leave them
         return op.run(*args)
     out = Tensor(array)
-    _remember_view(out, op, source, args[1:])
+    remember_view(out, op, source, args[1:])
     if source._view is not None:
         up_to_date(source)
     if source.requires_grad and STATE.grad_enabled:

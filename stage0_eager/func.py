@@ -1,7 +1,7 @@
 """Function transforms: grad, vjp, jvp, Jacobians, Hessians, vmap, and calling a module with other parameters.
 
 Input: functions of tensors. All run on the tape: jvp is the derivative of a vjp with respect to its cotangent, jacrev
-one vjp per output element, jacfwd one jvp per input element, vmap a loop over slices that stacks the results.
+a batch of vjps, jacfwd a batch of jvps; batches are batching.py's vmap, which is here as well.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from stage0_eager import tape
+from stage0_eager.batching import BatchedArray, unit_tensors, vmap
 from stage0_eager.core import core as c
-from stage0_eager.functions import shape as shapes
 from stage0_eager.nn.module import Module, bump_structure_epoch
 from stage0_eager.state import enable_grad
 from stage0_eager.tensor import Tensor
@@ -58,10 +56,19 @@ class _Level:
 
     def leave(self, tree: Any) -> Any:
         def finished(t: Tensor) -> Tensor:
-            if not t.requires_grad:
+            if t.requires_grad:
+                leaves = {id(e.leaf) for n in tape.nodes_behind([t]) for e in n.edges if e.leaf is not None}
+                if (leaves or {id(t)}) <= self.fresh:
+                    t = Tensor(t._data)
+            if not isinstance(t._data, BatchedArray):
                 return t
-            leaves = {id(e.leaf) for n in tape.nodes_behind([t]) for e in n.edges if e.leaf is not None}
-            return Tensor(t._data) if (leaves or {id(t)}) <= self.fresh else t
+            # inside vmap, what an example got from a fresh input that is not batched the batch has got from it, too
+            whole = finished(t._data.whole)
+            if whole is t._data.whole:
+                return t
+            out = Tensor(BatchedArray(whole, t._data.level), t.requires_grad)
+            out._grad_fn, out._output_index = t._grad_fn, t._output_index
+            return out
 
         return map_tensors(tree, finished)
 
@@ -186,21 +193,19 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, has_aux: bool = Fals
 # ---- Jacobians ---------------------------------------------------------------------------------------------------
 
 
-def _basis(like: Tensor) -> list[Tensor]:
-    """The unit tensors of a shape."""
-    size = like.numel()
-    rows = np.eye(size, dtype=like.dtype.numpy)
-    return [c.to_device(Tensor(row.reshape(like.shape)), like.device) for row in rows]
+def _unfolded(batch: Tensor, shape: tuple) -> Tensor:
+    """A batch along dimension 0 with that dimension as `shape`."""
+    return c.reshape(batch, (*shape, *batch.shape[1:]))
 
 
-def _stacked(parts: list[Tensor], lead: tuple, like: Tensor) -> Tensor:
-    if not parts:
-        return c.full((*lead, *like.shape), 0.0, like.dtype, like.device)
-    return c.reshape(c.cat([c.reshape(p, (1, *p.shape)) for p in parts], 0), (*lead, *parts[0].shape))
-
-
-def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
-    """The Jacobian, of shape output.shape + input.shape, a vjp per output element."""
+def jacrev(
+    func: Callable,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable:
+    """The Jacobian, of shape output.shape + input.shape: a vjp per output element, `chunk_size` of them at a time."""
 
     @functools.wraps(func)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -215,9 +220,8 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
             inputs = tensors_in(wanted)
 
             def of_one(out: Tensor) -> Any:
-                rows = [_gradients([out], inputs, [seed]) for seed in _basis(out)]
-                stacked = [_stacked([r[k] for r in rows], out.shape, x) for k, x in enumerate(inputs)]
-                found = _like(wanted, stacked)
+                rows = vmap(lambda seed: _gradients([out], inputs, [seed]), chunk_size=chunk_size)
+                found = _like(wanted, [_unfolded(g, out.shape) for g in rows(unit_tensors(out))])
                 return found[0] if isinstance(argnums, int) else found
 
             jacobian = map_tensors(output, of_one)
@@ -226,7 +230,13 @@ def jacrev(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
     return transformed
 
 
-def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False) -> Callable:
+def jacfwd(
+    func: Callable,
+    argnums: int | tuple[int, ...] = 0,
+    has_aux: bool = False,
+    *,
+    randomness: str = "error",
+) -> Callable:
     """The Jacobian, of shape output.shape + input.shape, a jvp per input element."""
 
     @functools.wraps(func)
@@ -235,22 +245,20 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
         auxiliary: list = []
 
         def columns(i: int) -> Any:
-            def alone(x: Tensor) -> Any:
-                out = func(*(x if k == i else a for k, a in enumerate(args)), **kwargs)
-                if has_aux:
-                    auxiliary[:] = [out[1]]
-                return out[0] if has_aux else out
-
             x = args[i]
-            pushed = [jvp(alone, (x,), (unit,))[1] for unit in _basis(x)]
-            like = pushed[0] if pushed else alone(x)
-            lists = [tensors_in(p) for p in pushed]
-            whole = []
-            for k, out in enumerate(tensors_in(like)):
-                last = _stacked([p[k] for p in lists], x.shape, out)  # input.shape + output.shape
-                order = (*range(x.ndim, last.ndim), *range(x.ndim))
-                whole.append(c.permute(last, order) if last.ndim else last)
-            return _like(like, whole)
+
+            def pushed(unit: Tensor) -> Any:
+                alone = lambda x: func(*(x if k == i else a for k, a in enumerate(args)), **kwargs)  # noqa: E731
+                found = jvp(alone, (x,), (unit,), has_aux=has_aux)
+                auxiliary[:] = found[2:]
+                return found[1]
+
+            def placed(batch: Tensor) -> Tensor:
+                whole = _unfolded(batch, x.shape)  # input.shape + output.shape
+                order = (*range(x.ndim, whole.ndim), *range(x.ndim))
+                return c.permute(whole, order) if whole.ndim else whole
+
+            return map_tensors(vmap(pushed, randomness=randomness)(unit_tensors(x)), placed)
 
         if isinstance(argnums, int):
             result = columns(numbers[0])
@@ -267,74 +275,6 @@ def jacfwd(func: Callable, argnums: int | tuple[int, ...] = 0, *, has_aux: bool 
 def hessian(func: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """The second derivatives, as the Jacobian of the Jacobian (both by vjps)."""
     return jacrev(jacrev(func, argnums), argnums)
-
-
-# ---- vmap --------------------------------------------------------------------------------------------------------
-
-
-def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "different") -> Callable:
-    """`func` over a dimension of its arguments: what a batching rule has to equal, computed slice by slice."""
-    if randomness not in ("different", "error"):
-        raise NotImplementedError(f"vmap with randomness={randomness!r}: each slice draws its own numbers")
-
-    @functools.wraps(func)
-    def transformed(*args: Any, **kwargs: Any) -> Any:
-        dims = tuple(in_dims) if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
-        if len(dims) != len(args):
-            raise ValueError(
-                f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the "
-                f"structure of inputs: it names {len(dims)} arguments, got {len(args)}"
-            )
-        sizes = {
-            t.shape[d] for a, dim in zip(args, dims, strict=True) if dim is not None
-            for t, d in _with_dims(a, dim)
-        }  # fmt: skip
-        if not sizes:
-            raise ValueError(f"vmap({_name(func)})(<inputs>): got no inputs to map over")
-        if len(sizes) > 1:
-            raise ValueError(
-                f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                f"{sorted(sizes)} for the mapped dimension"
-            )
-        (size,) = sizes
-        if size == 0:
-            raise NotImplementedError("vmap over a dimension of size 0: no slice tells the result's shape")
-        results = [
-            func(*(_slice(a, d, i) for a, d in zip(args, dims, strict=True)), **kwargs) for i in range(size)
-        ]
-        flat = [tensors_in(r) for r in results]
-        spread = out_dims if isinstance(out_dims, (tuple, list)) else (out_dims,) * len(flat[0])
-        stacked = []
-        for k, dim in enumerate(spread):
-            whole = _stacked([f[k] for f in flat], (size,), flat[0][k])
-            d = dim % whole.ndim
-            order = [*range(1, d + 1), 0, *range(d + 1, whole.ndim)]
-            stacked.append(whole if d == 0 else c.permute(whole, tuple(order)))
-        return _like(results[0], stacked)
-
-    return transformed
-
-
-def _name(func: Callable) -> str:
-    return getattr(func, "__name__", repr(func))
-
-
-def _with_dims(tree: Any, dim: Any) -> list[tuple[Tensor, int]]:
-    if isinstance(dim, dict):
-        return [pair for key, d in dim.items() if d is not None for pair in _with_dims(tree[key], d)]
-    if isinstance(dim, (tuple, list)):
-        return [p for t, d in zip(tree, dim, strict=True) if d is not None for p in _with_dims(t, d)]
-    return [(t, dim) for t in tensors_in(tree)]
-
-
-def _slice(tree: Any, dim: Any, i: int) -> Any:
-    if dim is None:
-        return tree
-    if isinstance(dim, dict):
-        return {key: _slice(t, dim.get(key), i) for key, t in tree.items()}
-    if isinstance(dim, (tuple, list)):
-        return type(tree)(_slice(t, d, i) for t, d in zip(tree, dim, strict=True))
-    return map_tensors(tree, lambda t: shapes.select(t, dim, i))
 
 
 # ---- modules ------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 from stage0_eager.evaluation import eager_call
 from stage0_eager.kernels import eager_kernel
 from stage0_eager.out_argument import into_out
-from stage0_eager.state import STATE
+from stage0_eager.state import STATE, interpreting
 from stage0_eager.tape import needs_tape, record
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
@@ -89,6 +89,9 @@ class Operator:
         if self.core is None and not interpreter.keeps(self):
             return self.run(*args, **kwargs)
         args = self.bind(*args, **kwargs)
+        if not interpreter.concerns(self, args):
+            with interpreting(interpreter.outer):
+                return self(*args)
         recording = STATE.grad_enabled and needs_tape(self, args)
         out = interpreter.process(self, args)
         if recording:

@@ -1,10 +1,15 @@
-"""How tensors print: torch's layout over NumPy's number formatting.
+"""How tensors print: as torch prints them, to the character; and `set_printoptions`.
 
-Input: a tensor with data.
+Input: a tensor with data. All numbers of a tensor have one format, chosen from its smallest and largest; more than
+`threshold` of them are shown by the edges of each dimension.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,27 +18,163 @@ from stage0_eager import arrays
 from stage_contracts import dtype as dt
 
 
-def tensor_text(tensor: Any) -> str:
-    """`tensor([1., 2.], dtype=..., device=..., requires_grad=True)`, naming only what is not the default."""
-    array = arrays.move(tensor._data, arrays.CPU)
-    if tensor.dtype in (dt.float16, dt.bfloat16):
-        array = array.astype(np.float32)
-    body = np.array2string(
-        array,
-        separator=", ",
-        precision=4,
-        suppress_small=False,
-        prefix="tensor(",
-        threshold=1000,
-        edgeitems=3,
+@dataclass(frozen=True)
+class Options:
+    """Digits after the point; when to show edges only, and how many; columns; scientific (None: as needed)."""
+
+    precision: int = 4
+    threshold: float = 1000
+    edgeitems: int = 3
+    linewidth: int = 80
+    sci_mode: bool | None = None
+
+
+_PROFILES = {
+    "default": Options(),
+    "short": Options(precision=2, edgeitems=2),
+    "full": Options(threshold=math.inf),
+}
+_OPTIONS = [Options()]  # what is in force; replaced whole, so that a reader never sees half a change
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
+    """Change how tensors print; a profile ('default', 'short', 'full') first, then what is given."""
+    given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
+    base = _OPTIONS[0]
+    if profile is not None:
+        if profile not in _PROFILES:
+            raise ValueError(f"profile is one of {', '.join(_PROFILES)}, got {profile!r}")
+        base = _PROFILES[profile]
+    changed: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    _OPTIONS[0] = replace(base, **changed, sci_mode=sci_mode)
+
+
+def get_printoptions() -> dict[str, Any]:
+    """The options in force, as `set_printoptions` takes them."""
+    return asdict(_OPTIONS[0])
+
+
+@contextmanager
+def printoptions(**options: Any) -> Iterator[None]:
+    """`set_printoptions` for a block."""
+    before = _OPTIONS[0]
+    set_printoptions(**options)
+    try:
+        yield
+    finally:
+        _OPTIONS[0] = before
+
+
+# ---- numbers ---------------------------------------------------------------------------------------------------
+
+
+def _number_format(array: np.ndarray, options: Options) -> tuple[int, Callable[[Any], str]]:
+    """(width, how a number is written) for all numbers of an array."""
+    if array.dtype.kind != "f":
+        return max((len(str(v)) for v in array.ravel().tolist()), default=1), str
+    seen = array[np.isfinite(array) & (array != 0)]
+    if not seen.size:
+        return 1, _whole
+    sizes = np.abs(seen)
+    low, high = float(sizes.min()), float(sizes.max())
+    scientific = options.sci_mode
+    if scientific is None:
+        scientific = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+    style = f".{options.precision}{'e' if scientific else 'f'}"
+    write: Callable[[Any], str] = (
+        _whole if not scientific and bool((seen == np.ceil(seen)).all()) else _styled(style)
     )
-    extra = []
-    if tensor.dtype not in (dt.float32, dt.int64, dt.bool_):
-        extra.append(f"dtype={tensor.dtype!r}")
+    return max(len(write(v)) for v in seen.tolist()), write
+
+
+def _styled(style: str) -> Callable[[Any], str]:
+    return lambda value: format(value, style)
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}" + ("." if math.isfinite(value) else "")
+
+
+# ---- brackets --------------------------------------------------------------------------------------------------
+
+
+def _edges(array: np.ndarray, count: int) -> np.ndarray:
+    """What is shown of an array that is shown by its edges."""
+    for axis, size in enumerate(array.shape):
+        if size > 2 * count:
+            array = np.take(array, [*range(count), *range(size - count, size)], axis)
+    return array
+
+
+def _parts(items: Any, size: int, edge: int | None) -> list[Any]:
+    """The items that are shown; None for the dots between the edges."""
+    if edge is None or size <= 2 * edge:
+        return [items[i] for i in range(size)]
+    return [*(items[i] for i in range(edge)), None, *(items[i] for i in range(size - edge, size))]
+
+
+def _brackets(
+    array: np.ndarray, indent: int, edge: int | None, width: int, write: Callable, options: Options
+) -> str:
+    if array.ndim == 0:
+        return write(array.item()).rjust(width)
+    parts = _parts(array, array.shape[0], edge)
+    if array.ndim > 1:
+        rows = [
+            "..." if part is None else _brackets(part, indent + 1, edge, width, write, options)
+            for part in parts
+        ]
+        return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(rows) + "]"
+    words = [" ..." if part is None else write(part.item()).rjust(width) for part in parts]
+    per_line = max(1, (options.linewidth - indent) // (width + 2))
+    lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
+    return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+# ---- the whole ---------------------------------------------------------------------------------------------------
+
+
+def _suffixes(tensor: Any) -> list[str]:
+    """What is not the default: size of nothing, device, dtype, the tape."""
+    words = []
     if tensor.is_cuda:
-        extra.append(f"device='{tensor.device}'")
+        words.append(f"device='{tensor.device}'")
+    empty = tensor.numel() == 0
+    if empty and tensor.ndim != 1:
+        words.append(f"size={tuple(tensor.shape)}")
+    if tensor.dtype not in ((dt.float32,) if empty else (dt.float32, dt.int64, dt.bool_)):
+        words.append(f"dtype={tensor.dtype!r}")
     if tensor._grad_fn is not None:
-        extra.append(f"grad_fn={tensor._grad_fn!r}")
+        name = repr(tensor._grad_fn).strip("<>")
+        words.append(f"grad_fn=<{name}{'0' if getattr(tensor._grad_fn, 'op', None) is not None else ''}>")
     elif tensor.requires_grad:
-        extra.append("requires_grad=True")
-    return f"tensor({', '.join([body, *extra])})"
+        words.append("requires_grad=True")
+    return words
+
+
+def tensor_text(tensor: Any) -> str:
+    """`tensor([1., 2.], dtype=..., requires_grad=True)`, naming only what is not the default."""
+    options, prefix = _OPTIONS[0], "tensor("
+    array = arrays.move(tensor._data, arrays.CPU)
+    if tensor.dtype.is_floating_point:
+        array = array.astype(np.float64)
+    edge = options.edgeitems if array.size > options.threshold else None
+    width, write = _number_format(array if edge is None else _edges(array, edge), options)
+    body = "[]" if not array.size else _brackets(array, len(prefix), edge, width, write, options)
+    text = prefix + body
+    column = len(text) - text.rfind("\n") + 1
+    for suffix in _suffixes(tensor):
+        if column + len(suffix) + 2 > options.linewidth:
+            text += ",\n" + " " * len(prefix) + suffix
+            column = len(prefix) + len(suffix)
+        else:
+            text += ", " + suffix
+            column += len(suffix) + 2
+    return text + ")"

@@ -79,8 +79,11 @@ def set_rng_state(new_state: Tensor) -> None:
 
 def next_random(generator: Generator | None, device: Any) -> tuple[Tensor, int]:
     """The random state and offset of one call, as core.random_bits wants them."""
-    if STATE.interpreter is not None:
-        return STATE.interpreter.next_random(device)
+    interpreter = STATE.interpreter
+    while hasattr(interpreter, "outer"):  # vmap: the draw itself is for whoever is around it
+        interpreter = interpreter.outer
+    if interpreter is not None:
+        return interpreter.next_random(device)
     state = np.array((generator or _DEFAULT).advance(1), np.int64)
     return Tensor(arrays.move(state, device)), 0
 

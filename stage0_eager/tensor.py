@@ -240,6 +240,8 @@ class Tensor:
 
     def _real(self, what: str) -> Any:
         if is_traced(self):
+            if hasattr(self._data, "refuse"):  # a batch, inside vmap
+                self._data.refuse(what)
             from stage_contracts.breaks import Unsupported
 
             raise Unsupported(f"{what} of a tensor whose data is not known while tracing", code="GB0004")
@@ -249,6 +251,8 @@ class Tensor:
         if self.numel() != 1:
             values = "no values" if self.numel() == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {values} is ambiguous")
+        if hasattr(self._data, "refuse"):
+            self._data.refuse("bool()")
         return bool(self.item())
 
     def __float__(self) -> float:
@@ -286,3 +290,8 @@ def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
     data = tensor._data
     return type(data) is not np.ndarray and not hasattr(data, "__array_interface__") and hasattr(data, "meta")
+
+
+def is_recorded(tensor: Tensor) -> bool:
+    """Whether a tracer writes down what happens to the tensor; not so for the batches inside vmap, which compute."""
+    return is_traced(tensor) and not hasattr(tensor._data, "refuse")

@@ -57,6 +57,10 @@ class Tracer:
     def keeps(self, op: Operator) -> bool:
         return op.core is not None or self.keep(op)
 
+    def concerns(self, op: Operator, args: tuple) -> bool:
+        """Whether a call is for this interpreter, not for the one around it: all are."""
+        return True
+
     def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
         """A traced tensor that is an input of the graph."""
         assert self.graph is not None

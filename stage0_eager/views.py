@@ -11,7 +11,7 @@ from typing import Any
 from stage0_eager.core import core as c
 from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
 from stage0_eager.state import no_grad
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, is_traced
 
 
 def root(view: Any) -> Any:
@@ -29,8 +29,11 @@ def write_through(view: Any, value: Any) -> Any:
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
     new = _replaced(base, _chain(view), value)
-    with no_grad():
-        c.copy_(view, value)
+    if is_traced(view):  # inside vmap: without a place on this tape, but on the one around the vmap
+        c.copy_(Tensor(view._data), Tensor(value._data))
+    else:
+        with no_grad():
+            c.copy_(view, value)
     _take_history(base, new)
     base._written += 1
     refresh(view)

@@ -26,6 +26,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "return the value instead and store it in the caller",
     ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
+    "GB0009": ("an exception that leaves the frame", "catch it inside the compiled function"),
+    "GB0010": ("an iterator from outside", "pass the container itself"),
     "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
     "GB0020": (
         "a call that the program keeps out of graphs",

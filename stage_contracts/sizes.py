@@ -65,11 +65,11 @@ def _position(t: Any, index: int) -> int:
     return index % t.ndim
 
 
-@dataclass
+@dataclass(eq=False)
 class SizePolicy:
     """What one compiled function leaves open. `dynamic` None: the dimensions that have changed between captures.
 
-    supported: False for a backend that needs every size; then marks and changes are noted, and nothing is open.
+    supported: False for a backend that needs every size: nothing is open, whatever was marked.
     """
 
     dynamic: bool | None = None
@@ -79,13 +79,13 @@ class SizePolicy:
 
     def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
         """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""
+        if not self.supported or self.dynamic is False:
+            return {}
         shape = tuple(tensor.shape)
         before = self.seen.get(where)
         if isinstance(before, tuple) and len(before) == len(shape):
             self.changed |= {(where, i) for i, (a, b) in enumerate(zip(before, shape, strict=True)) if a != b}
         self.seen[where] = shape
-        if not self.supported or self.dynamic is False:
-            return {}
         marks, static = getattr(tensor, _MARKS, {}), getattr(tensor, _STATIC, ())
         every = self.dynamic is True
         found = {i: Dim() for i in range(len(shape)) if every or (where, i) in self.changed}

@@ -27,7 +27,7 @@ from stage0_eager.functions import (
 )
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.tensor import Tensor, is_recorded, is_traced
 from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
@@ -51,7 +51,7 @@ IN_PLACE = (
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
-    if STATE.grad_enabled and not is_traced(input):
+    if STATE.grad_enabled and not is_recorded(input):
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
@@ -82,9 +82,10 @@ _SAVE_NO_INPUT = frozenset(
 
 def kept(input: Any, others: tuple = ()) -> Any:
     """What a derivative may save of a tensor that is about to be written: a copy while the tape runs."""
-    if not STATE.grad_enabled or is_traced(input):
+    if not STATE.grad_enabled or is_recorded(input):
         return input
-    differentiated = any(getattr(t, "requires_grad", False) for t in (input, *others))
+    # of a batch inside vmap the tape around the vmap would have to be asked
+    differentiated = is_traced(input) or any(getattr(t, "requires_grad", False) for t in (input, *others))
     return c.clone(input) if differentiated else input
 
 

@@ -19,15 +19,18 @@ from stage0_eager.functions import (
     elementwise_aliases,
     indexing,
     inplace,
+    inplace_views,
     joining,
     linalg,
     matrices,
     matrix_norms,
     picking,
+    pieces,
     pointwise,
     rectifiers,
     reductions,
     scans,
+    second_names,
     sequences,
     shape,
     sorting,
@@ -81,6 +84,10 @@ _METHODS = {
     matrices: ("det", "slogdet", "logdet", "inverse", "matrix_exp", "cholesky", "cholesky_solve", "cholesky_inverse",
                "triangular_solve", "pinverse", "qr", "svd", "cross"),
     matrix_norms: ("norm",),
+    pieces: ("split_with_sizes", "unsafe_split_with_sizes", "narrow_copy", "slice_scatter", "select_scatter",
+             "diagonal_scatter", "diagflat", "renorm"),
+    second_names: ("vdot", "ger", "unsafe_chunk", "unsafe_split", "conj", "conj_physical", "resolve_conj",
+                   "resolve_neg", "angle"),
     distributions: ("multinomial", *(op.name for op in distributions.IN_PLACE)),
     rectifiers: ("hardshrink", "prelu"),
     joining: ("unbind", "tensor_split", "unflatten", "diagonal", "diag", "diag_embed", "movedim", "moveaxis",
@@ -189,6 +196,7 @@ _FLOAT_NAMES = {"float": "float32", "double": "float64", "half": "float16", "lon
                 "bool": "bool", "bfloat16": "bfloat16"}  # fmt: skip
 _PLAIN = {"reshape": reshape, "view": view, "permute": permute, "expand": expand, "flip": flip, "to": to,
           "repeat": repeat, "tile": tile, "polygamma": polygamma,
+          "hsplit": pieces.hsplit, "vsplit": pieces.vsplit, "dsplit": pieces.dsplit,
           "cuda": cuda, "cpu": cpu, "type_as": type_as, "__setitem__": indexing.setitem}  # fmt: skip
 
 
@@ -224,7 +232,7 @@ def attach() -> None:
     for module, names in _METHODS.items():
         for name in names:
             setattr(Tensor, name, getattr(module, name))
-    for name, function in _PLAIN.items():
+    for name, function in (_PLAIN | inplace_views.METHODS).items():
         setattr(Tensor, name, function)
     for name, dtype_name in _FLOAT_NAMES.items():
         setattr(Tensor, name, _cast_method(DTYPES[dtype_name]))

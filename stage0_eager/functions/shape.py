@@ -248,14 +248,14 @@ def scatter_add(input, dim, index, src):
 
 
 @operator
-def clone(input):
-    """A copy in new storage."""
+def clone(input, *, memory_format=None):
+    """A copy in new storage, laid out as input is; a memory format changes nothing."""
     return c.clone(input)
 
 
 @operator
-def contiguous(input):
-    """Row-major; input itself when it already is."""
+def contiguous(input, *, memory_format=None):
+    """Row-major, whatever the memory format; input itself when it already is."""
     return input if input.meta.is_contiguous else c.contiguous(input)
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import creation, pointwise, reductions, shape, windows
+from stage0_eager.functions import creation, joining, pointwise, reductions, windows
 from stage0_eager.tensor import Tensor, is_traced
-from stage_contracts.core_metas import wrap_dim
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
 
@@ -113,35 +112,29 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     return reductions.sum(out, stretched, True) if stretched else out
 
 
-def select_scatter(self: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy with `src` in the place of x.select(dim, index)."""
-    out = shape.clone(self)
-    shape.select(out, dim, index).copy_(src)
-    return out
-
-
-def slice_scatter(self: Tensor, src: Tensor, dim: int = 0, start=None, end=None, step: int = 1) -> Tensor:
-    """A copy with `src` in the place of x[start:end:step] along dim."""
-    out = shape.clone(self)
-    dim = wrap_dim(dim, self.ndim)
-    out[(*[slice(None)] * dim, slice(start, end, step))] = src
-    return out
+def _no_adjoint(self: Tensor) -> Tensor:
+    raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
 
 
 _METHODS = {
     "element_size": element_size, "data_ptr": data_ptr, "storage_offset": storage_offset, "get_device": get_device,
     "is_nonzero": is_nonzero, "type": type_, "new_full": new_full, "new_zeros": new_zeros, "new_empty": new_zeros,
     "new_ones": new_ones, "new_tensor": new_tensor, "sum_to_size": sum_to_size, "bernoulli": bernoulli,
-    "select_scatter": select_scatter, "slice_scatter": slice_scatter,
-    "as_strided": windows.as_strided, "split_with_sizes": shape.split,
+    "as_strided": windows.as_strided,
     "nelement": Tensor.numel, "ndimension": Tensor.dim,
     "is_complex": lambda self: False, "is_signed": lambda self: self.dtype.is_signed,
     "is_same_size": lambda self, other: self.shape == other.shape,
-    "pin_memory": lambda self: self, "share_memory_": lambda self: self,
+    "pin_memory": lambda self: self, "share_memory_": lambda self: self, "is_pinned": lambda self: False,
+    "is_shared": lambda self: False, "is_conj": lambda self: False, "is_neg": lambda self: False,
+    "is_inference": lambda self: False, "is_distributed": lambda self: False,
+    "is_set_to": lambda self, other: data_ptr(self) == data_ptr(other) and self.meta == other.meta,
 }  # fmt: skip
-_PROPERTIES = {
+_PROPERTIES: dict[str, Any] = {
     "itemsize": element_size, "nbytes": nbytes, "is_cpu": lambda self: self.device.type == "cpu",
     "is_meta": is_traced, "is_sparse": lambda self: False, "is_quantized": lambda self: False,
+    "is_mps": lambda self: False, "is_xpu": lambda self: False, "is_nested": lambda self: False,
+    "is_mkldnn": lambda self: False, "output_nr": lambda self: self._output_index, "real": lambda self: self,
+    "H": lambda self: joining.adjoint(self) if self.ndim == 2 else _no_adjoint(self), "mH": joining.adjoint,
 }  # fmt: skip
 _CASTS = {"short": "int16", "char": "int8", "byte": "uint8"}
 

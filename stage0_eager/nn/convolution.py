@@ -28,7 +28,6 @@ class _Convolution(Module):
         padding_mode, device, dtype,
     ):  # fmt: skip
         super().__init__()
-        self.padding: Any
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         for name, channels in (("in_channels", in_channels), ("out_channels", out_channels)):

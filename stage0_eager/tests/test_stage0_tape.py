@@ -14,6 +14,7 @@ from stage0_eager import functions as f
 from stage0_eager.functions.creation import tensor, zeros
 from stage0_eager.operator import TABLE
 from stage0_eager.tape import backward, grad
+from stage0_eager.tensor import Tensor
 
 
 def leaf(*values):
@@ -342,23 +343,43 @@ def test_overlapping_source_and_destination():
     assert x.tolist() == [1, 1, 2, 3]
 
 
+MATRIX_FORMS = {"addmv": 1, "addr": 2, "addmm": 2, "baddbmm": 3, "addbmm": 2, "tril": 2, "triu": 2}
+
+
+@pytest.mark.parametrize("name", MATRIX_FORMS)
+def test_matrix_forms_in_place(name):
+    rng = np.random.default_rng(0)
+    shapes = {
+        "addmv": ((3, 3), (3,)),
+        "addr": ((3,), (3,)),
+        "addmm": ((3, 3), (3, 3)),
+        "tril": (),
+        "triu": (),
+    }
+    rest = [Tensor(rng.normal(size=s)) for s in shapes.get(name, ((2, 3, 3), (2, 3, 3)))]
+    x = Tensor(rng.normal(size=(2, 3, 3)[-MATRIX_FORMS[name] :]))
+    want = TABLE[f"cutaway.{name}"](x, *rest)
+    assert getattr(x, f"{name}_")(*rest) is x and x.tolist() == want.tolist()
+
+
 @pytest.mark.parametrize(
     "name",
     [
         n
         for n in f.inplace.IN_PLACE
-        if n not in ("addcmul", "addcdiv", "lerp", "masked_fill", "clamp", "clip")
+        if n not in ("addcmul", "addcdiv", "lerp", "masked_fill", "clamp", "clip", *MATRIX_FORMS)
     ],
 )
 def test_in_place_forms_do_what_the_plain_form_does(name):
     x, other = tensor([0.25, 0.5, 0.75]), tensor([2.0, 3.0, 0.5])
-    if name.startswith("bitwise"):
+    if name.startswith("bitwise") or name in ("gcd", "lcm"):
         x, other = tensor([1, 2, 3]), tensor([2, 0, 1])
     if name == "float_power":
         x = x.double()
     plain = TABLE[f"cutaway.{name}"]
     needed = [p for p in inspect.signature(plain.bind).parameters.values() if p.default is p.empty]
     rest = [0.5, 3.0] if name == "threshold" else [other] * (len(needed) - 1)
+    rest = [0] if name in ("cumsum", "cumprod") else rest
     want = plain(x, *rest).to(x.dtype)
     y = x.clone()
     alias = y.view(3)

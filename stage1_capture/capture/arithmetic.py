@@ -24,9 +24,13 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DictViewVariable,
+    IteratorVariable,
     ListVariable,
     NotConstant,
+    PartialVariable,
+    SetVariable,
     TensorVariable,
+    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -64,10 +68,24 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """`left + right`, or `left += right` when the symbol ends in =."""
     in_place = symbol.endswith("=")
     function, name = BINARY[symbol.removesuffix("=")]
-    if in_place and name == "add" and isinstance(left, ListVariable):
+    if in_place and name == "add" and type(left) is ListVariable:
+        new = iterate(tx, right)
         must_be_local(tx, left, "+=")
-        left.items.extend(iterate(tx, right))
+        left.items.extend(new)
         return left
+    if (
+        in_place
+        and name == "or"
+        and isinstance(left, ConstDictVariable)
+        and isinstance(right, ConstDictVariable)
+    ):
+        must_be_local(tx, left, "|=")
+        left.items.update(right.items)
+        return left
+    if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(
+        right, (SetVariable, DictViewVariable)
+    ):
+        return on_sets(tx, symbol, function, left, right)
     if in_place and isinstance(left, (ListVariable, ConstDictVariable)):
         tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
     still_open = open_binary(symbol.removesuffix("="), function, left, right)
@@ -75,7 +93,7 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return still_open
     both = _constants(left, right)
     if both is not None:
-        return attempt(tx, symbol, lambda: from_constant(function(*both)))
+        return attempt(tx, symbol, lambda: from_constant(function(*both)), exact=True)
     joined = _on_sequences(tx, function, symbol, left, right)
     if joined is not None:
         return joined
@@ -87,6 +105,24 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         if not _declines(result):
             return result
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def on_sets(tx: Tx, symbol: str, function: Callable, left: Any, right: Any) -> Variable:
+    """a | b, a & b, a - b, a ^ b of sets and views of dicts; in place on a set."""
+    values = [v.items if isinstance(v, SetVariable) else _keys(tx, v) for v in (left, right)]
+    result = attempt(tx, symbol, lambda: function(*values))
+    if symbol.endswith("=") and isinstance(left, SetVariable) and left.kind is set:
+        must_be_local(tx, left, symbol)
+        left.items.clear()
+        left.items |= result
+        return left
+    return SetVariable(set(result), left.kind if isinstance(left, SetVariable) else set)
+
+
+def _keys(tx: Tx, view: DictViewVariable) -> set:
+    if view.name != "keys":
+        tx.unsupported("GB0001", f"a set operation on {describe(view)}")
+    return set(view.mapping.items)
 
 
 _declined = ConstantVariable(NotImplemented)
@@ -140,7 +176,7 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return decided
     try:
         values = as_constant(left), as_constant(right)
-        return attempt(tx, symbol, lambda: ConstantVariable(function(*values)))
+        return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
     except NotConstant:
         pass
     for receiver, other, name in ((left, right, dunder), (right, left, reflected)):
@@ -202,8 +238,10 @@ def truth(tx: Tx, value: Variable) -> bool:
             return bool(constant)
         case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
             return bool(items)
-        case ConstDictVariable(items=entries):
+        case ConstDictVariable(items=entries) | SetVariable(items=entries):
             return bool(entries)
+        case IteratorVariable() | TracebackVariable() | PartialVariable():
+            return True
         case TensorVariable():
             tx.unsupported("GB0003", f"a branch on {describe(value)}")
         case UserDefinedObjectVariable():

@@ -26,6 +26,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     LazyVariable,
     ListVariable,
+    SetVariable,
     SliceVariable,
     TensorVariable,
     TupleVariable,
@@ -42,6 +43,10 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+# Elements and keys whose equality and hash are Python's own.
+HASHED = (str, int, bool, float, bytes, type(None))
 
 
 def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -70,9 +75,7 @@ _fixed_number = _wrap_constant("EQUALS")
 
 def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
-        output.guard("TYPE", source, type(real))
-        what = "a traced tensor" if is_traced(real) else f"a tensor of class {type(real).__name__}"
-        output.unsupported("GB0005", f"{source or 'a constant of the library'} is {what}")
+        return _wrap_object(output, real, source)  # nothing is done with it here
     under = source in output.epoch_sources and isinstance(real, Parameter)
     meta, fact = real.meta, ("TENSOR", real.meta)
     if not isinstance(real, Parameter) and id(real) not in output.known:
@@ -131,6 +134,7 @@ def _once(output: OutputGraph, real: Any, source: Source | None, build: Callable
     known = output.known.get(id(real))
     if known is None:
         known = build()
+        known.trusted = source is None
         output.known[id(real)] = known
         output.kept.append(real)
     elif source is not None and known.source is not None and source != known.source:
@@ -161,8 +165,7 @@ def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Vari
 def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variable:
     keys = tuple(real)
     if not all(type(k) in (str, int, bool, type(None)) for k in keys):
-        output.guard("IDENTITY", source, real)
-        output.unsupported("GB0005", f"{source} is a dict whose keys are not all strings or integers")
+        return _wrap_object(output, real, source)
     registry = (
         isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
     )
@@ -176,6 +179,13 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
             output.epoch_sources.add(item)
         items[key] = lazily(output, value, item)
     return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+
+
+def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    if not all(type(e) in HASHED for e in real):
+        return _wrap_object(output, real, source)
+    output.guard("EQUALS", source, type(real)(real))
+    return _once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))
 
 
 def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -199,8 +209,9 @@ def function_variable(
     output: OutputGraph, real: types.FunctionType, source: Source | None
 ) -> UserFunctionVariable:
     """A function as code, globals, and defaults and closure that are read when used."""
+    cells = source and AttrSource(source, "__closure__")
     closure = [
-        CellVariable(_cell_contents(output, cell, source, i), outside=True)
+        cell_variable(output, cell, cells and ItemSource(cells, i))
         for i, cell in enumerate(real.__closure__ or ())
     ]
     count = len(real.__defaults__ or ())
@@ -229,15 +240,22 @@ def function_variable(
     )
 
 
-def _cell_contents(
-    output: OutputGraph, cell: types.CellType, source: Source | None, index: int
-) -> LazyVariable | None:
+def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | None) -> CellVariable:
+    """A cell from outside: one variable however many functions share it."""
+    known = output.known.get(id(cell))
+    if known is not None:
+        return known
     try:
-        contents = cell.cell_contents
+        contents = lazily(output, cell.cell_contents, source and AttrSource(source, "cell_contents"))
     except ValueError:  # an empty cell: its variable is not assigned yet
-        return None
-    cells = source and AttrSource(source, "__closure__")
-    return lazily(output, contents, cells and AttrSource(ItemSource(cells, index), "cell_contents"))
+        contents = None
+    output.kept.append(cell)
+    made = output.known[id(cell)] = CellVariable(contents, source=source)
+    return made
+
+
+def _wrap_cell(output: OutputGraph, real: types.CellType, source: Source | None) -> Variable:
+    return cell_variable(output, real, source)
 
 
 def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | None) -> Variable:
@@ -253,14 +271,6 @@ def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Varia
     return _once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
-def _wrap_foreign(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    output.guard("TYPE", source, type(real))
-    hint = "pass cutaway.from_numpy(array)" if isinstance(real, np.ndarray) else ""
-    output.unsupported(
-        "GB0005", f"{source or 'a value'} is a {type(real).__module__}.{type(real).__name__}", hint
-    )
-
-
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float), _wrap_number),
@@ -273,13 +283,15 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
     **dict.fromkeys((types.BuiltinFunctionType, types.ModuleType, Operator), _wrap_identity),
-    types.GeneratorType: _wrap_foreign,
+    types.CellType: _wrap_cell,
+    set: _wrap_set,
+    frozenset: _wrap_set,
 }
 _BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Tensor: _wrap_tensor,
     Module: _wrap_module,
     type: _wrap_identity,
     enum.Enum: _wrap_identity,
-    np.ndarray: _wrap_foreign,
-    np.generic: _wrap_foreign,
+    np.ndarray: _wrap_object,
+    np.generic: _wrap_object,
 }

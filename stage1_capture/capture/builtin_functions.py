@@ -6,34 +6,54 @@ the structure (len, zip, enumerate) and touch no data.
 
 from __future__ import annotations
 
+import functools
 import math
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
-from stage1_capture.capture.arithmetic import binary, truth
+from stage1_capture.capture.arithmetic import binary, compare, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import (
     BUILTINS,
     FOLDED,
     Args,
     Kwargs,
-    attempt,
     call_function,
     fold,
+    hashable,
     iterate,
     make_iterator,
 )
+from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.iterators import (
+    ConstantIterator,
+    EnumerateIterator,
+    FilterIterator,
+    MapIterator,
+    ReversedIterator,
+    SequenceIterator,
+    ZipIterator,
+    is_foreign_iterator,
+    step,
+)
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,
     ConstDictVariable,
     DictViewVariable,
+    ExceptionVariable,
     IteratorVariable,
     ListVariable,
+    SetVariable,
     SliceVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
     Variable,
     describe,
     realize,
@@ -44,10 +64,15 @@ from stage_contracts.dtype import dtype_of
 Tx = InstructionTranslator
 
 # Defaults of the builtins below.
-FALSE, ZERO, EMPTY = ConstantVariable(False), ConstantVariable(0), TupleVariable([])
+FALSE, ZERO, BLANK, EMPTY = (
+    ConstantVariable(False),
+    ConstantVariable(0),
+    ConstantVariable(""),
+    TupleVariable([]),
+)
 
-FOLDED.update({abs, ascii, chr, divmod, hex, max, min, oct, ord, pow, range, repr, round, sorted, str})
-FOLDED.update({int, float, bytes, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update({abs, ascii, chr, divmod, hex, oct, ord, pow, range, repr, round, format, hash})
+FOLDED.update({int, float, complex, bytes, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
@@ -77,7 +102,7 @@ def len_(tx: Tx, value: Variable) -> Variable:
     match value:
         case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
             return ConstantVariable(len(items))
-        case ConstDictVariable(items=entries):
+        case ConstDictVariable(items=entries) | SetVariable(items=entries):
             return ConstantVariable(len(entries))
     method = special_method(tx, value, "__len__")
     return call_function(tx, method, [], {}) if method else fold(tx, len, [value], {})
@@ -90,17 +115,24 @@ def bool_(tx: Tx, value: Variable = FALSE) -> Variable:
 
 @builtin(any)
 def any_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(any(truth(tx, v) for v in iterate(tx, values)))
+    return ConstantVariable(any(truth(tx, v) for v in walked(tx, values)))
 
 
 @builtin(all)
 def all_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(all(truth(tx, v) for v in iterate(tx, values)))
+    return ConstantVariable(all(truth(tx, v) for v in walked(tx, values)))
+
+
+def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
+    """The items of `values`, each taken when it is asked for."""
+    iterator = make_iterator(tx, values)
+    while (item := step(tx, iterator)) is not None:
+        yield item
 
 
 @builtin(sum)
 def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
-    for value in iterate(tx, values):
+    for value in walked(tx, values):
         start = binary(tx, "+", start, value)
     return start
 
@@ -125,8 +157,10 @@ def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variab
         entries.update(values.items)
     elif values is not None:
         for pair in iterate(tx, values):
-            key, value = iterate(tx, pair)
-            entries[tx.constant(key, "a dict's key")] = value
+            items = iterate(tx, pair)
+            if len(items) != 2:
+                tx.unsupported("GB0002", "dict of something that is not pairs")
+            entries[hashable(tx, items[0])] = items[1]
     return ConstDictVariable({**entries, **more})
 
 
@@ -143,39 +177,136 @@ def iter_(tx: Tx, values: Variable) -> Variable:
 
 @builtin(next)
 def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
-    if not isinstance(iterator, IteratorVariable):
+    if isinstance(iterator, GeneratorVariable) and not default:
+        return iterator.send(tx, NONE)
+    if is_foreign_iterator(iterator):
+        tx.unsupported("GB0010", "next of an iterator from outside")
+    if not isinstance(iterator, IteratorVariable) and special_method(tx, iterator, "__next__") is None:
         tx.unsupported("GB0002", f"next of {describe(iterator)}")
-    found = next(iterator.iterator, default[0] if default else None)
+    found = step(tx, iterator)
     if found is None:
-        tx.unsupported("GB0002", "next of an iterator that is used up")
+        return default[0] if default else tx.throw(StopIteration)
     return realize(found)
 
 
 @builtin(enumerate)
-def enumerate_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
-    first = tx.constant(start, "enumerate")
-    pairs = enumerate(make_iterator(tx, values).iterator, first)
-    return IteratorVariable(TupleVariable([ConstantVariable(i), v]) for i, v in pairs)
+def enumerate_(tx: Tx, iterable: Variable, start: Variable = ZERO) -> Variable:
+    return EnumerateIterator(iterator=make_iterator(tx, iterable), count=tx.constant(start, "enumerate"))
 
 
 @builtin(zip)
 def zip_(tx: Tx, *several: Variable, strict: Variable = FALSE) -> Variable:
-    if truth(tx, strict):
-        return IteratorVariable(
-            TupleVariable(list(row))
-            for row in attempt(tx, "zip", lambda: list(zip(*[iterate(tx, v) for v in several], strict=True)))
-        )
-    return IteratorVariable(
-        TupleVariable(list(r)) for r in zip(*[make_iterator(tx, v).iterator for v in several])
-    )
+    return ZipIterator(iterators=[make_iterator(tx, v) for v in several], strict=truth(tx, strict))
 
 
 @builtin(reversed)
 def reversed_(tx: Tx, values: Variable) -> Variable:
-    return IteratorVariable(iter(iterate(tx, values)[::-1]))
+    match values:
+        case ListVariable(items=items) | TupleVariable(items=items):
+            return ReversedIterator(sequence=values, index=len(items) - 1)
+        case ConstantVariable(value=range() | str() as constant):
+            return ConstantIterator(constant=constant[::-1])
+        case ConstDictVariable() | DictViewVariable():
+            return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
+    method = special_method(tx, values, "__reversed__")
+    if method is None:
+        tx.unsupported("GB0001", f"reversed of {describe(values)}")
+    return call_function(tx, method, [], {})
 
 
 @builtin(map)
 def map_(tx: Tx, function: Variable, *several: Variable) -> Variable:
-    rows = zip(*[make_iterator(tx, v).iterator for v in several])
-    return IteratorVariable(call_function(tx, function, [realize(v) for v in row], {}) for row in rows)
+    return MapIterator(function=function, iterators=[make_iterator(tx, v) for v in several])
+
+
+@builtin(filter)
+def filter_(tx: Tx, function: Variable, values: Variable) -> Variable:
+    return FilterIterator(function=function, iterator=make_iterator(tx, values))
+
+
+@builtin(set)
+def set_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    return SetVariable({hashable(tx, v) for v in iterate(tx, values)})
+
+
+@builtin(frozenset)
+def frozenset_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    return SetVariable({hashable(tx, v) for v in iterate(tx, values)}, frozenset)
+
+
+# ---- order ---------------------------------------------------------------------------------------
+
+
+def _best(name: str, symbol: str) -> Any:
+    def best(tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None) -> Variable:
+        items = iterate(tx, values[0]) if len(values) == 1 else list(values)
+        if not items:
+            return default or tx.throw(ValueError, f"{name}() iterable argument is empty")
+        keys = _keys(tx, items, key)
+        chosen = 0
+        for i in range(1, len(items)):
+            if truth(tx, compare(tx, symbol, keys[i], keys[chosen])):
+                chosen = i
+        return items[chosen]
+
+    return best
+
+
+max_, min_ = builtin(max)(_best("max", ">")), builtin(min)(_best("min", "<"))
+
+
+@builtin(sorted)
+def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable = FALSE) -> ListVariable:
+    """A stable sort by abstract comparisons, which are constants or a break."""
+    items = iterate(tx, values)
+    keys = _keys(tx, items, key)
+    less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
+    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: less(b, a) - less(a, b)),
+                   reverse=truth(tx, reverse))  # fmt: skip
+    return ListVariable([items[i] for i in order])
+
+
+def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
+    if isinstance(key, ConstantVariable):
+        return items
+    return [call_function(tx, key, [item], {}) for item in items]
+
+
+@builtin(str)
+def str_(tx: Tx, value: Variable = BLANK) -> Variable:
+    if isinstance(value, ExceptionVariable):
+        method = special_method(tx, value, "__str__")
+        if isinstance(method, UserMethodVariable) and isinstance(method.function, UserFunctionVariable):
+            return call_function(tx, method, [], {})
+        if (
+            isinstance(value.real, KeyError)
+            or class_lookup(type(value.real), "__str__") is not vars(BaseException)["__str__"]
+        ):
+            value = ConstantVariable(type(value.real)(*[tx.constant(a, "str") for a in value.args]))
+            return ConstantVariable(str(value.value))
+        words = tuple(tx.constant(a, "str") for a in value.args)
+        return ConstantVariable(str(words[0] if len(words) == 1 else words if words else ""))
+    if isinstance(value, UserDefinedObjectVariable):
+        for name in ("__str__", "__repr__"):
+            if isinstance(class_lookup(type(value.real), name), types.FunctionType):
+                method = special_method(tx, value, name)
+                assert method is not None
+                return call_function(tx, method, [], {})
+    return fold(tx, str, [value], {})
+
+
+@builtin(repr)
+def repr_(tx: Tx, value: Variable) -> Variable:
+    if isinstance(value, UserDefinedObjectVariable) and isinstance(
+        class_lookup(type(value.real), "__repr__"), types.FunctionType
+    ):
+        method = special_method(tx, value, "__repr__")
+        assert method is not None
+        return call_function(tx, method, [], {})
+    return fold(tx, repr, [value], {})
+
+
+@builtin(abs)
+def abs_(tx: Tx, value: Variable) -> Variable:
+    method = special_method(tx, value, "__abs__")
+    return call_function(tx, method, [], {}) if method else fold(tx, abs, [value], {})

@@ -6,22 +6,31 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 from __future__ import annotations
 
 import abc
+import collections
+import functools
 import types
 
 from stage0_eager import is_grad_enabled
-from stage0_eager.nn import Parameter
+from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import lookup
+from stage1_capture.capture.attributes import lookup, missing
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
+from stage1_capture.capture.generators import GeneratorVariable
 from stage1_capture.capture.numbers import NumberVariable
+from stage1_capture.capture.store import delete_attribute, store_attribute, store_plainly
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
+    NONE,
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
+    DequeVariable,
+    ExceptionVariable,
     ListVariable,
+    PartialVariable,
+    SetVariable,
     SliceVariable,
     SuperVariable,
     TensorVariable,
@@ -38,7 +47,10 @@ Tx = InstructionTranslator
 
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
-    TupleVariable: tuple,
+    DequeVariable: collections.deque,
+    PartialVariable: functools.partial,
+    CellVariable: types.CellType,
+    GeneratorVariable: types.GeneratorType,
     SliceVariable: slice,
     UserFunctionVariable: types.FunctionType,
     UserMethodVariable: types.MethodType,
@@ -60,7 +72,7 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(real)
         case TensorVariable():
             return Tensor
-        case ConstDictVariable(kind=kind):
+        case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
             return kind
         case UserDefinedObjectVariable(real=real):
             return type(real)
@@ -108,8 +120,56 @@ def callable_(tx: Tx, value: Variable) -> Variable:
 def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
     found = lookup(tx, value, tx.constant(name, "getattr"))
     if found is None and not default:
-        tx.unsupported("GB0001", f"{describe(value)} has no attribute {tx.constant(name, 'getattr')!r}")
+        tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
     return found or default[0]
+
+
+@builtin(setattr)
+def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
+    store_attribute(tx, target, tx.constant(name, "setattr"), value)
+    return NONE
+
+
+def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name, value = args
+    return store_plainly(tx, target, tx.constant(name, "setattr"), value)
+
+
+BUILTINS[object.__setattr__] = _plain_setattr
+
+
+@builtin(delattr)
+def delattr_(tx: Tx, target: Variable, name: Variable) -> Variable:
+    return delete_attribute(tx, target, tx.constant(name, "delattr"))
+
+
+@builtin(object.__init__)
+def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
+    return NONE
+
+
+def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    raised = args[0]
+    assert isinstance(raised, ExceptionVariable)
+    raised.args = args[1:]
+    return NONE
+
+
+BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
+
+
+@builtin(object.__new__)
+def _object_new(tx: Tx, cls: Variable, *_: Variable, **__: Variable) -> Variable:
+    assert isinstance(cls, UserDefinedObjectVariable)
+    special = (BaseException, int, float, str, tuple, list, dict, set, Tensor, Module)
+    if type(cls.real) not in (type, abc.ABCMeta) or issubclass(cls.real, special):
+        tx.unsupported("GB0002", f"object.__new__ of {describe(cls)}")
+    return UserDefinedObjectVariable(object.__new__(cls.real), fresh=True, class_source=cls.source)
+
+
+@builtin(id)
+def id_(tx: Tx, value: Variable) -> Variable:
+    tx.unsupported("GB0001", "the id of an object")
 
 
 @builtin(hasattr)
@@ -135,7 +195,7 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
 
 
 def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    return ConstantVariable(is_grad_enabled())  # the GRAD_MODE guard is always there
+    return ConstantVariable(tx.output.grad_enabled)  # the GRAD_MODE guard is always there
 
 
 BUILTINS[is_grad_enabled] = _grad_mode

@@ -31,7 +31,19 @@ class Instruction:
     symbol: str  # "+", "+=", "<" of operators
     target: int
     origin: Origin
-    protected: bool  # inside a try or with block
+    start: int  # where it begins in co_code, with its prefixes,
+    end: int  # and where the next one does
+    handler: Handler | None  # where an exception raised here goes
+
+
+@dataclass(frozen=True)
+class Handler:
+    """An entry of the exception table: the stack is cut to `depth`, then `lasti` (if asked for) and the exception
+    are pushed, and the instruction at index `target` is next."""
+
+    target: int
+    depth: int
+    lasti: bool
 
 
 def instructions(code: types.CodeType) -> tuple[Instruction, ...]:
@@ -43,32 +55,44 @@ def instructions(code: types.CodeType) -> tuple[Instruction, ...]:
 def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
     decoded = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     # A jump may land on the EXTENDED_ARG in front of an instruction: the next real one is meant.
-    starts = [i.offset for i in decoded]
+    places = [i.offset for i in decoded]
     index_of: dict[int, int] = {}
-    for index, start in enumerate(starts):
-        for offset in range(starts[index - 1] + 1 if index else 0, start + 1):
+    starts: list[int] = []
+    previous = -1
+    for index, place in enumerate(places):
+        for offset in range(previous + 1, place + 1):
             index_of[offset] = index
-    opname_at = {i.offset: i.opname for i in decoded}
-    # A handler that begins with PUSH_EXC_INFO is an except, finally or with; others only tidy up the stack.
-    blocks = [
-        (entry.start, entry.end)
-        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
-        if opname_at.get(entry.target) == "PUSH_EXC_INFO"
+        previous = place
+        prefixed = place
+        while prefixed >= 2 and code.co_code[prefixed - 2] == _EXTENDED and prefixed - 2 not in places:
+            prefixed -= 2
+        starts.append(prefixed)
+    handlers = [
+        (entry.start, entry.end, Handler(index_of[entry.target], entry.depth, bool(entry.lasti)))
+        for entry in exception_entries(code)
     ]
     return tuple(
         Instruction(
             i.opname,
             i.arg or 0,
             i.argval,
-            i.argval if i.opname == "COMPARE_OP" else i.argrepr,
+            i.argval.removeprefix("bool(").removesuffix(")") if i.opname == "COMPARE_OP" else i.argrepr,
             index_of[i.argval] if i.opcode in _JUMPS else -1,
             _origin(code, i.positions),
-            any(start <= i.offset < end for start, end in blocks),
+            starts[index],
+            starts[index + 1] if index + 1 < len(starts) else len(code.co_code),
+            next((h for start, end, h in handlers if start <= i.offset < end), None),
         )
-        for i in decoded
+        for index, i in enumerate(decoded)
     )
 
 
+def exception_entries(code: types.CodeType) -> list[Any]:
+    """The exception table: start, end, target (offsets), depth, lasti of each protected region."""
+    return list(dis.Bytecode(code).exception_entries)  # type: ignore[attr-defined]
+
+
+_EXTENDED = dis.opmap["EXTENDED_ARG"]
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 

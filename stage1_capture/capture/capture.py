@@ -9,15 +9,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import types
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
-from stage1_capture.capture import bytecode
+from stage1_capture.capture import bytecode, resume
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
-from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.nested import called_in_python
+from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
-from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.variables import TensorVariable, Variable
+from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
+from stage1_capture.capture.variables import NULL, OuterExceptionVariable, RaisingPlaceVariable, TensorVariable, Variable
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -25,6 +29,7 @@ from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 GRAPH_NAME = "__compiled_graph_0"
+BREAK_NAME = "__run_and_go_on"
 
 
 def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
@@ -36,21 +41,69 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    output = OutputGraph(start, policy)
+    return _attempt(function, args, kwargs, start, policy, Options())
+
+
+def _attempt(
+    function: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    start: Origin,
+    policy: SizePolicy,
+    options: Options,
+) -> CapturedFrame:
+    output = OutputGraph(start, policy, options)
     try:
-        if bytecode.VERSION not in bytecode.SUPPORTED:
-            version = ".".join(map(str, bytecode.VERSION))
-            raise Unsupported(f"capture does not know the bytecode of Python {version}", start, code="GB0007")
-        table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
-        root = root_function(output, function)
-        frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
-        result = frame.run()
-        output.frames.append(frame)  # the return value's breaks point at the return
-        return _captured(output, function, result)
+        try:
+            return _captured(output, function, _interpret(output, function, args, kwargs))
+        except Raised as raised:
+            name = type(raised.value.real).__name__
+            output.unsupported("GB0009", f"{name} leaves the frame")
+    except Restart as again:
+        return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
-        return _broken(output, function, stop.graph_break)
+        return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
         return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+
+
+def _interpret(
+    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> Variable:
+    """Run the frame on abstract values, to its return."""
+    if bytecode.VERSION not in bytecode.SUPPORTED:
+        version = ".".join(map(str, bytecode.VERSION))
+        raise SkipFrame(
+            f"capture does not know the bytecode of Python {version}", output.start, code="GB0007"
+        )
+    table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+    root = root_function(output, function)
+    frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
+    result = frame.run()
+    output.frames.append(frame)  # the return value's breaks point at the return
+    return result
+
+
+def _split(
+    first: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any], stop: Unsupported
+) -> CapturedFrame:
+    """The frame up to the instruction that cannot be captured, which runs in Python, and what comes behind it.
+
+    Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
+    """
+    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
+        return _broken(first, function, stop.graph_break)
+    again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
+    try:
+        _interpret(again, function, args, kwargs)
+    except Stopped:
+        pass
+    except (Unsupported, Raised, Restart):
+        return _broken(first, function, stop.graph_break)
+    try:
+        return break_frame(again, function, stop.graph_break)
+    except Unsupported:  # something that lives on cannot be made again
+        return _broken(first, function, stop.graph_break)
 
 
 def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
@@ -100,16 +153,78 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
     """Close the graph. A frame without tensor computation has none, and runs as it is."""
     if not output.graph.calls:
         return _frame(output, function, graph=None)
+    return _with_residual(output, function, [result], lambda words: f"return {words[0]}")
+
+
+def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+    """The residual code ends in a call of the break function, with the state of the frame."""
+    frame = output.frames[0]
+    del output.frames[1:]
+    derived = resume.users_code(function.__code__)
+    code = derived.code
+    program = bytecode.instructions(code)
+    place = frame.program[frame.index].start - derived.shift
+    if place < 0:
+        output.unsupported("GB0001", "a break in the prologue")
+    index = resume.first_index(code, next(i for i, one in enumerate(program) if one.start == place))
+    layout = tuple(_slot_kind(value, derived.shift) for value in frame.stack)
+    needed = resume.needed(code, index)
+    unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
+    entry = resume.Entry(index, layout, unbound)
+    run, resumes = resume.break_function(function, code, entry)
+    values: list[Variable | None] = [
+        frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
+    ]
+    stack = called_in_python(output, frame, program[index:])
+    values += [value for value, kind in zip(stack, layout, strict=True) if kind == resume.VALUE]
+    made = _with_residual(
+        output,
+        function,
+        values,
+        lambda words: f"return {BREAK_NAME}({', '.join(words)})",
+        {BREAK_NAME: run},
+    )
+    return replace(made, breaks=(why,), resumes=resumes)
+
+
+def _slot_kind(value: Variable, shift: int) -> str:
+    if value is NULL:
+        return resume.NULL
+    if isinstance(value, RaisingPlaceVariable):
+        return f"{resume.PLACE}{value.offset - shift}"
+    if isinstance(value, OuterExceptionVariable):
+        return resume.OUTER if value.active else resume.ENDED
+    return resume.VALUE
+
+
+def splittable(code: types.CodeType) -> bool:
+    """Whether the frame may be cut: not when the program asks Python for the frame itself."""
+    return not FRAME_READERS & {*code.co_names} and not code.co_flags & _GENERATORS
+
+
+FRAME_READERS = {"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"}
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _with_residual(
+    output: OutputGraph,
+    function: types.FunctionType,
+    values: list[Variable | None],
+    finish: Callable[[list[str]], str],
+    names: Mapping[str, Any] = MappingProxyType({}),
+) -> CapturedFrame:
     _guard_mutation(output)
     codegen = PyCodegen(output, function, GRAPH_NAME)
-    text, code = codegen.generate(result)
+    text, code = codegen.generate(values, finish)
+    calls = bool(output.graph.calls)
     return _frame(
         output,
         function,
-        graph=output.graph.verify(),
-        inputs=tuple(n.meta["source"] for n in output.graph.placeholders),
+        graph=output.graph.verify() if calls else None,
+        graph_grad_mode=output.graph_mode,
+        inputs=tuple(n.meta["source"] for n in output.graph.placeholders) if calls else (),
         residual=code,
-        residual_globals=codegen.globals,
+        residual_globals={**codegen.globals, **names},
         residual_source=text,
     )
 
@@ -148,6 +263,7 @@ def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> 
         code=function.__code__,
         guards=tuple(output.guards.values()),
         closed=closed_sizes(output),
+        late_guards=output.late_guards if output.sizes.sources else None,
         **{**defaults, **fields},
     )
 

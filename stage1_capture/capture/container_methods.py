@@ -1,6 +1,6 @@
-"""Methods of lists, dicts and iterators, applied to the abstract items.
+"""Methods of lists, dicts, sets, deques and iterators, applied to the abstract items.
 
-Input: the receiver is args[0]. A method that changes its receiver needs one that was made inside.
+Input: the receiver is args[0]. A method that changes a receiver from outside is a side effect.
 """
 
 from __future__ import annotations
@@ -8,76 +8,353 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.capture.builtin_functions import dict_, next_
-from stage1_capture.capture.calls import METHODS, Args, Builtin, Kwargs, attempt, iterate, must_be_local
+from stage1_capture.capture.arithmetic import truth
+from stage1_capture.capture.builtin_functions import dict_, next_, sorted_
+from stage1_capture.capture.calls import (
+    METHODS,
+    Args,
+    Builtin,
+    Kwargs,
+    attempt,
+    hashable,
+    iterate,
+    must_be_local,
+)
+from stage1_capture.capture.containers import is_same_or_equal
+from stage1_capture.capture.generators import GeneratorVariable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
+    ConstantVariable,
     ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
     DictViewVariable,
+    ExceptionVariable,
     IteratorVariable,
     ListVariable,
+    SetVariable,
     TupleVariable,
     Variable,
     from_constant,
+    realize,
 )
 
 Tx = InstructionTranslator
+ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
 
-# ---- methods of containers -----------------------------------------------------------------------
+
+def method(kind: type, *names: str) -> Callable[[Any], Any]:
+    """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
+
+    def enter(handler: Any) -> Any:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                result = handler(tx, *args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # not the call itself: an error of our own
+                tx.unsupported("GB0002", f"a call of the method {names[0]}: {error}")
+            return NONE if result is None else result
+
+        for name in names:
+            METHODS[kind, name] = call
+        return handler
+
+    return enter
 
 
-def _on_items(name: str, *, changes: bool) -> Builtin:
-    """A method that Python's own list or dict has, applied to the items."""
+def _number(tx: Tx, value: Variable) -> int:
+    return tx.constant(value, "an index")
+
+
+# ---- lists and deques ----------------------------------------------------------------------------
+
+
+def _on_items(name: str, *, numbers: int = 0) -> Builtin:
+    """A method that Python's own list has, applied to the items. Its first `numbers` arguments are indices."""
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, (ListVariable, ConstDictVariable))
+        assert isinstance(receiver, ListVariable)
+        must_be_local(tx, receiver, f"the method {name}")
+        words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
+        found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
+        return NONE if found is None else realize(found)
+
+    return call
+
+
+METHODS.update({(ListVariable, n): _on_items(n) for n in ("append", "reverse", "clear")})
+METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "pop")})
+
+
+@method(ListVariable, "copy", "__copy__")
+def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
+    return ListVariable(list(receiver.items))
+
+
+@method(ListVariable, "extend")
+def _extend(tx: Tx, receiver: ListVariable, values: Variable) -> None:
+    new = iterate(tx, values)
+    must_be_local(tx, receiver, "the method extend")
+    receiver.items.extend(new)
+
+
+@method(ListVariable, "index")
+def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -> Variable:
+    first, last = (*(_number(tx, b) for b in bounds), None, None)[:2]
+    begin, end, _ = slice(first, last).indices(len(receiver.items))
+    for i in range(begin, end):
+        if is_same_or_equal(tx, realize(receiver.items[i]), value):
+            return ConstantVariable(i)
+    if isinstance(receiver, TupleVariable):
+        tx.throw(ValueError, "tuple.index(x): x not in tuple")
+    if not isinstance(value, ConstantVariable):
+        tx.unsupported("GB0002", "index of a value that is not in the list")
+    tx.throw(ValueError, f"{value.value!r} is not in list")
+
+
+METHODS[TupleVariable, "index"] = METHODS[ListVariable, "index"]
+
+
+@method(ListVariable, "count")
+def _count(tx: Tx, receiver: ListVariable, value: Variable) -> Variable:
+    return ConstantVariable(sum(is_same_or_equal(tx, realize(i), value) for i in receiver.items))
+
+
+METHODS[TupleVariable, "count"] = METHODS[ListVariable, "count"]
+
+
+@method(ListVariable, "remove")
+def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
+    for i, item in enumerate(receiver.items):
+        if is_same_or_equal(tx, realize(item), value):
+            must_be_local(tx, receiver, "the method remove")
+            del receiver.items[i]
+            return
+    tx.throw(ValueError, "list.remove(x): x not in list")
+
+
+@method(ListVariable, "sort")
+def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
+    ordered = sorted_(tx, receiver, **options)
+    must_be_local(tx, receiver, "the method sort")
+    receiver.items[:] = ordered.items
+
+
+def _deque(name: str, change: Callable[[list, list], Any], many: bool = False) -> None:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        receiver, *rest = args
+        assert isinstance(receiver, DequeVariable)
+        words = iterate(tx, rest[0]) if many else rest
+        if name.startswith("pop") and not receiver.items:
+            tx.throw(IndexError, "pop from an empty deque")
+        must_be_local(tx, receiver, f"the method {name}")
+        found = change(receiver.items, words)
+        if receiver.limit is not None and len(receiver.items) > receiver.limit:
+            surplus = len(receiver.items) - receiver.limit
+            if "left" in name:
+                del receiver.items[-surplus:]
+            else:
+                del receiver.items[:surplus]
+        return found if isinstance(found, Variable) else NONE
+
+    METHODS[DequeVariable, name] = call
+
+
+_deque("append", lambda items, words: items.append(words[0]))
+_deque("appendleft", lambda items, words: items.insert(0, words[0]))
+_deque("extend", lambda items, words: items.extend(words), many=True)
+_deque("extendleft", lambda items, words: items.__setitem__(slice(0, 0), words[::-1]), many=True)
+_deque("pop", lambda items, words: realize(items.pop()))
+_deque("popleft", lambda items, words: realize(items.pop(0)))
+_deque("clear", lambda items, words: items.clear())
+
+
+@method(DequeVariable, "rotate")
+def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
+    must_be_local(tx, receiver, "the method rotate")
+    if receiver.items:
+        shift = -_number(tx, by) % len(receiver.items)
+        receiver.items[:] = receiver.items[shift:] + receiver.items[:shift]
+
+
+# ---- dicts ---------------------------------------------------------------------------------------
+
+
+@method(ConstDictVariable, "get")
+def _get(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
+    return realize(receiver.items.get(hashable(tx, key), default))
+
+
+@method(ConstDictVariable, "pop")
+def _pop(tx: Tx, receiver: ConstDictVariable, key: Variable, *default: Variable) -> Variable:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        return default[0] if default else tx.throw(KeyError, name)
+    must_be_local(tx, receiver, "the method pop")
+    return realize(receiver.items.pop(name))
+
+
+@method(ConstDictVariable, "popitem")
+def _popitem(tx: Tx, receiver: ConstDictVariable, last: Variable = TRUE) -> Variable:
+    if not receiver.items:
+        tx.throw(KeyError, "popitem(): dictionary is empty")
+    must_be_local(tx, receiver, "the method popitem")
+    key = list(receiver.items)[-1 if truth(tx, last) else 0]
+    return TupleVariable([from_constant(key), realize(receiver.items.pop(key))])
+
+
+@method(ConstDictVariable, "setdefault")
+def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        must_be_local(tx, receiver, "the method setdefault")
+        receiver.items[name] = default
+    return realize(receiver.items[name])
+
+
+@method(ConstDictVariable, "update")
+def _update(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
+    new = {**dict_(tx, *values).items, **more}
+    must_be_local(tx, receiver, "the method update")
+    receiver.items.update(new)
+
+
+@method(ConstDictVariable, "clear")
+def _clear(tx: Tx, receiver: ConstDictVariable) -> None:
+    must_be_local(tx, receiver, "the method clear")
+    receiver.items.clear()
+
+
+@method(ConstDictVariable, "copy", "__copy__")
+def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
+    if isinstance(receiver, DefaultDictVariable):
+        return DefaultDictVariable(dict(receiver.items), receiver.kind, receiver.factory)
+    return ConstDictVariable(dict(receiver.items), receiver.kind)
+
+
+@method(ConstDictVariable, "move_to_end")
+def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Variable = TRUE) -> None:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        tx.throw(KeyError, name)
+    must_be_local(tx, receiver, "the method move_to_end")
+    value = receiver.items.pop(name)
+    rest = {} if truth(tx, last) else dict(receiver.items)
+    if rest:
+        receiver.items.clear()
+    receiver.items[name] = value
+    receiver.items.update(rest)
+
+
+def _view(name: str) -> None:
+    METHODS[ConstDictVariable, name] = lambda tx, args, kwargs: DictViewVariable(args[0], name)  # type: ignore
+
+
+for _name in ("keys", "values", "items"):
+    _view(_name)
+
+
+# ---- sets ----------------------------------------------------------------------------------------
+
+
+def _sets(tx: Tx, values: tuple[Variable, ...]) -> list[set]:
+    return [{hashable(tx, v) for v in iterate(tx, value)} for value in values]
+
+
+def _set_method(name: str, changes: bool) -> None:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        receiver, *rest = args
+        assert isinstance(receiver, SetVariable)
+        several = _sets(tx, tuple(rest))
         if changes:
             must_be_local(tx, receiver, f"the method {name}")
-        keyed = isinstance(receiver, ConstDictVariable) or name in ("pop", "insert")
-        words: list[Any] = [tx.constant(w, name) if keyed and i == 0 else w for i, w in enumerate(rest)]
-        found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words, **kwargs))
-        return NONE if found is None else found if isinstance(found, Variable) else type(receiver)(found)
+        found = getattr(receiver.items, name)(*several)
+        if isinstance(found, set):
+            return SetVariable(found, receiver.kind)
+        return ConstantVariable(found)
 
-    return call
-
-
-def _extend(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    must_be_local(tx, args[0], "the method extend")
-    args[0].items.extend(iterate(tx, args[1]))  # type: ignore[attr-defined]
-    return NONE
+    METHODS[SetVariable, name] = call
 
 
-def _update(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    must_be_local(tx, args[0], "the method update")
-    args[0].items.update({**dict_(tx, *args[1:]).items, **kwargs})  # type: ignore[attr-defined]
-    return NONE
+for _name in (
+    "union",
+    "intersection",
+    "difference",
+    "symmetric_difference",
+    "issubset",
+    "issuperset",
+    "isdisjoint",
+):
+    _set_method(_name, changes=False)
+for _name in ("update", "intersection_update", "difference_update", "symmetric_difference_update"):
+    _set_method(_name, changes=True)
 
 
-def _view(pick: Callable[[Any, Variable], Variable]) -> Builtin:
-    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        assert isinstance(args[0], ConstDictVariable)
-        return DictViewVariable(args[0], pick)
+@method(SetVariable, "add")
+def _add(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    must_be_local(tx, receiver, "the method add")
+    receiver.items.add(element)
 
-    return call
+
+@method(SetVariable, "discard")
+def _discard(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    must_be_local(tx, receiver, "the method discard")
+    receiver.items.discard(element)
 
 
-VIEWS: dict[str, Callable[[Any, Variable], Variable]] = {
-    "keys": lambda key, value: from_constant(key),
-    "values": lambda key, value: value,
-    "items": lambda key, value: TupleVariable([from_constant(key), value]),
-}
+@method(SetVariable, "remove")
+def _remove_element(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    if element not in receiver.items:
+        tx.throw(KeyError, element)
+    must_be_local(tx, receiver, "the method remove")
+    receiver.items.remove(element)
 
-METHODS.update(
-    {(ListVariable, n): _on_items(n, changes=True) for n in ("append", "insert", "pop", "reverse", "clear")}
-)
-METHODS.update({(ConstDictVariable, n): _on_items(n, changes=True) for n in ("pop", "setdefault", "clear")})
-METHODS.update(
-    {(kind, "copy"): _on_items("copy", changes=False) for kind in (ListVariable, ConstDictVariable)}
-)
-METHODS.update({(ConstDictVariable, name): _view(pick) for name, pick in VIEWS.items()})
-METHODS[ConstDictVariable, "get"] = _on_items("get", changes=False)
-METHODS[ListVariable, "extend"] = _extend
-METHODS[ConstDictVariable, "update"] = _update
+
+@method(SetVariable, "pop")
+def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
+    if not receiver.items:
+        tx.throw(KeyError, "pop from an empty set")
+    if receiver.source is not None:
+        tx.unsupported("GB0006", "pop from a set from outside")
+    return from_constant(receiver.items.pop())
+
+
+@method(SetVariable, "clear")
+def _clear_set(tx: Tx, receiver: SetVariable) -> None:
+    must_be_local(tx, receiver, "the method clear")
+    receiver.items.clear()
+
+
+@method(SetVariable, "copy", "__copy__")
+def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
+    return SetVariable(set(receiver.items), receiver.kind)
+
+
+# ---- iterators, generators, exceptions -----------------------------------------------------------
+
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
+METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]
+METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)  # type: ignore
+METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])  # type: ignore
+METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)  # type: ignore
+
+
+@method(GeneratorVariable, "throw")
+def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
+    from stage1_capture.capture.opcodes_exceptions import as_exception
+
+    value = (
+        more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
+    )
+    return receiver.throw(tx, as_exception(tx, value))
+
+
+@method(ExceptionVariable, "with_traceback")
+def _with_traceback(tx: Tx, receiver: ExceptionVariable, traceback: Variable) -> Variable:
+    return receiver

@@ -10,13 +10,15 @@ from typing import Any
 
 from stage1_capture.capture.arithmetic import compare, truth
 from stage1_capture.capture.attributes import special_method
-from stage1_capture.capture.calls import attempt, call_function, must_be_local
+from stage1_capture.capture.calls import attempt, call_function, hashable, iterate, must_be_local
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
+    DefaultDictVariable,
     DictViewVariable,
     ListVariable,
+    SetVariable,
     SliceVariable,
     TensorVariable,
     TupleVariable,
@@ -34,11 +36,15 @@ def contains(tx: Tx, item: Variable, container: Variable) -> bool:
     """`item in container`."""
     match container:
         case ConstDictVariable(items=entries):
-            return attempt(tx, "in", lambda: tx.constant(item, "a dict's key") in entries)
+            return hashable(tx, item) in entries
+        case SetVariable(items=elements):
+            return hashable(tx, item) in elements
+        case DictViewVariable(mapping=mapping, name="keys"):
+            return hashable(tx, item) in mapping.items
         case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
             return any(is_same_or_equal(tx, realize(i), item) for i in items)
         case ConstantVariable(value=constant):
-            return attempt(tx, "in", lambda: tx.constant(item, "in") in constant)
+            return attempt(tx, "in", lambda: tx.constant(item, "in") in constant, exact=True)
         case UserDefinedObjectVariable():
             method = special_method(tx, container, "__contains__")
             if method is not None:
@@ -55,17 +61,57 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
     match container:
         case ListVariable(items=items) | TupleVariable(items=items):
             index = tx.constant(key, "an index")
-            found = attempt(tx, "an index", lambda: items[index])
+            kind = "list" if isinstance(container, ListVariable) else "tuple"
+            if not isinstance(index, (int, slice)):
+                words = f"{kind} indices must be integers or slices, not {type(index).__name__}"
+                tx.throw(TypeError, words)
+            if not isinstance(index, slice) and not -len(items) <= index < len(items):
+                tx.throw(IndexError, f"{kind} index out of range")
+            found: Any = items[index]
             return type(container)(found) if isinstance(index, slice) else found
         case ConstDictVariable(items=entries):
-            name = tx.constant(key, "a dict's key")
-            return attempt(tx, "a dict's lookup", lambda: entries[name])
+            return look_up(tx, container, entries, hashable(tx, key))
         case ConstantVariable(value=constant):
-            return attempt(tx, "an index", lambda: from_constant(constant[tx.constant(key, "an index")]))
+            index = tx.constant(key, "an index")
+            return attempt(tx, "an index", lambda: from_constant(constant[index]), exact=True)
     method = special_method(tx, container, "__getitem__")
     if method is None:
         tx.unsupported("GB0001", f"an item of {describe(container)}")
     return call_function(tx, method, [key], {})
+
+
+def look_up(tx: Tx, container: Variable, entries: dict[Any, Variable], key: Any) -> Variable:
+    """d[key]; a defaultdict makes what is missing."""
+    if key in entries:
+        return realize(entries[key])
+    if isinstance(container, DefaultDictVariable) and container.factory is not None:
+        must_be_local(tx, container, "a lookup")
+        entries[key] = call_function(tx, container.factory, [], {})
+        return entries[key]
+    tx.throw(KeyError, key)
+
+
+def delete_subscript(tx: Tx, container: Variable, key: Variable) -> None:
+    """`del container[key]`."""
+    match container:
+        case ListVariable(items=items):
+            must_be_local(tx, container, "a del of an item")
+            index = tx.constant(key, "an index")
+            if not isinstance(index, slice) and not -len(items) <= index < len(items):
+                tx.throw(IndexError, "list assignment index out of range")
+            del items[index]
+        case ConstDictVariable(items=entries):
+            name = hashable(tx, key)
+            if name not in entries:
+                tx.throw(KeyError, name)
+            must_be_local(tx, container, "a del of an item")
+            del entries[name]
+        case UserDefinedObjectVariable() if (
+            method := special_method(tx, container, "__delitem__")
+        ) is not None:
+            call_function(tx, method, [key], {})
+        case _:
+            tx.unsupported("GB0006", f"a del of an item of {describe(container)}")
 
 
 def store_subscript(tx: Tx, container: Variable, key: Variable, value: Variable) -> None:
@@ -73,13 +119,23 @@ def store_subscript(tx: Tx, container: Variable, key: Variable, value: Variable)
     match container:
         case ListVariable(items=items) if not isinstance(key, SliceVariable):
             must_be_local(tx, container, "an assignment to an item")
-            attempt(tx, "an assignment", lambda: items.__setitem__(tx.constant(key, "an index"), value))
+            index = tx.constant(key, "an index")
+            if not isinstance(index, int):
+                words = f"list indices must be integers or slices, not {type(index).__name__}"
+                tx.throw(TypeError, words)
+            if not -len(items) <= index < len(items):
+                tx.throw(IndexError, "list assignment index out of range")
+            items[index] = value
+        case ListVariable(items=items):
+            must_be_local(tx, container, "an assignment to a slice")
+            new, place = iterate(tx, value), tx.constant(key, "a slice")
+            attempt(tx, "an assignment", lambda: items.__setitem__(place, new))
         case ConstDictVariable(items=entries):
             must_be_local(tx, container, "an assignment to an item")
-            entries[tx.constant(key, "a dict's key")] = value
-        case TensorVariable():
-            method = special_method(tx, container, "__setitem__")
-            assert method is not None
+            entries[hashable(tx, key)] = value
+        case TensorVariable() | UserDefinedObjectVariable() if (
+            method := special_method(tx, container, "__setitem__")
+        ) is not None:
             call_function(tx, method, [key, value], {})
         case _:
             tx.unsupported("GB0006", f"an assignment to an item of {describe(container)}")

@@ -19,8 +19,12 @@ def inline_call(
     kwargs: dict[str, Variable],
 ) -> Variable:
     """What the function returns. Raises Unsupported when the call does not fit, or for anything inside."""
-    frame = InstructionTranslator(tx.output, tx.table, function, bind_arguments(tx, function, args, kwargs))
-    return frame.run()
+    bound = bind_arguments(tx, function, args, kwargs)
+    if function.code.co_flags & inspect.CO_GENERATOR:
+        from stage1_capture.capture.generators import GeneratorTranslator, GeneratorVariable
+
+        return GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+    return InstructionTranslator(tx.output, tx.table, function, bound).run()
 
 
 def bind_arguments(

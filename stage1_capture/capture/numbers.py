@@ -53,12 +53,17 @@ class OpenSizes(ShapeEnv):
     def __init__(self, output: OutputGraph) -> None:
         super().__init__()
         self.output = output
+        self.closed = False  # the guards are made: nothing more may be assumed
         self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
 
     def assume(self, condition: Any) -> bool:
         known = decided_by_ranges(condition, self.ranges)
         if known is not None:
             return known
+        if self.closed:
+            raise RuntimeError(
+                f"internal error: {condition} was asked after the guards were made; a stage must ask while it compiles"
+            )
         self.origin = self.output.origin()
         return super().assume(condition)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import binary, compare, is_same, truth, unary
-from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.containers import contains, store_subscript, subscript
-from stage1_capture.capture.symbolic_convert import Handler, InstructionTranslator
+from stage1_capture.capture.bytecode import VERSION, Instruction
+from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
+from stage1_capture.capture.output_graph import is_library
+from stage1_capture.capture.side_effects import DELETED
+from stage1_capture.capture.store import delete_attribute, store_attribute
+from stage1_capture.capture.symbolic_convert import Handler, InstructionTranslator, unassigned
 from stage1_capture.capture.variables import (
     NULL,
     CellVariable,
@@ -77,7 +80,7 @@ def load_fast(tx: Tx, i: Instruction) -> None:
 
 def load_local(tx: Tx, name: str) -> None:
     if name not in tx.locals:
-        tx.unsupported("GB0001", f"the variable {name} is not assigned yet")
+        tx.throw(UnboundLocalError, unassigned(name))
     tx.push(tx.locals[name])
 
 
@@ -97,8 +100,8 @@ def store_local(tx: Tx, name: str) -> None:
 
 @handles("DELETE_FAST")
 def delete_fast(tx: Tx, i: Instruction) -> None:
-    load_local(tx, i.argval)
-    tx.pop()
+    if i.argval not in tx.locals:
+        tx.throw(UnboundLocalError, unassigned(i.argval))
     del tx.locals[i.argval]
 
 
@@ -108,13 +111,25 @@ def load_global(tx: Tx, i: Instruction) -> None:
 
 
 def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
-    """Push a value, and a NULL where the instruction asks for one: before it up to 3.12, after it in 3.13.
-
-    `do_call` takes the NULL on either side, so one order serves all versions.
-    """
-    if with_null:
+    """Push a value, and a NULL where the instruction asks for one: before it up to 3.12, after it in 3.13."""
+    if with_null and VERSION < (3, 13):
         tx.push(NULL)
     tx.push(value)
+    if with_null and VERSION >= (3, 13):
+        tx.push(NULL)
+
+
+@handles("STORE_GLOBAL")
+def store_global(tx: Tx, i: Instruction) -> None:
+    if is_library(tx.function.globals):
+        tx.unsupported("GB0006", "a change of the library's own state")
+    tx.output.effects.store_global(tx.function.globals, i.argval, tx.pop())
+
+
+@handles("DELETE_GLOBAL")
+def delete_global(tx: Tx, i: Instruction) -> None:
+    tx.load_global(i.argval)
+    tx.output.effects.store_global(tx.function.globals, i.argval, DELETED)
 
 
 @handles("MAKE_CELL")
@@ -129,11 +144,17 @@ def load_deref(tx: Tx, i: Instruction) -> None:
 
 @handles("STORE_DEREF")
 def store_deref(tx: Tx, i: Instruction) -> None:
-    cell = tx.locals[i.argval]
-    assert isinstance(cell, CellVariable)
-    if cell.outside:
-        tx.unsupported("GB0006", f"an assignment to {i.argval}, a variable of an enclosing function")
+    cell = tx.cell(i.argval)
+    tx.output.will_change(cell)
     cell.contents = tx.pop()
+
+
+@handles("DELETE_DEREF")
+def delete_deref(tx: Tx, i: Instruction) -> None:
+    tx.load_cell(i.argval)
+    cell = tx.cell(i.argval)
+    tx.output.will_change(cell)
+    cell.contents = None
 
 
 # ---- attributes and items ------------------------------------------------------------------------
@@ -141,7 +162,19 @@ def store_deref(tx: Tx, i: Instruction) -> None:
 
 @handles("STORE_ATTR")
 def store_attr(tx: Tx, i: Instruction) -> None:
-    tx.unsupported("GB0006", f"an assignment to the attribute {i.argval}")
+    value, target = tx.popn(2)
+    store_attribute(tx, target, i.argval, value)
+
+
+@handles("DELETE_ATTR")
+def delete_attr(tx: Tx, i: Instruction) -> None:
+    delete_attribute(tx, tx.pop(), i.argval)
+
+
+@handles("DELETE_SUBSCR")
+def delete_subscr(tx: Tx, i: Instruction) -> None:
+    container, key = tx.popn(2)
+    delete_subscript(tx, container, key)
 
 
 @handles("BINARY_SUBSCR")

@@ -17,6 +17,7 @@ from stage1_capture.capture.opcodes_control import (
     jump_if,
     make_function,
 )
+from stage1_capture.capture.opcodes_exceptions import send
 from stage1_capture.capture.symbolic_convert import Handler
 
 TABLE: dict[str, Handler] = {
@@ -26,6 +27,8 @@ TABLE: dict[str, Handler] = {
     },
     "FOR_ITER": for_iter(skipped=0),
     "PRECALL": nothing,
+    "SEND": send(keeps=False),
+    "ASYNC_GEN_WRAP": nothing,
     "MAKE_FUNCTION": make_function,
     "LIST_TO_TUPLE": list_to_tuple,
     "FORMAT_VALUE": format_value_,

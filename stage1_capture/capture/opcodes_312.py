@@ -10,7 +10,7 @@ from stage1_capture.capture.arithmetic import unary
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.calls import call_function
-from stage1_capture.capture.containers import subscript
+from stage1_capture.capture.containers import store_subscript, subscript
 from stage1_capture.capture.opcodes import HANDLERS, Tx, handles, push_callable
 from stage1_capture.capture.opcodes_build import list_to_tuple
 from stage1_capture.capture.opcodes_control import (
@@ -20,6 +20,7 @@ from stage1_capture.capture.opcodes_control import (
     jump_if,
     make_function,
 )
+from stage1_capture.capture.opcodes_exceptions import send
 from stage1_capture.capture.symbolic_convert import Handler
 from stage1_capture.capture.variables import NONE, NULL, SliceVariable, from_constant
 
@@ -27,6 +28,7 @@ TABLE: dict[str, Handler] = {
     **HANDLERS,
     **{f"POP_JUMP_IF_{name}": jump_if(condition) for name, condition in CONDITIONS.items()},
     "FOR_ITER": for_iter(skipped=1),  # END_FOR
+    "SEND": send(keeps=True),
     "MAKE_FUNCTION": make_function,
     "FORMAT_VALUE": format_value_,
 }
@@ -57,6 +59,12 @@ def binary_slice(tx: Tx, i: Instruction) -> None:
     tx.push(subscript(tx, container, SliceVariable([start, stop, NONE])))
 
 
+@handles("STORE_SLICE", table=TABLE)
+def store_slice(tx: Tx, i: Instruction) -> None:
+    value, container, start, stop = tx.popn(4)
+    store_subscript(tx, container, SliceVariable([start, stop, NONE]), value)
+
+
 @handles("RETURN_CONST", table=TABLE)
 def return_const(tx: Tx, i: Instruction) -> None:
     tx.result = from_constant(i.argval)
@@ -66,6 +74,8 @@ def return_const(tx: Tx, i: Instruction) -> None:
 def call_intrinsic_1(tx: Tx, i: Instruction) -> None:
     """One-argument helpers of the interpreter: 5 is unary +, 6 makes a tuple of a list."""
     match i.arg:
+        case 3:  # a StopIteration leaves a generator
+            pass  # generators.py says so
         case 5:
             tx.push(unary(tx, "UNARY_POSITIVE", tx.pop()))
         case 6:

@@ -6,14 +6,16 @@ Input: these enter the table of opcodes.py.
 from __future__ import annotations
 
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.calls import hashable, iterate
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    SetVariable,
     SliceVariable,
     TupleVariable,
+    describe,
 )
 
 
@@ -36,7 +38,7 @@ def build_slice(tx: Tx, i: Instruction) -> None:
 @handles("BUILD_MAP")
 def build_map(tx: Tx, i: Instruction) -> None:
     flat = tx.popn(2 * i.arg)
-    keys = [tx.constant(k, "a dict's key") for k in flat[::2]]
+    keys = [hashable(tx, k) for k in flat[::2]]
     tx.push(ConstDictVariable(dict(zip(keys, flat[1::2]))))
 
 
@@ -66,7 +68,7 @@ def list_extend(tx: Tx, i: Instruction) -> None:
 @handles("MAP_ADD")
 def map_add(tx: Tx, i: Instruction) -> None:
     key, value = tx.popn(2)
-    tx.stack[-i.arg].items[tx.constant(key, "a dict's key")] = value  # type: ignore[attr-defined]
+    tx.stack[-i.arg].items[hashable(tx, key)] = value  # type: ignore[attr-defined]
 
 
 @handles("DICT_UPDATE", "DICT_MERGE")
@@ -76,15 +78,20 @@ def dict_update(tx: Tx, i: Instruction) -> None:
         tx.unsupported("GB0001", "** of something that is not a dict")
     repeated = set(update.items) & set(target.items)  # type: ignore[attr-defined]
     if i.opname == "DICT_MERGE" and repeated:
-        tx.unsupported("GB0002", f"a call with the keyword {repeated.pop()!r} given twice")
+        tx.throw(
+            TypeError,
+            f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
+        )
     target.items.update(update.items)  # type: ignore[attr-defined]
 
 
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(tx: Tx, i: Instruction) -> None:
     items = iterate(tx, tx.pop())
-    if len(items) != i.arg:
-        tx.unsupported("GB0001", f"{len(items)} values to unpack into {i.arg} names")
+    if len(items) > i.arg:
+        tx.throw(ValueError, f"too many values to unpack (expected {i.arg})")
+    if len(items) < i.arg:
+        tx.throw(ValueError, f"not enough values to unpack (expected {i.arg}, got {len(items)})")
     for item in reversed(items):
         tx.push(item)
 
@@ -95,10 +102,28 @@ def unpack_ex(tx: Tx, i: Instruction) -> None:
     before, after = i.arg & 0xFF, i.arg >> 8
     items = iterate(tx, tx.pop())
     if len(items) < before + after:
-        tx.unsupported("GB0001", f"{len(items)} values to unpack into at least {before + after} names")
+        expected = f"expected at least {before + after}, got {len(items)}"
+        tx.throw(ValueError, f"not enough values to unpack ({expected})")
     end = len(items) - after
     for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
         tx.push(item)
+
+
+@handles("BUILD_SET")
+def build_set(tx: Tx, i: Instruction) -> None:
+    tx.push(SetVariable({hashable(tx, v) for v in tx.popn(i.arg)}))
+
+
+@handles("SET_ADD")
+def set_add(tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    tx.stack[-i.arg].items.add(hashable(tx, value))  # type: ignore[attr-defined]
+
+
+@handles("SET_UPDATE")
+def set_update(tx: Tx, i: Instruction) -> None:
+    values = iterate(tx, tx.pop())
+    tx.stack[-i.arg].items.update(hashable(tx, v) for v in values)  # type: ignore[attr-defined]
 
 
 def list_to_tuple(tx: Tx, i: Instruction) -> None:

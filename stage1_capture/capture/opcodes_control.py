@@ -12,13 +12,13 @@ from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.calls import call_function, iterate, make_iterator
 from stage1_capture.capture.containers import CONVERSIONS, format_value
+from stage1_capture.capture.iterators import step
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.symbolic_convert import Handler
 from stage1_capture.capture.variables import (
     NULL,
     ConstantVariable,
     ConstDictVariable,
-    IteratorVariable,
     TupleVariable,
     UserFunctionVariable,
     Variable,
@@ -62,9 +62,7 @@ def for_iter(skipped: int) -> Handler:
     """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
 
     def handler(tx: Tx, i: Instruction) -> None:
-        iterator = tx.stack[-1]
-        assert isinstance(iterator, IteratorVariable)
-        item = next(iterator.iterator, None)
+        item = step(tx, tx.stack[-1])
         if item is None:
             tx.pop()
             tx.index = i.target + skipped

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from stage0_eager import is_grad_enabled
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
+from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
+from stage1_capture.capture.output_graph import Restart
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -43,7 +45,42 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     """Record `op(*args, **kwargs)` and return what it yields."""
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
+    if not tx.output.graph.calls:
+        tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
+    if tx.output.grad_enabled is not tx.output.graph_mode:
+        with set_grad_enabled(tx.output.grad_enabled):
+            return _call_in_other_mode(tx, op, args, kwargs)
+    with set_grad_enabled(tx.output.graph_mode):
+        return _call(tx, op, args, kwargs)
+
+
+def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+    """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
+    if tx.output.grad_enabled:
+        raise Restart(replace(tx.output.options, graph_mode=True))
+    detached = [_detached(tx, a) for a in args]
+    result = _call(tx, op, detached, {k: _detached(tx, v) for k, v in kwargs.items()})
+    back = {id(new): old for new, old in zip(detached, args, strict=True)}
+    return back.get(id(result), result)  # x.add_() is x
+
+
+def _detached(tx: Tx, value: Variable) -> Variable:
+    value = realize(value)
+    match value:
+        case TensorVariable(meta=meta) if meta.requires_grad:
+            detached = _call(tx, TABLE["cutaway.detach"], [value], {})
+            if value.source is not None:
+                tx.output.mutable_through[detached] = value  # type: ignore[index]
+            return detached
+        case ListVariable(items=items):
+            return ListVariable([_detached(tx, i) for i in items])
+        case TupleVariable(items=items, kind=kind):
+            return TupleVariable([_detached(tx, i) for i in items], kind)
+    return value
+
+
+def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     metas = [argument(tx, op, a, lambda t: t.meta) for a in args]
     kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
     try:
@@ -164,7 +201,8 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
         case ConstDictVariable(items=items):
             return {k: again(v) for k, v in items.items()}
         case other:
-            tx.unsupported("GB0002", f"{op.name} with {describe(other)} as an argument")
+            code = "GB0005" if other.source is not None else "GB0002"
+            tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
 
 
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
@@ -195,6 +233,9 @@ def _call_in_place(
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
     meta = target.meta
+    whole = tx.output.mutable_through.get(target)
+    if whole is not None and whole.real._base is None:
+        tx.output.mutated[whole] = None
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
     if result is not None and result.requires_grad and not meta.requires_grad:

@@ -7,11 +7,13 @@ needed it.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
-from stage1_capture.capture.variables import TensorVariable
+from stage1_capture.capture.side_effects import SideEffects
+from stage1_capture.capture.variables import TensorVariable, Variable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard
@@ -20,13 +22,41 @@ from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
-_LIBRARY = ("stage0_eager", "stage_contracts")
+_LIBRARY = ("stage0_eager", "stage_contracts", "stage1_capture")
+
+
+class Stopped(Exception):
+    """The capture reached the instruction of the outermost frame that it was told to break before."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What an earlier attempt at the same frame found out.
+
+    stop_at: break before this step of the outermost frame.
+    graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
+    """
+
+    stop_at: int | None = None
+    graph_mode: bool = False
+
+
+class Restart(Exception):
+    """Capture again, with `options` beside those there were."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+
+class SkipFrame(Unsupported):
+    """A break that is no use splitting the frame at: all of it runs in Python."""
 
 
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
-    def __init__(self, start: Origin, policy: SizePolicy = STATIC) -> None:
+    def __init__(self, start: Origin, policy: SizePolicy = STATIC, options: Options = Options()) -> None:
+        self.options = options
         self.start = start  # the function's first line, for what has no better place
         self.graph = Graph()
         self.guards: dict[tuple, Guard] = {}
@@ -37,6 +67,14 @@ class OutputGraph:
         self.module_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
+        self.mutable_through: dict[
+            TensorVariable, TensorVariable
+        ] = {}  # detached -> the input it is a view of
+        self.effects = SideEffects()
+        self.root_steps = 0  # instructions of the outermost frame so far
+        self.grad_enabled = is_grad_enabled()  # where the program is now
+        self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
+        self.exceptions: list[Any] = []  # being handled, outermost first
         self.policy = policy  # which sizes of the inputs are left open
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
@@ -59,10 +97,17 @@ class OutputGraph:
             reason = f"{reason} (in {innermost.function.name})"
         raise Unsupported(reason, self.origin(), code=code, hint=hint)
 
+    def begin_root_step(self) -> None:
+        if self.root_steps == self.options.stop_at:
+            raise Stopped
+        self.root_steps += 1
+
     def count_step(self) -> None:
         self.steps += 1
         if self.steps > MAX_STEPS:
-            self.unsupported("GB0001", f"more than {MAX_STEPS} instructions: loops are unrolled here")
+            raise SkipFrame(
+                f"more than {MAX_STEPS} instructions: loops are unrolled here", self.origin(), code="GB0001"
+            )
 
     # ---- what we rely on -------------------------------------------------------------------------
 
@@ -81,6 +126,12 @@ class OutputGraph:
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
+    def will_change(self, variable: Variable) -> None:
+        """To be called before a write to a container, object or cell."""
+        if variable.trusted:
+            self.unsupported("GB0006", "a change of the library's own state")
+        self.effects.will_change(variable)
+
     # ---- what is computed ------------------------------------------------------------------------
 
     def node_of(self, tensor: TensorVariable) -> Node:
@@ -91,6 +142,13 @@ class OutputGraph:
                 _placeholder_name(tensor.source), tensor.meta, source=tensor.source
             )
         return tensor.node
+
+    def late_guards(self) -> tuple[Guard, ...]:
+        """Guards for what was assumed of open sizes since this was last asked."""
+        before = set(self.guards)
+        self.sizes.add_guards()
+        self.sizes.closed = True
+        return tuple(guard for key, guard in self.guards.items() if key not in before)
 
     def kept_inputs(self) -> set[Source]:
         """Inputs that stay the same tensors while the structure epoch stands still."""

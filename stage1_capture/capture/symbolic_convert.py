@@ -12,15 +12,20 @@ from typing import Any, NoReturn
 
 from stage1_capture.capture import bytecode
 from stage1_capture.capture.builder import lazily, wrap
+from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.output_graph import OutputGraph, is_library
+from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.variables import (
     CellVariable,
+    ExceptionVariable,
     NotConstant,
+    RaisingPlaceVariable,
     TensorVariable,
     UserFunctionVariable,
     Variable,
     as_constant,
     describe,
+    from_constant,
     realize,
 )
 from stage_contracts.source import GlobalSource, ItemSource, Source
@@ -32,23 +37,19 @@ Handler = Callable[["InstructionTranslator", bytecode.Instruction], None]
 
 # What a person calls the instructions nobody handles; anything else is named by its opcode.
 _CONSTRUCTS = {
-    "BEFORE_WITH": "a with block",
     "BEFORE_ASYNC_WITH": "an async with block",
-    "IMPORT_NAME": "an import statement",
     "LOAD_BUILD_CLASS": "a class definition",
-    "RAISE_VARARGS": "a raise (or a failed assert)",
-    "LOAD_ASSERTION_ERROR": "a failed assert",
-    "MATCH_CLASS": "a match statement",
-    "MATCH_MAPPING": "a match statement",
-    "MATCH_SEQUENCE": "a match statement",
-    "DELETE_SUBSCR": "a del of an item",
-    "STORE_SLICE": "an assignment to a slice",
+    "CHECK_EG_MATCH": "an except* block",
+    "GET_AWAITABLE": "an await",
 }
-_EFFECTS = {
-    "STORE_GLOBAL": "an assignment to a global",
-    "DELETE_GLOBAL": "a del of a global",
-    "DELETE_ATTR": "a del of an attribute",
-}
+
+
+class Raised(Exception):
+    """The program raises: `value` is the abstract exception on its way to a handler."""
+
+    def __init__(self, value: ExceptionVariable) -> None:
+        self.value = value
+        value.raised = True
 
 
 class InstructionTranslator:
@@ -69,32 +70,63 @@ class InstructionTranslator:
         self.index = 0
         self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
         self.result: Variable | None = None
+        self.program = bytecode.instructions(function.code)
+
+    @property
+    def is_root(self) -> bool:
+        return self.output.frames[0] is self
 
     def run(self) -> Variable:
-        """Interpret to the return. Raises Unsupported at the first thing that cannot be done."""
-        if self.function.code.co_flags & _GENERATORS:
+        """Interpret to the return. Raises Unsupported at the first thing that cannot be done, Raised for an
+        exception that no handler of the frame takes."""
+        if self.function.code.co_flags & _GENERATORS and not self.is_generator:
             self.unsupported("GB0001", f"{self.function.name} is a generator or a coroutine")
-        if len(self.output.frames) >= MAX_DEPTH:
-            self.unsupported("GB0001", f"more than {MAX_DEPTH} calls inside each other")
-        program = bytecode.instructions(self.function.code)
-        self.output.frames.append(self)
+        self.enter()
         while self.result is None:
-            instruction = self.current = program[self.index]
-            self.index += 1
-            self.output.count_step()
-            handler = self.table.get(instruction.opname)
-            if instruction.protected:
-                self.unsupported("GB0001", "a try block")
-            if handler is None:
-                self._unknown(instruction.opname)
-            handler(self, instruction)
+            self.step()
         self.output.frames.pop()  # not in a finally: a break asks the frames where it happened
         return self.result
 
-    def _unknown(self, opname: str) -> NoReturn:
-        if opname in _EFFECTS:
-            self.unsupported("GB0006", _EFFECTS[opname])
-        self.unsupported("GB0001", _CONSTRUCTS.get(opname, f"the instruction {opname}"))
+    is_generator = False
+
+    def enter(self) -> None:
+        if len(self.output.frames) >= MAX_DEPTH:
+            self.unsupported("GB0001", f"more than {MAX_DEPTH} calls inside each other")
+        self.output.frames.append(self)
+
+    def step(self) -> None:
+        """One instruction. What it raises goes to the handler of the exception table, or leaves the frame."""
+        if self.is_root:
+            self.output.begin_root_step()
+        instruction = self.current = self.program[self.index]
+        self.index += 1
+        self.output.count_step()
+        handler = self.table.get(instruction.opname)
+        if handler is None:
+            self.unsupported(
+                "GB0001", _CONSTRUCTS.get(instruction.opname, f"the instruction {instruction.opname}")
+            )
+        try:
+            handler(self, instruction)
+        except Raised as raised:
+            self.handle(instruction, raised)
+
+    def handle(self, instruction: bytecode.Instruction, raised: Raised) -> None:
+        """Unwind to the handler of the instruction that raised."""
+        self.resume_here()
+        place = instruction.handler
+        if place is None:
+            raise raised
+        del self.stack[place.depth :]
+        if place.lasti:
+            self.push(RaisingPlaceVariable(instruction.start))
+        self.push(raised.value)
+        self.index = place.target
+
+    def resume_here(self) -> None:
+        """Frames inside this one are left: an exception of theirs was taken here."""
+        while self.output.frames[-1] is not self:
+            self.output.frames.pop()
 
     def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
         self.output.unsupported(code, reason, hint)
@@ -122,11 +154,20 @@ class InstructionTranslator:
             code = "GB0004" if isinstance(culprit, TensorVariable) else "GB0001"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
+    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise an exception of Python's own."""
+        raise Raised(new_exception(self.output, cls, [from_constant(a) for a in args]))
+
     # ---- names -----------------------------------------------------------------------------------
 
     def load_global(self, name: str) -> Variable:
         """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""
         module = self.function.globals
+        stored = self.output.effects.global_of(module, name)
+        if stored is DELETED:
+            self.unsupported("GB0001", f"the global {name}, which was deleted")
+        if stored is not None:
+            return stored
         builtins = module.get("__builtins__", {})
         builtins = builtins if isinstance(builtins, dict) else vars(builtins)
         known = is_library(module)
@@ -138,7 +179,7 @@ class InstructionTranslator:
                 self.output.guard("ABSENT_KEY", source.base, name)
                 source = None
             return wrap(self.output, builtins[name], source)
-        self.unsupported("GB0001", f"the name {name} is not defined")
+        self.throw(NameError, f"name {name!r} is not defined")
 
     def _global_source(self, name: str) -> Source:
         root = self.output.frames[0].function
@@ -151,11 +192,27 @@ class InstructionTranslator:
             self.unsupported("GB0001", f"the globals of {self.function.name} cannot be reached again")
         return ItemSource(self.function.globals_source, name)
 
+    def cell(self, name: str) -> CellVariable:
+        """The cell of a variable; a resume function is given it as an argument."""
+        found = realize(self.locals[name])
+        assert isinstance(found, CellVariable)
+        return found
+
     def load_cell(self, name: str) -> Variable:
-        cell = self.locals.get(name)
-        if not isinstance(cell, CellVariable) or cell.contents is None:
-            self.unsupported("GB0001", f"the variable {name} is not assigned yet")
-        return cell.contents
+        cell = self.cell(name)
+        if cell.contents is None:
+            free = name in self.function.code.co_freevars
+            where = " in enclosing scope" if free else ""
+            if free:
+                words = f"cannot access free variable {name!r} where it is not associated with a value{where}"
+                self.throw(NameError, words)
+            self.throw(UnboundLocalError, unassigned(name))
+        return realize(cell.contents)
 
     def lazily(self, real: Any, source: Source | None) -> Variable:
         return lazily(self.output, real, source)
+
+
+def unassigned(name: str) -> str:
+    """Python's message for a local that is read before it is assigned."""
+    return f"cannot access local variable {name!r} where it is not associated with a value"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
@@ -15,6 +15,7 @@ from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import TensorVariable, UserMethodVariable, Variable, from_constant
+from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
@@ -57,10 +58,13 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return from_constant(TENSOR_FACTS[name](tensor.meta))
     if name in TENSOR_FACT_METHODS:
         return UserMethodVariable(name, tensor)
-    if name in TENSOR_REFUSALS:
-        code, why = TENSOR_REFUSALS[name]
-        tx.unsupported(code, f"the tensor's {name} {why}")
+    if name == "grad" and tensor.real is not None and tensor.source is not None:
+        return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
+    if name in TENSOR_REFUSALS:
+        if isinstance(found, types.FunctionType):
+            return UserMethodVariable(name, tensor)  # it is the call that breaks
+        refuse(tx, name)
     if isinstance(found, property):
         return inline_call(tx, function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
     if isinstance(found, (Operator, types.FunctionType)):
@@ -68,6 +72,12 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
     if found is MISSING:
         return None
     tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+
+
+def refuse(tx: Tx, name: str) -> NoReturn:
+    """Break at what a graph cannot hold of a tensor."""
+    code, why = TENSOR_REFUSALS[name]
+    tx.unsupported(code, f"the tensor's {name} {why}")
 
 
 def class_lookup(cls: type, name: str) -> Any:

@@ -8,8 +8,8 @@ inside.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.operator import Operator
@@ -22,6 +22,7 @@ from stage_contracts.tensor_meta import TensorMeta
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
+    trusted: bool = False  # an object of the library, without a source: read without a guard, never written
 
 
 @dataclass(eq=False)
@@ -68,11 +69,48 @@ class ConstDictVariable(Variable):
 
 
 @dataclass(eq=False)
+class DefaultDictVariable(ConstDictVariable):
+    """A defaultdict: `factory` makes what is missing."""
+
+    factory: Variable | None = None
+
+
+@dataclass(eq=False)
+class DequeVariable(ListVariable):
+    """A collections.deque."""
+
+    limit: int | None = None
+
+
+@dataclass(eq=False)
+class PartialVariable(Variable):
+    """functools.partial(function, *args, **kwargs)."""
+
+    function: Variable
+    args: list[Variable]
+    kwargs: dict[str, Variable]
+
+
+@dataclass(eq=False)
+class SetVariable(Variable):
+    """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
+
+    items: set[Any]
+    kind: type = set
+
+
+@dataclass(eq=False)
 class DictViewVariable(Variable):
-    """d.keys(), d.values(), d.items(): can be walked and measured only. Sees later changes of d."""
+    """d.keys(), d.values(), d.items(): sees later changes of d."""
 
     mapping: ConstDictVariable
-    pick: Callable[[Any, Variable], Variable]  # what it shows of a key and its value
+    name: str  # "keys", "values" or "items"
+
+    def pick(self, key: Any, value: Variable) -> Variable:
+        """What it shows of a key and its value."""
+        if self.name == "values":
+            return value
+        return from_constant(key) if self.name == "keys" else TupleVariable([from_constant(key), value])
 
     @property
     def items(self) -> list[Variable]:
@@ -86,15 +124,20 @@ class SliceVariable(Variable):
 
 @dataclass(eq=False)
 class IteratorVariable(Variable):
-    iterator: Iterator[Variable]
+    """Base class of iterators: iterators.py has one for each kind that Python has.
+
+    `advance(tx)` gives the next value, or None at the end.
+    """
+
+    def advance(self, tx: Any) -> Variable | None:
+        raise NotImplementedError
 
 
 @dataclass(eq=False)
 class CellVariable(Variable):
-    """A variable shared between functions. One from outside is read only."""
+    """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
 
     contents: Variable | None = None
-    outside: bool = False
 
 
 @dataclass(eq=False)
@@ -109,6 +152,7 @@ class UserFunctionVariable(Variable):
     closure: list[CellVariable]
     globals_source: Source | None = None  # how its module's globals are reached again
     real: Any = None
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on one made inside
 
 
 @dataclass(eq=False)
@@ -121,9 +165,48 @@ class UserMethodVariable(Variable):
 
 @dataclass(eq=False)
 class UserDefinedObjectVariable(Variable):
-    """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance."""
+    """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance.
+
+    attrs: what the program stored on it (None: deleted), over what `real` has.
+    fresh: made inside. `real` is then an instance of its class without any attribute.
+    """
 
     real: Any
+    attrs: dict[str, Variable | None] = field(default_factory=dict)
+    fresh: bool = False
+    class_source: Source | None = None  # of a fresh one: where its class was found
+
+
+@dataclass(eq=False)
+class ExceptionVariable(UserDefinedObjectVariable):
+    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
+
+    args: list[Variable] = field(default_factory=list)
+    cause: Variable | None = None
+    context: Variable | None = None
+    suppress: bool = False
+    raised: bool = False
+
+
+class TracebackVariable(Variable):
+    """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
+
+
+@dataclass(eq=False)
+class OuterExceptionVariable(Variable):
+    """The exception that is handled outside an except block, below the block's own on the stack.
+
+    active: the block has not ended.
+    """
+
+    active: bool = True
+
+
+@dataclass(eq=False)
+class RaisingPlaceVariable(Variable):
+    """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
+
+    offset: int
 
 
 @dataclass(eq=False)
@@ -134,6 +217,13 @@ class SuperVariable(Variable):
     receiver: Variable
 
 
+@dataclass(eq=False)
+class NestedFunctionVariable(Variable):
+    """A function of the user's that is called in Python: its compiled version stands in."""
+
+    function: Variable
+
+
 class NullVariable(Variable):
     """What CALL finds below its callable when there is no self."""
 
@@ -142,7 +232,7 @@ NULL = NullVariable()
 NONE = ConstantVariable(None)
 
 # Constants that may be folded: immutable, with operations that run no code of the user's.
-CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset)
+CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset, complex)
 
 
 class NotConstant(Exception):
@@ -171,6 +261,8 @@ def as_constant(variable: Variable) -> Any:
             return {key: as_constant(value) for key, value in items.items()}
         case SliceVariable(items=items):
             return slice(*map(as_constant, items))
+        case SetVariable(items=elements, kind=kind):
+            return kind(elements)
     raise NotConstant(variable)
 
 
@@ -184,6 +276,8 @@ def from_constant(value: Any) -> Variable:
         return ListVariable([from_constant(v) for v in value])
     if type(value) is dict:
         return ConstDictVariable({k: from_constant(v) for k, v in value.items()})
+    if type(value) in (set, frozenset):
+        return SetVariable(set(value), type(value))
     if type(value) is slice:
         return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
     return ConstantVariable(value)

@@ -53,7 +53,7 @@ def guards_hold(frame, function, args, kwargs=None):
     return guard_function(frame, function)(*args, **(kwargs or {}))
 
 
-def residual_function(frame, function):
+def residual_function(frame, function, nested=None):
     """The residual code over the interpreted graph."""
     names = {
         **function.__globals__,
@@ -62,6 +62,7 @@ def residual_function(frame, function):
         "__scalar__": scalar_input,
         **frame.residual_globals,
         frame.graph_name: lambda *inputs: frame.graph.interpret(inputs),
+        frame.nested_name: nested or (lambda called: called),
     }
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in frame.residual.co_freevars)

@@ -6,6 +6,7 @@ a derivative of their own. A write makes a new value; storages.py says who else 
 
 from __future__ import annotations
 
+import operator as python
 from collections.abc import Iterable
 from typing import Any
 
@@ -94,8 +95,14 @@ class FunctionalTracer(Tracer):
         return out
 
     def _note(self, node: Node) -> None:
-        cut = node.meta.get("no_grad") or getattr(node.target, "name", "") == "detach"
-        if not cut and not self.on_tape.isdisjoint(node.all_input_nodes):
+        """Remember whether eager would record this result on the tape."""
+        differentiable = getattr(node.target, "derivatives", True) and node.val.dtype.is_floating_point
+        if not differentiable or node.meta.get("no_grad"):
+            return
+        sources = node.all_input_nodes
+        if node.target is python.getitem:  # one result of several: what they were computed from
+            sources = sources[0].all_input_nodes
+        if not self.on_tape.isdisjoint(sources):
             self.on_tape.add(node)
 
     def _stored(self, tensor: Tensor) -> StoredArray:

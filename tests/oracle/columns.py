@@ -21,6 +21,7 @@ from stage0_eager.trace import run_on_metas
 from stage_contracts.breaks import Unsupported
 from stage_contracts.tensor_meta import TensorMeta
 from tests.oracle import cases as c
+from tests.oracle import compiled as stage2
 from tests.oracle import torch_side as other
 from tests.oracle.cases import Case, leaves
 from tests.oracle.compare import DIFFERENCES, Mismatch, magnitude, same
@@ -285,6 +286,14 @@ def compiled_is_eager(case: Case, backend: str) -> None:
         same(g, w, case.row.units, scale_of(case, arrays))
 
 
+def stage2_is_eager(case: Case) -> None:
+    """The call through stage 2, traced: results and gradients against eager."""
+    try:
+        stage2.stage2_is_eager(case)
+    except stage2.Refused as error:
+        raise NotHere(str(error)) from error
+
+
 def program_of(function: Any, arrays: tuple, count: int) -> Any:
     """`def program(a0, a1): return function(a0, dim=0, other=a1)`, so that capture sees plain code."""
     names, constants = iter(range(count)), {}
@@ -374,6 +383,7 @@ COLUMNS = (
     Column("vmap", vmap_is_loop, c.plain_cases),
     Column("refusals", refuses_as_torch, c.plain_cases),
     Column("aot_eager", aot_eager_is_eager, c.plain_cases, slow=True),
+    Column("stage 2", stage2_is_eager, c.plain_cases),
 )
 
 

@@ -1,0 +1,68 @@
+"""Methods that change how a tensor looks at its memory, in place: squeeze_, unsqueeze_, transpose_, t_, resize_, ...
+
+Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from stage0_eager import arrays
+from stage0_eager.functions import joining, shape, windows
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor
+
+
+def _take_over(target: Tensor, source: Tensor) -> None:
+    """Make a tensor all that another is."""
+    kept = dict(source.__dict__)
+    target.__dict__.clear()
+    target.__dict__.update(kept)
+    for name in ("_data", "_grad_fn", "_view", "requires_grad"):
+        setattr(target, name, getattr(source, name))
+
+
+def _in_place(view: Any) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if STATE.grad_enabled and self.requires_grad and self.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+        before = Tensor(
+            self._data
+        )  # what the tensor was: the view's source, on the tape and as owner of the memory
+        _take_over(before, self)
+        _take_over(self, view(before, *args, **kwargs))
+        return self
+
+    method.__name__ = method.__qualname__ = f"{view.name}_"
+    method.__doc__ = f"{view.name}, of the tensor itself."
+    return method
+
+
+VIEWS = (
+    shape.squeeze, shape.unsqueeze, shape.transpose, shape.t, joining.swapaxes, joining.swapdims, windows.as_strided,
+)  # fmt: skip
+METHODS = {f"{view.name}_": _in_place(view) for view in VIEWS}
+
+
+def resize_(self: Tensor, *sizes: Any) -> Tensor:
+    """Another shape, row-major; elements are kept in order as far as they go, new ones are 0."""
+    size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    data = self._real("resize_()")
+    if tuple(data.shape) == size:
+        return self
+    new = arrays.namespace(self.device).zeros(size, data.dtype)
+    count = min(data.size, math.prod(size))
+    new.reshape(-1)[:count] = data.reshape(-1)[:count]
+    _take_over(self, Tensor(new))
+    return self
+
+
+def resize_as_(self: Tensor, other: Tensor) -> Tensor:
+    """resize_ to the shape of another."""
+    return resize_(self, tuple(other.shape))
+
+
+METHODS |= {"resize_": resize_, "resize_as_": resize_as_}

@@ -1,0 +1,26 @@
+"""Exceptions of the captured program: made, raised, matched, and known to the handlers around.
+
+Input: classes and abstract arguments. The interpreter carries an exception as Raised(ExceptionVariable); the
+exception table of the frame says where it goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage1_capture.capture.variables import ExceptionVariable, Variable
+
+
+def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -> ExceptionVariable:
+    """`cls(*args)` for a class whose construction is Python's own. Its context is what is handled now."""
+    blank = cls.__new__(cls)
+    made = ExceptionVariable(blank, fresh=True, args=args)
+    set_context(output, made)
+    return made
+
+
+def set_context(output: Any, raised: ExceptionVariable) -> None:
+    """An exception raised in a handler remembers the one that is being handled."""
+    handled = output.exceptions[-1] if output.exceptions else None
+    if handled is not None and handled is not raised and raised.fresh:
+        raised.context = handled

@@ -1,0 +1,67 @@
+"""Calls that run in Python after a break: the functions called there are compiled on their own.
+
+Input: the stack before the instruction. The callable of a CALL, and functions handed to C code that will call them
+(`sorted(key=)`, `map`), are replaced by `__compiled_call(function)`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from stage0_eager.nn import Module
+from stage1_capture.capture.attributes import special_method
+from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.output_graph import is_users
+from stage1_capture.capture.variables import (
+    NULL,
+    NestedFunctionVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+)
+
+# C functions that call back and forget: what they are handed may be another object.
+CALLS_BACK: tuple[Any, ...] = (sorted, map, filter, min, max, functools.reduce)
+
+
+def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) -> list[Variable]:
+    """The frame's stack, with what the next instruction calls compiled on its own."""
+    stack = list(frame.stack)
+    instruction = next(i for i in program if i.opname not in ("KW_NAMES", "PRECALL"))
+    match instruction.opname:
+        case "CALL":
+            first = len(stack) - instruction.arg - 2
+        case "CALL_KW":
+            first = len(stack) - instruction.arg - 3
+        case "CALL_FUNCTION_EX":
+            first = len(stack) - 3 - (instruction.arg & 1)
+        case _:
+            return stack
+    place = first if stack[first + 1] is NULL or stack[first] is not NULL else first + 1
+    called = stack[place]
+    real = called.real if isinstance(called, UserDefinedObjectVariable) else None
+    if any(real is known for known in CALLS_BACK):
+        for i in range(place + 1, len(stack)):
+            stack[i] = _compiled(frame, stack[i])
+        return stack
+    stack[place] = _compiled(frame, called)
+    return stack
+
+
+def _compiled(frame: Any, called: Variable) -> Variable:
+    match called:
+        case UserFunctionVariable(real=types.FunctionType() as real) if called.source and is_users(
+            real.__globals__
+        ):
+            return NestedFunctionVariable(called)
+        case UserMethodVariable(function=UserFunctionVariable() as function, receiver=receiver):
+            inner = _compiled(frame, function)
+            return called if inner is function else UserMethodVariable(inner, receiver)
+        case UserDefinedObjectVariable(real=real) if isinstance(real, Module) and called.source is not None:
+            method = special_method(frame, called, "__call__")
+            if isinstance(method, UserMethodVariable) and isinstance(method.function, UserFunctionVariable):
+                return UserMethodVariable(NestedFunctionVariable(method.function), called)
+    return called

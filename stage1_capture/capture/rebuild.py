@@ -1,0 +1,319 @@
+"""From abstract values back to objects: the Python expressions that make them when the graph has run.
+
+Input: the values that live on after a frame or a break. A value from outside is read where it was found; of what the
+program made, each object is made once: what occurs twice gets a name, and what may hold itself is filled later.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stage1_capture.capture.numbers import NumberVariable
+from stage1_capture.capture.variables import (
+    CellVariable,
+    ConstantVariable,
+    ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
+    DictViewVariable,
+    ExceptionVariable,
+    IteratorVariable,
+    LazyVariable,
+    ListVariable,
+    NestedFunctionVariable,
+    PartialVariable,
+    SetVariable,
+    SliceVariable,
+    SuperVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.graph import Node
+
+if TYPE_CHECKING:
+    from stage1_capture.capture.codegen import PyCodegen
+
+_INLINE = (bool, int, str, bytes, type(None))
+
+
+class Rebuilder:
+    """`lines` make what has a name; `outputs` are the nodes the graph must return."""
+
+    def __init__(self, codegen: PyCodegen) -> None:
+        self.codegen = codegen
+        self.lines: list[str] = []
+        self.outputs: dict[Node, int] = {}
+        self.outputs_name = codegen.name_of("outputs")
+        codegen.claim(self.outputs_name)
+        self.seen: Counter[int] = Counter()
+        self.names: dict[int, str] = {}  # values that have a local name
+
+    # ---- which objects occur twice ---------------------------------------------------------------
+
+    def count(self, values: list[Variable]) -> None:
+        for value in values:
+            if value.source is None:
+                value = realize(value)
+                self.seen[id(value)] += 1
+                if self.seen[id(value)] == 1:
+                    self.count_contents(value)
+
+    def count_contents(self, value: Variable) -> None:
+        self.count(contents(value))
+
+    # ---- expressions -----------------------------------------------------------------------------
+
+    def expression(self, value: Variable) -> str:
+        """Python that is the value, when `lines` have run."""
+        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
+            value = value.value
+        if isinstance(value, NumberVariable):  # the arguments may change later
+            assert value.source is not None
+            return self.codegen.source(value.source, early=True)
+        if value.source is not None:
+            return self.codegen.source(value.source)
+        value = realize(value)
+        if value.source is not None:
+            return self.codegen.source(value.source)
+        if id(value) in self.names:
+            return self.names[id(value)]
+        make = _MAKE.get(type(value)) or next((m for c, m in _MAKE.items() if isinstance(value, c)), None)
+        if make is None:
+            return self.unsupported(value)
+        shared = self.seen[id(value)] > 1 and not isinstance(value, (ConstantVariable, TensorVariable))
+        if shared and type(value) in _FILL:
+            empty, fill = _FILL[type(value)]
+            name = self.name(value, empty(self, value))
+            fill(self, value, name)
+            return name
+        text = make(self, value)
+        return self.name(value, text) if shared and id(value) not in self.names else text
+
+    def name(self, value: Variable, text: str) -> str:
+        """Give what `text` makes a name, by which the value is known from now on."""
+        name = self.names[id(value)] = self.codegen.name_of(f"value_{len(self.names)}")
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def all(self, values: Sequence[Variable]) -> str:
+        return ", ".join(map(self.expression, values))
+
+    def constant(self, value: Any) -> str:
+        plain = type(value) in _INLINE or (type(value) is float and math.isfinite(value))
+        return repr(value) if plain else self.codegen.named(value)
+
+    def named(self, value: Any) -> str:
+        return self.codegen.named(value)
+
+    def unsupported(self, value: Variable) -> Any:
+        self.codegen.output.unsupported("GB0001", f"returning {describe(value)}")
+
+
+def contents(value: Variable) -> list[Variable]:
+    """The values inside a value, as far as making it again needs them."""
+    match value:
+        case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
+            return items
+        case DefaultDictVariable(items=entries, factory=factory):
+            return [*entries.values(), *([] if factory is None else [factory])]
+        case PartialVariable(function=function, args=args, kwargs=kwargs):
+            return [function, *args, *kwargs.values()]
+        case ConstDictVariable(items=entries):
+            return list(entries.values())
+        case DictViewVariable(mapping=mapping):
+            return [mapping]
+        case CellVariable(contents=inside):
+            return [] if inside is None else [inside]
+        case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
+            return [*defaults, *kwdefaults.values(), *closure] if value.real is None else []
+        case UserMethodVariable(function=function, receiver=receiver):
+            return [receiver] if isinstance(function, str) else [function, receiver]
+        case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
+            more = [v for v in (cause, context) if v is not None]
+            return [*args, *(a for a in attrs.values() if a is not None), *more]
+        case UserDefinedObjectVariable(attrs=attrs):
+            return [a for a in attrs.values() if a is not None]
+        case SuperVariable(receiver=receiver):
+            return [receiver]
+        case IteratorVariable() if hasattr(value, "parts"):
+            return value.parts()
+        case NestedFunctionVariable(function=function):
+            return [function]
+    return []
+
+
+# ---- one maker per kind of value -----------------------------------------------------------------
+
+Make = Callable[[Rebuilder, Any], str]
+
+
+def _tensor(r: Rebuilder, value: TensorVariable) -> str:
+    if value.node is None:
+        return r.unsupported(value)
+    index = r.outputs.setdefault(value.node, len(r.outputs))
+    return f"{r.outputs_name}[{index}]"
+
+
+def _tuple(r: Rebuilder, value: TupleVariable) -> str:
+    if value.kind is tuple:
+        return f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
+    make = r.named(value.kind._make)  # type: ignore[attr-defined]
+    return f"{make}(({r.all(value.items)}{',' * (len(value.items) == 1)}))"
+
+
+def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
+    words = [f"{r.constant(k)}: {r.expression(v)}" for k, v in value.items.items()]
+    text = f"{{{', '.join(words)}}}"
+    return text if value.kind is dict else f"{r.named(value.kind)}({text})"
+
+
+def _set(r: Rebuilder, value: SetVariable) -> str:
+    return f"{r.named(value.kind)}([{', '.join(map(r.constant, value.items))}])"
+
+
+def _cell(r: Rebuilder, value: CellVariable) -> str:
+    inside = "" if value.contents is None else r.expression(value.contents)
+    return f"{r.named(types.CellType)}({inside})"
+
+
+def _fill_cell(r: Rebuilder, value: CellVariable, name: str) -> None:
+    if value.contents is not None:
+        r.lines.append(f"{name}.cell_contents = {r.expression(value.contents)}")
+
+
+def _fill_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
+    for key, item in value.items.items():
+        r.lines.append(f"{name}[{r.constant(key)}] = {r.expression(item)}")
+
+
+def _fill_list(r: Rebuilder, value: ListVariable, name: str) -> None:
+    if value.items:
+        r.lines.append(f"{name} += [{r.all(value.items)}]")
+
+
+def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
+    if value.real is not None:
+        return r.named(value.real)
+    defaults = f"({r.all(value.defaults)},)" if value.defaults else "None"
+    closure = f"({r.all(value.closure)},)" if value.closure else "None"
+    made = (
+        f"{r.named(types.FunctionType)}({r.named(value.code)}, {r.named(value.globals)}, "
+        f"{value.name!r}, {defaults}, {closure})"
+    )
+    name = r.name(value, made)
+    if value.kwdefaults:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
+        r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    for key, attribute in value.attrs.items():
+        r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
+    return name
+
+
+def _method(r: Rebuilder, value: UserMethodVariable) -> str:
+    if isinstance(value.function, str):
+        return f"{r.expression(value.receiver)}.{value.function}"
+    return f"{r.named(types.MethodType)}({r.expression(value.function)}, {r.expression(value.receiver)})"
+
+
+def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
+    if not value.fresh:
+        return r.named(value.real)
+    cls = type(value.real)
+    name = r.name(value, f"{r.named(object.__new__)}({r.named(cls)})")
+    set_attributes(r, value, name)
+    return name
+
+
+def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
+    """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
+    for key, attribute in value.attrs.items():
+        if attribute is not None:
+            r.lines.append(f"{r.named(object.__setattr__)}({name}, {key!r}, {r.expression(attribute)})")
+
+
+def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
+    if not value.fresh:
+        return r.named(value.real)
+    cls = type(value.real)
+    if cls.__init__ in (BaseException.__init__, Exception.__init__) or not value.attrs:
+        made = f"{r.named(cls.__new__)}({r.named(cls)}, {r.all(value.args)})"
+    else:
+        made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
+    name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)
+    set_attributes(r, value, name)
+    if value.cause is not None:
+        r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
+    if value.context is not None:
+        r.lines.append(f"{name}.__context__ = {r.expression(value.context)}")
+    if value.suppress:
+        r.lines.append(f"{name}.__suppress_context__ = True")
+    return name
+
+
+def raised(error: BaseException) -> BaseException:
+    """The exception with a traceback, which CPython expects of one that is being handled."""
+    context = error.__context__
+    try:
+        raise error
+    except BaseException:  # of any kind: it was raised here
+        error.__context__ = context
+        return error
+
+
+def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:
+    factory = "None" if value.factory is None else r.expression(value.factory)
+    return f"{r.named(defaultdict)}({factory}, {text})"
+
+
+def _partial(r: Rebuilder, value: PartialVariable) -> str:
+    words = [r.expression(value.function), *map(r.expression, value.args)]
+    words += [f"{name}={r.expression(v)}" for name, v in value.kwargs.items()]
+    return f"{r.named(functools.partial)}({', '.join(words)})"
+
+
+def _iterator(r: Rebuilder, value: Any) -> str:
+    text = value.rebuild(r)
+    return r.unsupported(value) if text is None else text
+
+
+_MAKE: dict[type, Make] = {
+    TensorVariable: _tensor,
+    ConstantVariable: lambda r, v: r.constant(v.value),
+    TupleVariable: _tuple,
+    ListVariable: lambda r, v: f"[{r.all(v.items)}]",
+    ConstDictVariable: _dict,
+    DefaultDictVariable: lambda r, v: _default_dict(r, v, _dict(r, ConstDictVariable(v.items))),
+    DequeVariable: lambda r, v: f"{r.named(deque)}([{r.all(v.items)}], {v.limit})",
+    PartialVariable: _partial,
+    SetVariable: _set,
+    SliceVariable: lambda r, v: f"{r.named(slice)}({r.all(v.items)})",
+    DictViewVariable: lambda r, v: f"{r.expression(v.mapping)}.{v.name}()",
+    CellVariable: _cell,
+    UserFunctionVariable: _function,
+    UserMethodVariable: _method,
+    ExceptionVariable: _exception,
+    UserDefinedObjectVariable: _object,
+    SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
+    IteratorVariable: _iterator,
+    NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",
+}
+# What may hold itself: made empty, filled when its contents are there.
+_FILL: dict[type, tuple[Make, Callable[[Rebuilder, Any, str], None]]] = {
+    ListVariable: (lambda r, v: "[]", _fill_list),
+    DequeVariable: (lambda r, v: f"{r.named(deque)}((), {v.limit})", _fill_list),
+    DefaultDictVariable: (lambda r, v: _default_dict(r, v, "{}"), _fill_dict),
+    ConstDictVariable: (lambda r, v: f"{r.named(v.kind)}()", _fill_dict),
+    CellVariable: (lambda r, v: f"{r.named(types.CellType)}()", _fill_cell),
+}

@@ -1,0 +1,153 @@
+"""Stage 2's columns: a call through functionalize, differentiate, decompose and partition, against eager.
+
+Input: cases.py's cases. The call is traced here, not captured, so that a failure is stage 2's.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import cutaway as ct
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.tape import backward
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import Tracer
+from stage2_autograd import autograd
+from stage2_autograd.aot_eager import aot_eager
+from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph
+from tests.oracle import cases as c
+from tests.oracle.cases import Case, leaves
+from tests.oracle.compare import Mismatch, magnitude, same
+from tests.oracle.spec import ROWS, Operand
+
+
+class Refused(Exception):
+    """The program cannot be compiled, and says so: it would run eagerly."""
+
+
+def traced(function: Callable, tensors: list[Tensor]) -> tuple[Graph, list[bool]]:
+    """`function` on tensors like these as a graph of public operators, and which leaves of its result are tensors."""
+    graph = Graph()
+    tracer = Tracer(graph, keep=lambda op: True)
+    inputs = [tracer.placeholder(f"x{i}", t.meta) for i, t in enumerate(tensors)]
+    with no_grad(), interpreting(tracer):
+        results = leaves(function(*inputs))
+    graph.output([tracer.node_of(r) for r in results if isinstance(r, Tensor)])
+    return graph.verify(), [isinstance(r, Tensor) for r in results]
+
+
+def compiled(function: Callable, tensors: list[Tensor]) -> Callable[..., tuple]:
+    """`function`, as backend="aot_eager" would run it. Raises Refused with the code of the break."""
+    try:
+        graph, _ = traced(function, tensors)
+        functional = autograd.functionalize(graph)
+    except Unsupported as refusal:
+        raise Refused(refusal.graph_break.code) from refusal
+    joint = autograd.differentiate(functional)
+    joint = replace(joint, graph=autograd.decompose(joint.graph)).verify()
+    halves = autograd.partition(joint).verify()
+    return make_runtime_wrapper(
+        functional, aot_eager(halves.forward), aot_eager(halves.backward), joint, halves
+    )
+
+
+def results_and_gradients(function: Callable, flat: list[np.ndarray], flags: list[bool]) -> tuple[list, list]:
+    """The result tensors of a call on fresh leaves, and the gradient of their weighted sum for each leaf, or None."""
+    tensors = [Tensor(np.array(a, copy=True), flag) for a, flag in zip(flat, flags, strict=True)]
+    ct.manual_seed(0)
+    results = leaves(function(*tensors), Tensor)
+    rng = np.random.default_rng(7)
+    roots, weights = [], []
+    for r in results:
+        weight = rng.uniform(0.5, 1.5, r.shape)
+        if r.requires_grad:
+            roots.append(r)
+            weights.append(Tensor(weight.astype(r.dtype.numpy)))
+    if roots:
+        backward(roots, weights)
+    return results, [None if t.grad is None else t.grad._data for t in tensors]
+
+
+def call_of(case: Case) -> tuple[Callable, list[np.ndarray]]:
+    """A function of the case's arrays alone, and the arrays. What an in-place row writes to is a copy."""
+    arrays = case.arrays()
+    function = c.function_of(case.row.name)
+
+    def call(*tensors: Tensor) -> Any:
+        items = iter(tensors)
+        args, kwargs = c.map_leaves(arrays, lambda _: next(items), np.ndarray)
+        if case.row.in_place_of:
+            args = (args[0].clone(), *args[1:])
+        return function(*args, **kwargs)
+
+    return call, leaves(arrays, np.ndarray)
+
+
+def stage2_is_eager(case: Case) -> None:
+    """Values, dtypes, strides, requires_grad and every gradient of the compiled call are eager's."""
+    call, flat = call_of(case)
+    operands = leaves((case.sample.args, case.sample.kwargs), Operand)
+    flags = [o.grad and a.dtype.kind == "f" and o.dtype is None for o, a in zip(operands, flat, strict=True)]
+    compare(call, flat, flags, case.row.units)
+
+
+def compare(call: Callable, flat: list[np.ndarray], flags: list[bool], units: float) -> None:
+    """Raise Mismatch where the compiled call is not eager's; a gradient may be None where eager's is zeros."""
+    want, slopes = results_and_gradients(call, flat, flags)
+    run = compiled(call, [Tensor(a, flag) for a, flag in zip(flat, flags, strict=True)])
+    got, found = results_and_gradients(run, flat, flags)
+    for mine, theirs in zip(got, want, strict=True):
+        if mine.meta != theirs.meta:
+            raise Mismatch(f"compiled gives {mine.meta}, eager {theirs.meta}")
+        same(mine._data, theirs._data, units, magnitude([theirs._data]))
+    for mine, theirs in zip(found, slopes, strict=True):
+        if mine is not None and theirs is not None:
+            same(mine, theirs, 64 * units, magnitude([theirs]))
+        elif any(g is not None and np.any(g) for g in (mine, theirs)):
+            raise Mismatch(f"gradient {mine}, eager's is {theirs}")
+
+
+# ---- pairs -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def links() -> list[Case]:
+    """A float64 case of each operator that takes one tensor and gives one float tensor: what can stand in a chain."""
+    found = []
+    for row in ROWS.values():
+        for case in c.double_cases(row, False):
+            try:
+                call, flat = call_of(case)
+                result = leaves(call(*map(Tensor, flat)))
+            except Exception:  # this sample is of something else
+                continue
+            single = len(flat) == 1 and len(result) == 1 and isinstance(result[0], Tensor)
+            if single and flat[0].dtype == np.float64 and result[0].is_floating_point():
+                found.append(case)
+                break
+    return found
+
+
+def pair_is_eager(first: Case, second: Case) -> None:
+    """second(first(x)), brought into a range both can take, compiled against eager."""
+    inner, (x,) = call_of(first)
+    outer, (y,) = call_of(second)
+
+    def call(t: Tensor) -> Any:
+        made = leaves(inner(t))[0]
+        room = ct.sigmoid(made).reshape(-1)[: y.size]  # into (0, 1), where nearly all are defined
+        room = (
+            ct.cat([room] * -(-y.size // max(1, room.numel())))[: y.size]
+            if room.numel()
+            else ct.zeros(y.size)
+        )
+        return outer(room.reshape(y.shape).to(ct.float64) * 0.9 + 0.05)
+
+    compare(call, [x], [True], max(first.row.units, second.row.units))
