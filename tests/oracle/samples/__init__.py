@@ -8,6 +8,7 @@ from tests.oracle.samples import (  # noqa: F401
     indexing,
     matrices,
     networks,
+    pieces,
     pointwise,
     pooling,
     products,
