@@ -21,7 +21,13 @@ from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
-from stage1_capture.capture.variables import NULL, OuterExceptionVariable, RaisingPlaceVariable, TensorVariable, Variable
+from stage1_capture.capture.variables import (
+    NULL,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    TensorVariable,
+    Variable,
+)
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin

@@ -104,9 +104,9 @@ declare("gradient", lambda x, **k: np.gradient(x, axis=k.get("dim")), S(T(5)), S
 
 # ---- real numbers ----------------------------------------------------------------------------------------------
 
-moves("conj_physical", np.copy, S(T(2, 3)), S(T()), S(T(0, 3)), invalid=refuses(TypeError, "", "text"))
 for _name in (
     "conj",
+    "conj_physical",
     "resolve_conj",
     "resolve_neg",
     "real",

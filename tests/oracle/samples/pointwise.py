@@ -87,6 +87,7 @@ for _name, (_function, _low, _high, _dtypes) in UNARY.items():
         _name, _function, S(T(3, 4, **_x)), S(T(2, 1, 3, **_x)), S(T(**_x)), S(T(0, 3, **_x)),
         dtypes=_dtypes, elementwise=True, invalid=(TEXT,), scale=1 if _name in ("sinc", "entr") else None,
         edge_exceptions=_EDGES.get(_name, {}),
+        torch=f"Tensor.{_name}" if _name in ("tanh", "sigmoid") else None,  # nn.functional's are in Python
     )  # fmt: skip
 
 ROUNDING = {"units": 8}  # a composite rounds between its steps in half precision
