@@ -1,9 +1,10 @@
 """Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs, the oracle's report, the tables of dtypes and of core operators; mkdocs calls the
-functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the oracle's report, the tables of dtypes and of core operators;
+mkdocs calls the functions named on_*.
 """
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -32,7 +33,18 @@ def on_files(files, config):
             files.append(File.generated(config, f"stages/{package}.md", content=page))
     report = (ROOT / "tests" / "oracle" / "report.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "oracle.md", content=report))
+    files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
     return files
+
+
+def _catalogue():
+    """break_catalogue.py beside this file: mkdocs loads hooks by path, so it is no package."""
+    spec = importlib.util.spec_from_file_location(
+        "break_catalogue", Path(__file__).parent / "break_catalogue.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_page_markdown(markdown, **_):

@@ -25,7 +25,9 @@ for _name, _op in TABLE.items():  # a row whose body is another's
     ]
     if _op.body is not None and _twins:
         _first = ROWS[_twins[0]].samples[:1]  # torch's takes a size, not a list of them
-        same_as(_op.name, _twins[0], **({"samples": _first, "invalid": ()} if _op.name == "unsafe_split" else {}))
+        same_as(
+            _op.name, _twins[0], **({"samples": _first, "invalid": ()} if _op.name == "unsafe_split" else {})
+        )
 
 
 def fits(sample):

@@ -249,3 +249,102 @@ declare("alpha_dropout", None, S(T(3, 4), 0.5, True), S(T(3, 4), 0.5), edges=Fal
     "NumPy": "random: see stage0_eager/tests", "torch": "random: other bits than torch's", "vmap": _CHANCE, "derivative": _CHANCE, "second derivative": _CHANCE,
     "torch's derivative": "random: other bits than torch's",
 }, invalid=(Invalid(S(T(3), 1.5, True), ValueError, "between 0 and 1"),))  # fmt: skip
+
+# ---- sampling by a grid, blocks --------------------------------------------------------------------------------
+
+
+def grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    sizes, rank = x.shape[2:], x.ndim - 2
+    out = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    for at in np.ndindex(len(x), *grid.shape[1:-1]):
+        places = []
+        for n, g in zip(sizes, grid[at][::-1]):
+            place = (g + 1) / 2 * (n - 1) if align_corners else ((g + 1) * n - 1) / 2
+            places.append(min(max(place, 0), n - 1) if padding_mode == "border" else place)
+        for corner in np.ndindex((1,) * rank if mode == "nearest" else (2,) * rank):
+            cell = [
+                int(np.round(p)) if mode == "nearest" else math.floor(p) + k for p, k in zip(places, corner)
+            ]
+            weight = 1.0 if mode == "nearest" else math.prod(1 - abs(p - k) for p, k in zip(places, cell))
+            if all(0 <= k < n for k, n in zip(cell, sizes)):
+                out[(at[0], slice(None), *at[1:])] += weight * x[(at[0], slice(None), *cell)]
+    return out
+
+
+def affine_grid(theta, size, align_corners=None):
+    axes = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]]
+    grids = np.meshgrid(*axes, indexing="ij")[::-1]
+    base = np.stack([*grids, np.ones(size[2:])], -1)
+    return np.einsum("...j,nij->n...i", base, theta)
+
+
+_IMAGE, _PLACES = T(2, 3, 4, 5), T(2, 3, 2, 2, low=-1.2, high=1.2)
+pool(
+    "grid_sample",
+    grid_sample,
+    S(_IMAGE, _PLACES, align_corners=False),
+    S(_IMAGE, _PLACES, align_corners=True),
+    S(_IMAGE, _PLACES, padding_mode="border", align_corners=False),
+    S(_IMAGE, T(2, 3, 2, 2, low=-1.2, high=1.2, grad=False), "nearest", align_corners=True),
+    S(T(1, 2, 3, 4, 3), T(1, 2, 2, 2, 3, low=-1.2, high=1.2), align_corners=False),
+    units=64,
+    invalid=Invalid(S(_IMAGE, _PLACES, "cubic"), ValueError, "mode"),
+)
+pool(
+    "affine_grid",
+    affine_grid,
+    S(T(2, 2, 3), (2, 3, 4, 5), align_corners=False),
+    S(T(2, 2, 3), (2, 1, 3, 2), align_corners=True),
+    S(T(1, 3, 4), (1, 2, 3, 2, 4), align_corners=False),
+    invalid=Invalid(S(T(2, 3, 3), (2, 3, 4, 5)), ValueError, "affine matrices"),
+)
+
+
+def blocks(sizes, kernel, dilation, padding, stride):
+    """(the channel offset, the block, the place in the padded image) of every element of every block."""
+    kernel, dilation, padding, stride = (many(v, 2) for v in (kernel, dilation, padding, stride))
+    counts = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(sizes, padding, dilation, kernel, stride)
+    ]
+    for i, tap in enumerate(np.ndindex(*kernel)):
+        for j, at in enumerate(np.ndindex(*counts)):
+            yield i, j, tuple(a * s + t * d for a, s, t, d in zip(at, stride, tap, dilation))
+
+
+def unfold(x, kernel, dilation=1, padding=0, stride=1):
+    pads = [(0, 0), (0, 0), *((p, p) for p in many(padding, 2))]
+    padded, taps = np.pad(x, pads), math.prod(many(kernel, 2))
+    found = list(blocks(x.shape[2:], kernel, dilation, padding, stride))
+    out = np.zeros((len(x), x.shape[1], taps, 1 + max(j for _, j, _ in found)))
+    for i, j, at in found:
+        out[:, :, i, j] = padded[(..., *at)]
+    return out.reshape(len(x), -1, out.shape[-1])
+
+
+def fold(x, size, kernel, dilation=1, padding=0, stride=1):
+    taps, pads = math.prod(many(kernel, 2)), many(padding, 2)
+    x = x.reshape(len(x), -1, taps, x.shape[-1])
+    out = np.zeros((*x.shape[:2], *(n + 2 * p for n, p in zip(size, pads))))
+    for i, j, at in blocks(size, kernel, dilation, padding, stride):
+        out[(..., *at)] += x[:, :, i, j]
+    return out[:, :, pads[0] : pads[0] + size[0], pads[1] : pads[1] + size[1]]
+
+
+pool(
+    "sliding_blocks",
+    unfold,
+    S(T(2, 3, 4, 5), 2),
+    S(T(2, 3, 4, 5), (2, 3), 1, 1, 2),
+    S(T(1, 2, 5, 5), 2, 2),
+    torch="nn.functional.unfold",
+    invalid=Invalid(S(T(1, 2, 2, 2), 3), RuntimeError, ""),
+)
+pool(
+    "fold",
+    fold,
+    S(T(2, 12, 12), (4, 5), 2),
+    S(T(1, 18, 9), (4, 5), (2, 3), 1, 1, 2),
+    torch="nn.functional.fold",
+    invalid=Invalid(S(T(2, 5, 4), (4, 5), 2), RuntimeError, ""),
+)
