@@ -189,7 +189,7 @@ for _rank, _space in _SPACE.items():
     _small = (3,) * _rank
     pool(f"max_unpool{_rank}d", unpool(_rank), S(T(2, 2, *_small), T(2, 2, *_small, dtype="int64", law=places_of(_rank)), 2), S(T(2, 2, *_small), T(2, 2, *_small, dtype="int64", law=places_of(_rank)), 2, output_size=(6,) * _rank),
          layouts=("contiguous", "transposed", "permuted", "strided", "backwards", "offset"), invalid=Invalid(S(T(2, 2, *_small), T(2, 2, *_small), 2), RuntimeError, ""))  # fmt: skip
-internal(max_over_windows="max_pool2d", dropout_channels="dropout")
+internal(max_over_windows="max_pool2d", dropout_channels="dropout2d")
 
 # ---- interpolation ---------------------------------------------------------------------------------------------
 
@@ -245,10 +245,31 @@ pool("interpolate", interpolate, S(T(1, 2, 5), 8), S(T(1, 2, 5), scale_factor=2.
      S(T(1, 2, 3, 4), (5, 6), mode="bilinear", align_corners=True), S(T(1, 2, 3, 4), scale_factor=2, mode="bilinear"), S(T(1, 2, 5), 7, mode="linear"), S(T(1, 1, 2, 3, 2), (3, 4, 4), mode="trilinear"),
      S(T(1, 2, 3, 4), (6, 5), mode="bicubic"), S(T(1, 2, 4, 6), (2, 3), mode="area"), S(T(1, 2, 3, 4), (5, 3), mode="nearest-exact"), units=32, invalid=Invalid(S(T(1, 2, 5)), ValueError, "either size or scale_factor"))  # fmt: skip
 _CHANCE = "random: each call draws its own"
-declare("alpha_dropout", None, S(T(3, 4), 0.5, True), S(T(3, 4), 0.5), edges=False, exceptions={
-    "NumPy": "random: see stage0_eager/tests", "torch": "random: other bits than torch's", "vmap": _CHANCE, "derivative": _CHANCE, "second derivative": _CHANCE,
-    "torch's derivative": "random: other bits than torch's",
-}, invalid=(Invalid(S(T(3), 1.5, True), ValueError, "between 0 and 1"),))  # fmt: skip
+_DRAWN = {
+    **dict.fromkeys(("vmap", "derivative", "second derivative"), _CHANCE),
+    **dict.fromkeys(("torch", "torch's derivative"), "random: other bits than torch's"),
+    "NumPy": "random: see stage0_eager/tests",
+}
+_NO_CHANCE = (Invalid(S(T(2, 2, 3), 1.5, True), ValueError, "between 0 and 1"),)
+declare(
+    "alpha_dropout",
+    None,
+    S(T(3, 4), 0.5, True),
+    S(T(3, 4), 0.5),
+    edges=False,
+    exceptions=_DRAWN,
+    invalid=_NO_CHANCE,
+)
+for _rank in (1, 2, 3):
+    declare(
+        f"dropout{_rank}d",
+        None,
+        S(T(2, 3, *(2,) * _rank), 0.5, True),
+        S(T(2, 3, *(2,) * _rank), 0.5, False),
+        edges=False,
+        exceptions=_DRAWN,
+        invalid=_NO_CHANCE,
+    )
 
 # ---- sampling by a grid, blocks --------------------------------------------------------------------------------
 
