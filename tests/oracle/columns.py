@@ -264,7 +264,12 @@ def vmap_is_loop(case: Case) -> None:
         return function(*args, **kwargs)
 
     want = [values(on_flat(*c.tensors(copies(flat)))) for flat in flats]
-    got = values(ct.func.vmap(on_flat)(*(Tensor(np.stack(group)) for group in zip(*flats))))
+    try:
+        got = values(ct.func.vmap(on_flat)(*(Tensor(np.stack(group)) for group in zip(*flats))))
+    except RuntimeError as error:
+        if "dynamic shape" in str(error) or ".tolist()" in str(error):  # refused, as torch refuses it
+            raise NotHere("the shape of the result depends on the data") from error
+        raise
     for k, g in enumerate(got):
         same(g, np.stack([w[k] for w in want]), case.row.units, scale_of(case, draws[0]))
 
@@ -286,6 +291,7 @@ def compiled_is_eager(case: Case, backend: str) -> None:
     ct.manual_seed(0)
     want = values(program(*c.tensors(copies(leaves(arrays, np.ndarray)))))
     ct.manual_seed(0)
+    ct.reset()  # every case compiles the same code object, which has its limit
     try:
         got = values(ct.compile(program, backend=backend, fullgraph=True)(*flat))
     except Unsupported as error:
