@@ -11,6 +11,7 @@ from stage0_eager.functions import (  # noqa: F401
     einsum,
     elementary,
     elementwise_aliases,
+    gradients,
     grid_sampling,
     indexing,
     inplace,
