@@ -22,6 +22,7 @@ class _Convolution(Module):
 
     rank: int
     transposed = False
+    padding: Any  # a size for each dimension, or 'same', or 'valid'
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
