@@ -112,7 +112,7 @@ from stage0_eager.nn.inplace_forms import (
     threshold,
 )
 
-hardtanh_: Any = inplace.hardtanh_  # type: ignore[attr-defined]
+hardtanh_: Any = inplace.hardtanh_
 relu_, elu_, selu_, celu_, leaky_relu_, threshold_ = (
     getattr(inplace, f"{name}_") for name in ("relu", "elu", "selu", "celu", "leaky_relu", "threshold")
 )
