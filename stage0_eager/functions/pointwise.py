@@ -63,9 +63,7 @@ def div(input, other, *, rounding_mode=None):
             isinstance(x, float) or (isinstance(x, Tensor) and x.is_floating_point()) for x in (input, other)
         ):
             return c.trunc(c.div(input, other))
-        low = c.floor_divide(
-            input, other
-        )  # of whole numbers, which a float could not hold: one more where it is inexact
+        low = c.floor_divide(input, other)  # a float could not hold all whole numbers; up by one if inexact
         inexact = c.ne(c.mul(low, other), input)
         return c.where(c.logical_and(inexact, c.lt(low, 0)), c.add(low, 1), low)
     raise RuntimeError(
