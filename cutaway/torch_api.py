@@ -88,6 +88,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd": (autograd, {}),
         "torch.autograd.function": (autograd.function, {}),
         "torch.autograd.graph": (autograd.graph, {}),
+        "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
         "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),

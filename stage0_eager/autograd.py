@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import tape
+from stage0_eager.anomaly import detect_anomaly, set_detect_anomaly
 from stage0_eager.core import core as c
 from stage0_eager.state import (
     STATE,
@@ -26,6 +27,7 @@ from stage0_eager.state import (
 )
 from stage0_eager.tape import Edge, SavedTensor, TapeNode, up_to_date
 from stage0_eager.tensor import Tensor
+from stage_contracts.device import CPU
 from stage_contracts.tensor_meta import TensorMeta
 
 grad = tape.grad
@@ -111,6 +113,17 @@ def saved_tensors_hooks(pack_hook: Callable, unpack_hook: Callable) -> Iterator[
         STATE.saved_hooks = previous
 
 
+@contextmanager
+def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
+    """In this block, what is saved for backward is kept in the CPU's memory and moved back when it is needed."""
+
+    def pack(tensor: Tensor) -> tuple:
+        return tensor.device, c.clone(tensor) if tensor.device.type == "cpu" else c.to_device(tensor, CPU)
+
+    with saved_tensors_hooks(pack, lambda packed: c.to_device(packed[1], packed[0])):
+        yield
+
+
 # ---- functions with a derivative of the user's own ----------------------------------------------------------------
 
 
@@ -168,6 +181,11 @@ class FunctionNode(TapeNode):
     def apply(self, gradients: list) -> list:
         if self.saved is None:
             self.unpack()  # raises: freed
+        if self.materialize:  # the walk has filled in what is floating
+            gradients = [
+                c.full(m.shape, 0, m.dtype, m.device) if g is None else g
+                for g, m in zip(gradients, self.out_metas, strict=True)
+            ]
         results = self.cls.backward(self.ctx, *gradients)
         results = results if isinstance(results, tuple) else (results,)
         expected = len(self.inputs)
@@ -338,6 +356,36 @@ def gradcheck(
     return True
 
 
+def gradgradcheck(
+    func: Callable,
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """gradcheck of func's gradients, as functions of the inputs and of `grad_outputs` (random ones when None)."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = _outputs(func, inputs)
+    if grad_outputs is None:
+        draws = np.random.default_rng(0)
+        seeds = tuple(Tensor(draws.normal(size=o.shape).astype(o.dtype.numpy), True) for o in outputs)
+    else:
+        seeds = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs)
+    count = len(inputs)
+
+    def gradients(*args: Any) -> tuple:
+        chosen = [t for t in args[:count] if isinstance(t, Tensor) and t.requires_grad]
+        found = grad(_outputs(func, args[:count]), chosen, args[count:], create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradients, (*inputs, *seeds), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )
+
+
 def _outputs(func: Callable, inputs: Sequence) -> list[Tensor]:
     result = func(*inputs)
     result = result if isinstance(result, (tuple, list)) else (result,)
@@ -374,10 +422,19 @@ def _numerical(func: Callable, inputs: tuple, i: int, o: int, eps: float) -> np.
 function = SimpleNamespace(
     Function=Function, FunctionCtx=FunctionCtx, once_differentiable=once_differentiable
 )
-graph = SimpleNamespace(saved_tensors_hooks=saved_tensors_hooks, Node=TapeNode)
+graph = SimpleNamespace(saved_tensors_hooks=saved_tensors_hooks, save_on_cpu=save_on_cpu, Node=TapeNode)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "functional":  # made of function transforms, which are made of this
+        from stage0_eager import autograd_functional
+
+        return autograd_functional
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
-    "Function", "FunctionCtx", "GradcheckError", "backward", "enable_grad", "function", "grad", "gradcheck", "graph",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "once_differentiable",
-    "saved_tensors_hooks", "set_grad_enabled",
+    "Function", "FunctionCtx", "GradcheckError", "backward", "detect_anomaly", "enable_grad", "function", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+    "once_differentiable", "save_on_cpu", "saved_tensors_hooks", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

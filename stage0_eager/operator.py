@@ -18,6 +18,7 @@ from stage0_eager.kernels import eager_kernel
 from stage0_eager.out_argument import into_out
 from stage0_eager.state import STATE, interpreting
 from stage0_eager.tape import needs_tape, record
+from stage0_eager.tensor import made_in_inference
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -75,14 +76,17 @@ class Operator:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if "out" in kwargs:
             return into_out(self, args, kwargs, TABLE["core.copy_"])
-        if STATE.interpreter is None:
+        if STATE.plain:
             try:
                 return (
                     self.eager(*args, **kwargs) if kwargs else self.eager(*args)
                 )  # 0.1 µs for the short form
             except AttributeError as error:
                 raise self._refusal(args, error) from error
-        return self._interpreted(STATE.interpreter, args, kwargs)
+        if STATE.interpreter is not None:
+            return self._interpreted(STATE.interpreter, args, kwargs)
+        out = self.run(*args, **kwargs)
+        return out if self.core is None or self.mutates else made_in_inference(out)
 
     def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call as the interpreter in force reads it: one step, or the steps of its body."""

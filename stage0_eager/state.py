@@ -15,6 +15,7 @@ class _State(threading.local):
     grad_enabled: bool = True
     interpreter: Any = None  # None: evaluate on arrays
     inference: bool = False
+    plain: bool = True  # neither an interpreter nor inference mode: the one thing every call looks at
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
 
 
@@ -81,7 +82,7 @@ def is_inference_mode_enabled() -> bool:
 
 
 class inference_mode(ContextDecorator):
-    """no_grad that says so: for code that never needs gradients. Its tensors are ordinary constants afterwards."""
+    """no_grad for good: tensors made in this block can neither be saved for backward later, nor be written to."""
 
     def __new__(cls, mode: Any = True) -> Any:
         self = super().__new__(cls)
@@ -97,9 +98,11 @@ class inference_mode(ContextDecorator):
     def __enter__(self) -> None:
         self._previous.append((STATE.grad_enabled, STATE.inference))
         STATE.grad_enabled, STATE.inference = not self.mode, self.mode
+        _set_plain()
 
     def __exit__(self, *_: object) -> None:
         STATE.grad_enabled, STATE.inference = self._previous.pop()
+        _set_plain()
 
     def _recreate_cm(self) -> inference_mode:
         return type(self)(self.mode)
@@ -109,7 +112,13 @@ class inference_mode(ContextDecorator):
 def interpreting(interpreter: Any) -> Iterator[Any]:
     """Every operator called in this block, in this thread, goes to `interpreter.process(op, args)`."""
     previous, STATE.interpreter = STATE.interpreter, interpreter
+    _set_plain()
     try:
         yield interpreter
     finally:
         STATE.interpreter = previous
+        _set_plain()
+
+
+def _set_plain() -> None:
+    STATE.plain = STATE.interpreter is None and not STATE.inference

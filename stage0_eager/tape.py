@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from stage0_eager import anomaly
 from stage0_eager.arrays import owner
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
@@ -18,6 +19,11 @@ from stage_contracts.core_metas import is_dense
 from stage_contracts.dtype import FLOATING
 from stage_contracts.tensor_meta import TensorMeta
 
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+    "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use it in "
+    "autograd, or use torch.no_grad() instead of torch.inference_mode()."
+)
 _SEQUENCE = itertools.count()
 
 
@@ -27,7 +33,7 @@ class TapeNode:
     `apply(gradients)` takes one gradient (or None) per output and returns one per edge.
     """
 
-    __slots__ = ("edges", "hooks", "name", "op", "origins", "out_metas", "saved", "sequence")
+    __slots__ = ("edges", "hooks", "name", "op", "origins", "out_metas", "saved", "sequence", "where")
     materialize = True  # whether an output that got no gradient is given zeros
 
     def __init__(self, name: str, out_metas: tuple[TensorMeta, ...], edges: list) -> None:
@@ -38,6 +44,7 @@ class TapeNode:
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
+        self.where = anomaly.here() if anomaly.WATCH["on"] else ""
         self.hooks: dict[int, dict] | None = None  # by output: what register_hook and retain_grad asked for
 
     def __repr__(self) -> str:
@@ -96,7 +103,10 @@ class SavedTensor:
 
     def __init__(self, tensor: Tensor, is_output: bool) -> None:
         self.is_output = is_output
-        self.version = tensor.version
+        try:
+            self.version = tensor.version
+        except RuntimeError:  # UNTRACKED
+            raise RuntimeError(INFERENCE_SAVED) from None
         self.packed: Any = None
         if STATE.saved_hooks is not None:
             pack, unpack = STATE.saved_hooks
@@ -364,7 +374,7 @@ def _walk(
                 ]
             if STATE.interpreter is not None:
                 STATE.interpreter.origins = node.origins
-            for edge, g in zip(node.edges, node.apply(slot), strict=True):
+            for edge, g in zip(node.edges, _applied(node, slot), strict=True):
                 if g is not None:
                     send(edge, g)
             if not retain_graph:
@@ -375,6 +385,18 @@ def _walk(
     finally:
         STATE.grad_enabled = previous
     return found
+
+
+def _applied(node: TapeNode, slot: list) -> list:
+    if not anomaly.WATCH["on"]:
+        return node.apply(slot)
+    try:
+        results = node.apply(slot)
+    except Exception:
+        anomaly.report(node)
+        raise
+    anomaly.check(node, results)
+    return results
 
 
 def run_hooks(hooks: dict, g: Any) -> Any:

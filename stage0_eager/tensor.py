@@ -11,9 +11,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.state import STATE
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
 from stage_contracts.tensor_meta import TensorMeta
+
+
+class _Untracked(list):
+    """The version counter of tensors made in inference mode: it refuses to be read."""
+
+    def __getitem__(self, _: Any) -> Any:
+        raise RuntimeError("Inference tensors do not track version counter.")
+
+    def __reduce__(self) -> str:  # copied and unpickled to the one there is
+        return "UNTRACKED"
+
+
+UNTRACKED = _Untracked([0])
 
 
 class Tensor:
@@ -120,6 +134,10 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
+        if requires_grad and self.is_inference() and not STATE.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
         if requires_grad and not self.dtype.is_floating_point:
             raise RuntimeError(
                 f"only Tensors of floating point dtype can require gradients, got {self.dtype.name}"
@@ -202,7 +220,13 @@ class Tensor:
         view._version = self._counter()
 
     def _bump_version(self) -> None:
-        self._counter()[0] += 1
+        counter = self._counter()
+        if counter is not UNTRACKED:
+            counter[0] += 1
+
+    def is_inference(self) -> bool:
+        """Whether this is a tensor made in inference mode, or a view of one."""
+        return (self._version if self._base is None else self._base._version) is UNTRACKED
 
     # ---- reading the data ----------------------------------------------------------------------------------
 
@@ -290,6 +314,14 @@ def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
     data = tensor._data
     return type(data) is not np.ndarray and not hasattr(data, "__array_interface__") and hasattr(data, "meta")
+
+
+def made_in_inference(out: Any) -> Any:
+    """A core operator's results in inference mode: a new tensor has no version, a view is as its base is."""
+    for tensor in out if type(out) is tuple else (out,):
+        if tensor._base is None:
+            tensor._version = UNTRACKED
+    return out
 
 
 def is_recorded(tensor: Tensor) -> bool:

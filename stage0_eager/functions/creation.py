@@ -14,7 +14,8 @@ from stage0_eager import arrays
 from stage0_eager import random as random_module
 from stage0_eager.core import core as c
 from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
 from stage_contracts.device import device_of
 from stage_contracts.dtype import dtype_of
@@ -38,6 +39,8 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     out = Tensor(
         arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device))
     )
+    if STATE.inference:
+        made_in_inference(out)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -48,7 +51,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     dtype_of(array.dtype)
     if any(stride < 0 for stride in array.strides):
         raise ValueError("a stride of the array is negative, which tensors do not have; pass array.copy()")
-    return Tensor(array)
+    return made_in_inference(Tensor(array)) if STATE.inference else Tensor(array)
 
 
 def from_dlpack(external: Any) -> Tensor:

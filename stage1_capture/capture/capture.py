@@ -182,7 +182,9 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
         frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
     ]
     stack = called_in_python(output, frame, program[index:])
-    values += [value for value, kind in zip(stack, layout, strict=True) if kind == resume.VALUE]
+    for value, kind in zip(stack, layout, strict=True):
+        if kind in (resume.VALUE, resume.OUTER):
+            values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
         output,
         function,

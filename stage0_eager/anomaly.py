@@ -1,0 +1,76 @@
+"""Anomaly detection: which call made the NaN in backward, shown by the lines that made the call.
+
+Input: the tape asks `watching()` when it makes a node and after each step of the walk back. Off, it costs a look at a
+global; on, every node keeps where it was made.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from contextlib import ContextDecorator
+from typing import Any
+
+import numpy as np
+
+WATCH: dict[str, bool] = {"on": False, "nan": True}
+
+
+class set_detect_anomaly(ContextDecorator):
+    """`set_detect_anomaly(True)` acts at once, for all threads; as a context manager it restores the mode after.
+
+    While on, an error or a NaN in backward is reported with the lines of the forward call it is for. Slow.
+    """
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self.previous = dict(WATCH)
+        WATCH.update(on=mode, nan=check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        WATCH.update(self.previous)
+
+
+class detect_anomaly(set_detect_anomaly):
+    """As set_detect_anomaly(True), for a block."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        super().__init__(True, check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    return WATCH["on"]
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    return WATCH["nan"]
+
+
+def here() -> str:
+    """The lines that lead to the call being recorded, without this package's own."""
+    own = __file__.rpartition("/")[0]
+    frames = [
+        f for f in traceback.extract_stack() if not f.filename.startswith(own) or "/tests/" in f.filename
+    ]
+    return "".join(traceback.format_list(frames))
+
+
+def report(node: Any) -> None:
+    """Warn with the place where `node` was recorded."""
+    where = node.where or "  (recorded while anomaly detection was off)\n"
+    warnings.warn(
+        f"Error detected in {node!r}. Traceback of forward call that caused the error:\n{where}", stacklevel=2
+    )
+
+
+def check(node: Any, results: list) -> None:
+    """Raise RuntimeError when a gradient that `node` gave has a NaN in it."""
+    if not WATCH["nan"]:
+        return
+    for i, g in enumerate(results):
+        data: Any = getattr(g, "_data", None)
+        if hasattr(data, "__array_interface__") and data.dtype.kind not in "biu" and np.isnan(data).any():
+            report(node)
+            raise RuntimeError(f"Function {repr(node)[1:-1]!r} returned nan values in its {i}th output.")
