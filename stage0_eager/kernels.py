@@ -141,7 +141,10 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
         return np.asarray(out)
     if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
-    if out.flags.c_contiguous:
+    # NumPy's elementwise results follow their operands; CuPy's are row-major, and not always should be
+    if out.flags.c_contiguous and (
+        xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))
+    ):
         return (
             out.ravel().reshape(out.shape) if 1 in out.shape else out
         )  # sizes of 1 with strides of their own
@@ -149,7 +152,7 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
-    order = sorted(range(out.ndim), key=lambda d: -wanted[d])
+    order = sorted(range(out.ndim), key=lambda d: (-wanted[d], out.shape[d] == 1))
     copy = xp.empty([out.shape[d] for d in order], out.dtype).transpose(np.argsort(order))
     copy[...] = out
     return copy
@@ -230,9 +233,8 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
                 dtypes = with_number if type(y) is float else with_int if type(y) is int else ()
                 plain = x.dtype in dtypes and -_SMALL < y < _SMALL
         else:
-            plain = (
-                type(x) in (float, int) and getattr(y, "dtype", None) in with_number and -_SMALL < x < _SMALL
-            )
+            plain = type(y) is np.ndarray and type(x) in (float, int) and y.dtype in with_number
+            plain = plain and -_SMALL < x < _SMALL
         if not plain:
             return whole(namespace_of_all((x, y)), x, y)
         context = _silent_context()

@@ -17,6 +17,18 @@ for _name, _original in ALIASES.items():
     )
     same_as(_name, _original, **_own)
 
+for _name, _op in TABLE.items():  # a row whose body is another's
+    _twins = [
+        r
+        for r in ROWS
+        if (o := TABLE.get(f"cutaway.{r}")) is not None and o.body is _op.body and o is not _op
+    ]
+    if _op.body is not None and _twins:
+        _first = ROWS[_twins[0]].samples[:1]  # torch's takes a size, not a list of them
+        same_as(
+            _op.name, _twins[0], **({"samples": _first, "invalid": ()} if _op.name == "unsafe_split" else {})
+        )
+
 
 def fits(sample):
     """Whether the result may be written over the first operand: its shape is no other."""
