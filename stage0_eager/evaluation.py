@@ -244,7 +244,7 @@ def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         x = source._data
         if (
             type(x) is not np.ndarray
-            or x.dtype not in FLOATS
+            or x.dtype.num not in FLOATS
             or not (x.ndim and x.flags.c_contiguous and x.size)
         ):
             return op.run(*args)
