@@ -18,6 +18,7 @@ from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend, find_backend
+from cutaway.compiled_module import twin_of
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -26,16 +27,15 @@ from cutaway.recompilation import (
     set_stance,
     within_limits,
 )
-from stage0_eager import is_grad_enabled, set_grad_enabled
-from stage0_eager.functions.creation import scalar_input
-from stage0_eager.nn.module import Module, structure_epoch
+from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
+from stage0_eager import set_grad_enabled
+from stage0_eager.nn.module import Module
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
-from stage_contracts.controls import Rule, errors_on_graph_break, registered, rule_of
+from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
-from stage_contracts.guards import Guard, compile_guards
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
@@ -88,7 +88,9 @@ def compile(
     changes = {**_MODES[mode], **(options or {})}
     config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
     if isinstance(fn, Module):
-        return _compile_module(fn, backend, fullgraph, changes, pipeline, dynamic)
+        call = Module.__call__
+        seams = pipeline or default_pipeline()
+        return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
     if (rule := rule_of(fn)) is not None and rule.kind == "disable":
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
@@ -341,114 +343,6 @@ def _captured_and_compiled(
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
             breaks.append(GraphBreak("GB0008", reason))
     return frame, compiled, breaks, artifacts
-
-
-# ---- from a frame to something that runs ---------------------------------------------------------------------
-
-
-def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
-    """The parameter list of `fn` as text, and what guard expressions may name."""
-    from stage1_capture.capture import signature_text
-
-    signature, defaults = signature_text(fn)
-    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
-    names = {
-        "G": _Globals(fn.__globals__),
-        "C": cells,
-        "is_grad_enabled": is_grad_enabled,
-        "registered": registered,
-        "__scalar__": scalar_input,
-    }
-    return signature, {**names, "module_epoch": structure_epoch, **defaults}
-
-
-class _Globals:
-    """A module's globals with the builtins behind them, as name lookup sees them."""
-
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names = names
-
-    def __getitem__(self, name: str) -> Any:
-        if name in self.names:
-            return self.names[name]
-        builtins = self.names["__builtins__"]
-        return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
-
-
-def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
-    signature, names = guard_names(fn)
-    return compile_guards(guards, signature, names)
-
-
-def residual_function(
-    frame: CapturedFrame,
-    fn: types.FunctionType,
-    compiled: Callable | None,
-    part: Callable[[Any, bool], Any] = lambda function, whole: function,
-) -> Callable:
-    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
-
-    `part(function, whole)` compiles what the frame leads to: resume functions, and callees after a break.
-    """
-    assert frame.residual is not None
-    for resume in frame.resumes:
-        resume.run = part(resume.function, False)
-    _, reachable = guard_names(fn)
-    names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
-    names[frame.nested_name] = lambda called: part(called, True)
-    names["__builtins__"] = fn.__globals__["__builtins__"]
-    cells = names["C"]
-    closure = tuple(cells[name] for name in frame.residual.co_freevars)
-    run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
-    run.__kwdefaults__ = fn.__kwdefaults__
-    return run
-
-
-def example_inputs(
-    frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
-) -> list[Any]:
-    """The graph's inputs for this call, by evaluating their sources."""
-    signature, names = guard_names(fn)
-    words = ", ".join(source.expression() for source in frame.inputs)
-    namespace = dict(names)
-    exec(f"def gather({signature}): return [{words}]", namespace)
-    return namespace["gather"](*args, **kwargs)
-
-
-# ---- modules --------------------------------------------------------------------------------------------------
-
-
-def _compile_module(
-    module: Module,
-    backend: str | Callable,
-    fullgraph: bool,
-    options: dict[str, Any],
-    pipeline: Pipeline | None,
-    dynamic: bool | None = None,
-) -> Module:
-    """A twin of the module: same class to isinstance, same state (one shared __dict__), compiled calls."""
-    cls = type(module)
-    call = CompiledFunction(
-        Module.__call__, find_backend(backend), fullgraph, options, pipeline or default_pipeline(), dynamic
-    )
-    functools.update_wrapper(call, cls.forward)
-    namespace = {
-        "__class__": property(lambda self: cls),
-        "__call__": lambda self, *args, **kwargs: call(module, *args, **kwargs),
-        "__reduce__": lambda self: (_identity, (module,)),
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "compiled": property(lambda self: call),
-        "artifacts": property(lambda self: call.artifacts),
-    }
-    twin: Any = object.__new__(type(cls.__name__, (cls,), namespace))
-    object.__setattr__(twin, "__dict__", module.__dict__)
-    return twin
-
-
-def _identity(module: Module) -> Module:
-    return module
 
 
 def reset(*functions: CompiledFunction) -> None:

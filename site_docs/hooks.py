@@ -4,6 +4,7 @@ Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and 
 functions named on_*.
 """
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -30,7 +31,18 @@ def on_files(files, config):
         if readme.exists():
             page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
             files.append(File.generated(config, f"stages/{package}.md", content=page))
+    files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
     return files
+
+
+def _catalogue():
+    """break_catalogue.py beside this file: mkdocs loads hooks by path, so it is no package."""
+    spec = importlib.util.spec_from_file_location(
+        "break_catalogue", Path(__file__).parent / "break_catalogue.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def on_page_markdown(markdown, **_):

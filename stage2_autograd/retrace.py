@@ -7,9 +7,10 @@ and its last node carries its name, so that a value can be followed through all 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from stage0_eager.state import interpreting
+from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor, is_traced
 from stage0_eager.trace import TracedArray, Tracer
 from stage_contracts.breaks import Unsupported
@@ -29,7 +30,8 @@ def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any
 
     def run(node: Node, args: tuple, kwargs: dict) -> Any:
         tracer.origins, tracer.marks = node.origins, {**marks_of(node), **marks}
-        out = node.target(*args, **kwargs)
+        with no_grad() if node.meta.get("no_grad") else nullcontext():
+            out = node.target(*args, **kwargs)
         if isinstance(out, Tensor) and is_traced(out) and out._data.node not in named:
             tracer.graph.rename(out._data.node, node.name)  # type: ignore[union-attr]
             named.add(out._data.node)

@@ -22,6 +22,7 @@ RULE_KINDS: dict[str, str] = {
     "substitute": "another Python function is followed in its place",
     "break": "the program asks for a break here",
     "compiling": "it answers whether the program is being compiled",
+    "module": "a compiled module: the call of a plain module is followed",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 

@@ -75,6 +75,8 @@ class Guard:
         if self.kind == "KEYS" and not all(type(key) is str for key in expected):
             # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
             source = self.source.expression() if self.source else ""
+            if not _is_literal(expected):  # objects: each is itself and no other
+                return f"tuple({source}) == {name_of(expected) if name_of else _readable(expected)}"
             return (
                 f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
             )

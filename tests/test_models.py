@@ -14,7 +14,7 @@ from tests.models import compare
 from tests.models.cases import HERE, TINY, load_file, tensors
 
 CASES = {case.name: case for case in TINY}
-NAMES = ("gpt2", "bert")
+NAMES = tuple(CASES)
 LOGITS = {"gpt2": (3, 12, 31), "bert": (3, 12, 31), "unet": (2, 3, 8, 8), "resnet": (3, 7), "resnext": (3, 7)}
 
 

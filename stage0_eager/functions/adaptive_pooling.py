@@ -116,12 +116,10 @@ def _adaptive_max_pool(rank, input, output_size, return_indices):
     first = input.ndim - rank
     if all(wanted) and divides(input.shape[first:], wanted):
         kernel = tuple(size // n for size, n in zip(input.shape[first:], wanted, strict=True))
-        numbers = (kernel, kernel, (0,) * rank, (1,) * rank, False)
-        if not return_indices:
-            return max_over_windows(input, *numbers)
-        places = max_places(input, *numbers)
-    else:
-        places = _uneven_max_places(input, wanted)
+        apart = (kernel, kernel, (0,) * rank, (1,) * rank)
+        out = max_over_windows(input, *apart, False)
+        return (out, max_places(input, out, *apart)) if return_indices else out
+    places = _uneven_max_places(input, wanted)
     out = taken(input, places, rank)
     return (out, places) if return_indices else out
 
@@ -149,7 +147,7 @@ def _uneven_max_places(input, wanted):
         flat = c.add(within, shaped(c.iota(count, 0, width, dt.int64, input.device), first + i, input.ndim))
         total = math.prod(flat.shape)
         along[i] = c.reshape(c.gather(table, 0, c.reshape(flat, (total,))), flat.shape)
-    return row_major(along, input.shape[first:])
+    return c.contiguous(row_major(along, input.shape[first:]))
 
 
 @operator

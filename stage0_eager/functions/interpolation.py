@@ -162,12 +162,9 @@ def _linear(x, dim, size, factor, align_corners):
     return c.add(c.mul(_pick(x, dim, low), c.sub(1.0, weight)), c.mul(_pick(x, dim, high), weight))
 
 
-def _cubic(x, dim, size, factor, align_corners):
-    """Keys 1981 with a = -0.75, over the four neighbours; the outermost ones are repeated."""
-    have, a = x.shape[dim], -0.75
-    place = _places(x, size, have, factor, align_corners)
-    base = c.floor(place)
-    t = c.sub(place, base)
+def cubic_weights(t):
+    """Of the neighbours at -1, 0, 1 and 2, for a place `t` in 0..1 between the middle ones: Keys 1981, a = -0.75."""
+    a = -0.75
 
     def near(d):  # |d| <= 1
         return c.add(c.mul(c.mul(c.sub(c.mul(d, a + 2), a + 3), d), d), 1)
@@ -176,7 +173,15 @@ def _cubic(x, dim, size, factor, align_corners):
         return c.sub(c.mul(c.add(c.mul(c.sub(c.mul(d, a), 5 * a), d), 8 * a), d), 4 * a)
 
     rest = c.sub(1.0, t)
-    weights = (far(c.add(t, 1)), near(t), near(rest), far(c.add(rest, 1)))
+    return far(c.add(t, 1)), near(t), near(rest), far(c.add(rest, 1))
+
+
+def _cubic(x, dim, size, factor, align_corners):
+    """Over the four neighbours; the outermost ones are repeated."""
+    have = x.shape[dim]
+    place = _places(x, size, have, factor, align_corners)
+    base = c.floor(place)
+    weights = cubic_weights(c.sub(place, base))
     base = c.cast(base, dt.int64)
     total = None
     for offset, weight in zip((-1, 0, 1, 2), weights, strict=True):

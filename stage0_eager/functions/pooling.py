@@ -82,20 +82,18 @@ def _sizes(name, input, numbers, ceil_mode):
 
 def _parts(x, dim, count, kernel, stride, padding, dilation, fill):
     """For each place of a window along `dim`: that element of all `count` windows, as views of a padded tensor."""
-    end = (count - 1) * stride + dilation * (kernel - 1) + 1 - padding - x.shape[dim]
-    if padding or not _is_zero(end):
-        pads = tuple((padding, _positive(end)) if i == dim else (0, 0) for i in range(x.ndim))
-        x = c.constant_pad(x, pads, fill) if padding or not _is_zero(_positive(end)) else x
+    x = _bordered(x, dim, [(count, kernel, stride, padding, dilation)], fill)
     reach = (count - 1) * stride + 1
     return [c.slice(x, dim, i * dilation, i * dilation + reach, stride) for i in range(kernel)]
 
 
-def _is_zero(n):
-    return isinstance(n, int) and n == 0
-
-
-def _positive(n):
-    return n if n > 0 else 0
+def _bordered(x, first, windows, fill):
+    """`fill` around what the windows of dimensions first, first + 1, ... reach; x itself where they stay inside."""
+    pads = [(0, 0)] * x.ndim
+    for dim, (count, kernel, stride, padding, dilation) in enumerate(windows, start=first):
+        over = (count - 1) * stride + dilation * (kernel - 1) + 1 - padding - x.shape[dim]
+        pads[dim] = (padding, over if over > 0 else 0)
+    return x if all(pair == (0, 0) for pair in pads) else c.constant_pad(x, tuple(pads), fill)
 
 
 def _lowest(dtype):
@@ -105,10 +103,10 @@ def _lowest(dtype):
 # ---- the largest element ------------------------------------------------------------------------------------------
 
 
-def _max_gradient(g, input, kernel_size, stride, padding, dilation, ceil_mode):
+def _max_gradient(g, input, out, kernel_size, stride, padding, dilation):
     rank = len(kernel_size)
     flat = _flat(zeros(input.meta), rank)
-    places = _flat(max_places(input, kernel_size, stride, padding, dilation, ceil_mode), rank)
+    places = _flat(max_places(input, out, kernel_size, stride, padding, dilation), rank)
     return c.reshape(c.scatter_add(flat, flat.ndim - 1, places, _flat(g, rank)), input.shape)
 
 
@@ -128,33 +126,44 @@ def max_over_windows(input, kernel_size, stride, padding, dilation, ceil_mode):
 max_over_windows.derivative(input=_max_gradient)
 
 
-def max_places(input, kernel_size, stride, padding, dilation, ceil_mode):
-    """Where each window's largest element lies: its row-major place among the last dimensions, int64.
+def max_places(input, out, kernel_size, stride, padding, dilation):
+    """Where each window's largest element, `out`, lies: its row-major place among the last dimensions, int64.
 
-    The first of equal ones; the last NaN, if there is any.
+    The first of equal ones; the first NaN, if there is any (torch: the last).
     """
-    sizes = _sizes("max_pool", input, (kernel_size, stride, padding, dilation), ceil_mode)
-    first = input.ndim - len(sizes)
-    best: Any = input
-    along: dict[int, Any] = {}  # by dimension: where the best so far lies
-    for i in reversed(range(len(sizes))):
-        window = (first + i, sizes[i], kernel_size[i], stride[i], padding[i], dilation[i])
-        bests = _parts(best, *window, _lowest(input.dtype))
-        others = {j: _parts(x, *window, 0) for j, x in along.items()}
-        best, along = bests[0], {j: parts[0] for j, parts in others.items()}
-        start = c.iota(sizes[i], -padding[i], stride[i], dt.int64, input.device)
-        start = here = shaped(start, first + i, input.ndim)
-        for k in range(1, kernel_size[i]):
-            wins = c.logical_or(c.gt(bests[k], best), c.ne(bests[k], bests[k]))
-            if padding[i]:  # in a window of nothing but minus infinity the border must not stay chosen
-                wins = c.logical_or(wins, c.lt(here, 0))
-            best = c.where(wins, bests[k], best)
-            here = c.where(wins, c.add(start, k * dilation[i]), here)
-            along = {j: c.where(wins, others[j][k], x) for j, x in along.items()}
-        if padding[i] and dilation[i] > 1:  # a dilated window can lie around all there is
-            here = c.minimum(c.maximum(here, 0), input.shape[first + i] - 1)
-        along[i] = c.expand(here, best.shape)
-    return row_major(along, input.shape[first:])
+    first = input.ndim - len(kernel_size)
+    windows = list(zip(out.shape[first:], kernel_size, stride, padding, dilation, strict=True))
+    parts: list[tuple[Any, tuple]] = [(_bordered(input, first, windows, _lowest(input.dtype)), ())]
+    for dim, (count, kernel, step, _, spread) in enumerate(windows, start=first):
+        parts = [
+            (view, (*at, i))
+            for part, at in parts
+            for i, view in enumerate(_parts(part, dim, count, kernel, step, 0, spread, 0))
+        ]
+    number = c.full((1,) * input.ndim, 0, dt.uint8 if len(parts) < 256 else dt.int64, input.device)
+    for k, (part, at) in reversed(list(enumerate(parts))):  # from the last, so that the first one stays
+        hit = c.eq(part, out)
+        if input.dtype.is_floating_point:
+            hit = c.logical_or(hit, c.ne(part, part))
+        for dim, (i, (count, _, step, border, spread)) in enumerate(
+            zip(at, windows, strict=True), start=first
+        ):
+            if (
+                border and spread > 1
+            ):  # elsewhere the border, minus infinity, is a neighbour of what it stands for
+                start = c.iota(count, i * spread - border, step, dt.int64, input.device)
+                inside = c.logical_and(c.ge(start, 0), c.lt(start, input.shape[dim]))
+                hit = c.logical_and(hit, shaped(inside, dim, input.ndim))
+        number = c.where(hit, k, number)
+    along, rest = {}, number
+    for i, (count, kernel, step, border, spread) in reversed(list(enumerate(windows))):
+        within = c.cast(c.remainder(rest, kernel), dt.int64) if kernel > 1 else 0
+        rest = c.floor_divide(rest, kernel) if kernel > 1 else rest
+        start = shaped(c.iota(count, -border, step, dt.int64, input.device), first + i, input.ndim)
+        along[i] = c.add(start, within if kernel == 1 else c.mul(within, spread))
+        if border:
+            along[i] = c.minimum(c.maximum(along[i], 0), input.shape[first + i] - 1)
+    return c.contiguous(c.expand(row_major(along, input.shape[first:]), out.shape))
 
 
 def row_major(along, sizes):
@@ -162,7 +171,7 @@ def row_major(along, sizes):
     flat = along[0]
     for i in range(1, len(sizes)):
         flat = c.add(c.mul(flat, sizes[i]), along[i])
-    return c.contiguous(flat)
+    return flat
 
 
 def shaped(vector, dim, ndim):
@@ -186,10 +195,8 @@ def _max_pool(rank, input, kernel_size, stride, padding, dilation, ceil_mode, re
     name = f"max_pool{rank}d"
     _check_rank(name, input, rank)
     kernel, stride, padding, dilation = window_numbers(name, rank, kernel_size, stride, padding, dilation)
-    if not return_indices:
-        return max_over_windows(input, kernel, stride, padding, dilation, ceil_mode)
-    places = max_places(input, kernel, stride, padding, dilation, ceil_mode)
-    return taken(input, places, rank), places
+    out = max_over_windows(input, kernel, stride, padding, dilation, ceil_mode)
+    return (out, max_places(input, out, kernel, stride, padding, dilation)) if return_indices else out
 
 
 @operator

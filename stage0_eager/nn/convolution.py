@@ -22,6 +22,7 @@ class _Convolution(Module):
 
     rank: int
     transposed = False
+    padding: Any  # a size for each dimension, or 'same', or 'valid'
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding, groups, bias,
@@ -40,7 +41,7 @@ class _Convolution(Module):
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size, self.stride = self._each(kernel_size), self._each(stride)
         self.dilation, self.output_padding = self._each(dilation), self._each(output_padding)
-        self.padding = padding if isinstance(padding, str) else self._each(padding)
+        self.padding: Any = padding if isinstance(padding, str) else self._each(padding)
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(f"Invalid padding string {padding!r}, should be one of {{'valid', 'same'}}")
         if padding == "same" and any(s != 1 for s in self.stride):

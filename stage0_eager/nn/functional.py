@@ -32,6 +32,7 @@ from stage0_eager.functions.convolution import (
     conv_transpose3d,
 )
 from stage0_eager.functions.einsum import bilinear
+from stage0_eager.functions.grid_sampling import affine_grid, grid_sample
 from stage0_eager.functions.interpolation import interpolate, upsample
 from stage0_eager.functions.linalg import linear
 from stage0_eager.functions.losses import (
@@ -78,6 +79,8 @@ from stage0_eager.functions.rectifiers import (
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
+from stage0_eager.functions.sliding_blocks import fold
+from stage0_eager.functions.sliding_blocks import sliding_blocks as unfold
 from stage0_eager.functions.windows import pad
 from stage0_eager.nn.inplace_forms import (
     alpha_dropout,
@@ -104,11 +107,12 @@ tanh: Any = pointwise.tanh
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "conv1d",
-    "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
-    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu",
-    "embedding", "flatten", "gaussian_nll_loss", "gelu", "glu", "group_norm", "hardshrink", "hardsigmoid",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "flatten", "fold",
+    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "hardshrink", "hardsigmoid",
     "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
     "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d",
     "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
@@ -116,5 +120,5 @@ __all__ = [
     "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
     "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
     "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
-    "threshold", "triplet_margin_loss", "upsample", "upsample_nearest",
+    "threshold", "triplet_margin_loss", "unfold", "upsample", "upsample_nearest",
 ]  # fmt: skip

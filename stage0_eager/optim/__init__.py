@@ -2,6 +2,10 @@
 
 from stage0_eager.optim import lr_scheduler
 from stage0_eager.optim.adaptive import Adagrad, Adam, AdamW, NAdam, RMSprop
+from stage0_eager.optim.more import ASGD, Adadelta, Adamax, RAdam, Rprop
 from stage0_eager.optim.optimizers import SGD, Optimizer
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "NAdam", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",
+    "lr_scheduler",
+]  # fmt: skip

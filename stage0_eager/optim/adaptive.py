@@ -6,10 +6,10 @@ Input: parameters with `.grad`. As in optimizers.py, each update is a pure funct
 from __future__ import annotations
 
 from stage0_eager.functions import creation, pointwise
-from stage0_eager.optim.optimizers import Optimizer
+from stage0_eager.optim.optimizers import Optimizer, speed_options
 
 
-def _refuse(**values):
+def refuse_negative(**values):
     """Raise torch's ValueError for a number below 0."""
     names = {"lr": "learning rate", "eps": "epsilon value"}
     for name, value in values.items():
@@ -17,7 +17,7 @@ def _refuse(**values):
             raise ValueError(f"Invalid {names.get(name, name + ' value')}: {value}")
 
 
-def _betas(betas):
+def check_betas(betas):
     for i, beta in enumerate(betas):
         if not 0 <= beta < 1:
             raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
@@ -65,29 +65,32 @@ def adagrad_update(p, g, total, lr, eps):
     return p - g / (total.sqrt() + eps) * lr, total
 
 
-class _Adaptive(Optimizer):
-    """What they share: `maximize` and weight decay added to the gradient."""
-
-    def _gradient(self, p, g, group):
-        g = -g if group["maximize"] else g
-        return g + p * group["weight_decay"] if group["weight_decay"] else g
+def gradient_of(p, g, group):
+    """The gradient to go down: with `maximize` turned round, with weight decay added."""
+    g = -g if group["maximize"] else g
+    return g + p * group["weight_decay"] if group["weight_decay"] else g
 
 
-class Adam(_Adaptive):
-    """Adam; amsgrad divides by the largest second moment so far. foreach, fused and capturable change nothing."""
+def decayed(p, g, group):
+    """(the parameter to start from, the gradient to use). Decoupled decay shrinks the parameter itself."""
+    if not group["decoupled_weight_decay"]:
+        return p, gradient_of(p, g, group)
+    return p * (1 - group["lr"] * group["weight_decay"]), -g if group["maximize"] else g
+
+
+class Adam(Optimizer):
+    """Adam; amsgrad divides by the largest second moment so far."""
 
     def __init__(
         self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, foreach=None,
-        maximize=False, capturable=False, fused=None,
+        maximize=False, capturable=False, differentiable=False, fused=None, decoupled_weight_decay=False,
     ):  # fmt: skip
-        _refuse(lr=lr, eps=eps, weight_decay=weight_decay)
-        _betas(betas)
+        refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay)
+        check_betas(betas)
         options = {"weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize}
+        options |= speed_options(differentiable, foreach=foreach, capturable=capturable, fused=fused)
+        options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
-
-    def _decayed(self, p, g, group):
-        """(the parameter to start from, the gradient to use)."""
-        return p, self._gradient(p, g, group)
 
     def update(self, p, g, state, group):
         if not state:
@@ -96,7 +99,7 @@ class Adam(_Adaptive):
                 state["max_exp_avg_sq"] = creation.zeros_like(p)
         state["step"] += 1
         (beta1, beta2), step = group["betas"], state["step"]
-        start, g = self._decayed(p, g, group)
+        start, g = decayed(p, g, group)
         new, state["exp_avg"], state["exp_avg_sq"], largest = adam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
             group["lr"], beta1, beta2, group["eps"], 1 - beta1**step, (1 - beta2**step) ** 0.5,
@@ -111,15 +114,15 @@ class AdamW(Adam):
 
     def __init__(
         self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False,
-        foreach=None, capturable=False, fused=None,
+        foreach=None, capturable=False, differentiable=False, fused=None,
     ):  # fmt: skip
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+        super().__init__(
+            params, lr, betas, eps, weight_decay, amsgrad, foreach=foreach, maximize=maximize, capturable=capturable,
+            differentiable=differentiable, fused=fused, decoupled_weight_decay=True,
+        )  # fmt: skip
 
-    def _decayed(self, p, g, group):
-        return p * (1 - group["lr"] * group["weight_decay"]), -g if group["maximize"] else g
 
-
-class NAdam(_Adaptive):
+class NAdam(Optimizer):
     """Adam with Nesterov momentum."""
 
     def __init__(
@@ -130,13 +133,18 @@ class NAdam(_Adaptive):
         eps=1e-8,
         weight_decay=0,
         momentum_decay=4e-3,
+        decoupled_weight_decay=False,
         *,
         foreach=None,
         maximize=False,
+        capturable=False,
+        differentiable=False,
     ):
-        _refuse(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
-        _betas(betas)
+        refuse_negative(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
+        check_betas(betas)
         options = {"weight_decay": weight_decay, "momentum_decay": momentum_decay, "maximize": maximize}
+        options |= speed_options(differentiable, foreach=foreach, capturable=capturable)
+        options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
     def update(self, p, g, state, group):
@@ -147,14 +155,15 @@ class NAdam(_Adaptive):
         (beta1, beta2), step = group["betas"], state["step"]
         mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         state["mu_product"] *= mu
+        start, g = decayed(p, g, group)
         new, state["exp_avg"], state["exp_avg_sq"] = nadam_update(
-            p, self._gradient(p, g, group), state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2,
+            start, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2,
             group["eps"], mu, mu_next, state["mu_product"], 1 - beta2**step,
         )  # fmt: skip
         p.copy_(new)
 
 
-class RMSprop(_Adaptive):
+class RMSprop(Optimizer):
     """Steps divided by the root of a moving mean of squares; centred subtracts the squared mean."""
 
     def __init__(
@@ -166,16 +175,18 @@ class RMSprop(_Adaptive):
         weight_decay=0,
         momentum=0,
         centered=False,
-        *,
+        capturable=False,
         foreach=None,
         maximize=False,
+        differentiable=False,
     ):
-        _refuse(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
+        refuse_negative(lr=lr, eps=eps, momentum=momentum, weight_decay=weight_decay, alpha=alpha)
         options = {
             "weight_decay": weight_decay,
             "momentum": momentum,
             "centered": centered,
             "maximize": maximize,
+            **speed_options(differentiable, foreach=foreach, capturable=capturable),
         }
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, **options})
 
@@ -188,7 +199,7 @@ class RMSprop(_Adaptive):
                 state["grad_avg"] = creation.zeros_like(p)
         state["step"] += 1
         new, state["square_avg"], mean, buffer = rmsprop_update(
-            p, self._gradient(p, g, group), state["square_avg"], state.get("grad_avg"),
+            p, gradient_of(p, g, group), state["square_avg"], state.get("grad_avg"),
             state.get("momentum_buffer"), group["lr"], group["alpha"], group["eps"], group["momentum"],
         )  # fmt: skip
         for name, value in (("grad_avg", mean), ("momentum_buffer", buffer)):
@@ -197,7 +208,7 @@ class RMSprop(_Adaptive):
         p.copy_(new)
 
 
-class Adagrad(_Adaptive):
+class Adagrad(Optimizer):
     """Steps divided by the root of the sum of all squares so far."""
 
     def __init__(
@@ -208,13 +219,16 @@ class Adagrad(_Adaptive):
         weight_decay=0,
         initial_accumulator_value=0,
         eps=1e-10,
-        *,
         foreach=None,
+        *,
         maximize=False,
+        differentiable=False,
+        fused=None,
     ):
-        _refuse(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
-        _refuse(initial_accumulator_value=initial_accumulator_value)
+        refuse_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, eps=eps)
+        refuse_negative(initial_accumulator_value=initial_accumulator_value)
         options = {"lr_decay": lr_decay, "weight_decay": weight_decay, "maximize": maximize}
+        options |= speed_options(differentiable, foreach=foreach, fused=fused)
         start = {"initial_accumulator_value": initial_accumulator_value}
         super().__init__(params, {"lr": lr, "eps": eps, **options, **start})
 
@@ -223,5 +237,5 @@ class Adagrad(_Adaptive):
             state.update(step=0, sum=creation.full_like(p, float(group["initial_accumulator_value"])))
         state["step"] += 1
         lr = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
-        new, state["sum"] = adagrad_update(p, self._gradient(p, g, group), state["sum"], lr, group["eps"])
+        new, state["sum"] = adagrad_update(p, gradient_of(p, g, group), state["sum"], lr, group["eps"])
         p.copy_(new)

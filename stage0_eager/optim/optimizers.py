@@ -8,8 +8,44 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from stage0_eager.functions import creation
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+
+
+def speed_options(differentiable: bool = False, **options: Any) -> dict[str, Any]:
+    """foreach, fused and capturable for a parameter group: they ask for speed and change nothing.
+
+    Raises NotImplementedError for differentiable=True, which would change what a step is.
+    """
+    if differentiable:
+        raise NotImplementedError(
+            "differentiable=True is not here: a step writes parameters off the tape; to differentiate through an "
+            "update call the pure function of its optimizer (sgd_update, adam_update, ...)"
+        )
+    if options.get("foreach") and options.get("fused"):
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+    return {**options, "differentiable": False}
+
+
+_NUMBERS = frozenset(("step", "mu_product", "eta", "mu"))  # what torch saves as tensors without dimensions
+
+
+def _saved(key: str, value: Any) -> Any:
+    if key not in _NUMBERS:
+        return value
+    return creation.tensor(float(value), dtype=dt.float32 if float(value).is_integer() else dt.float64)
+
+
+def _loaded(key: str, value: Any, p: Tensor) -> Any:
+    """The other way round; a tensor gets the parameter's dtype and device."""
+    if not isinstance(value, Tensor):
+        return value
+    if key in _NUMBERS:
+        number = value.item()
+        return int(number) if float(number).is_integer() else number
+    return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
 
 
 class Optimizer:
@@ -20,7 +56,7 @@ class Optimizer:
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts"
             )
-        groups = list(params)
+        groups = [p[1] if isinstance(p, tuple) else p for p in params]  # (name, parameter) pairs are allowed
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -68,7 +104,8 @@ class Optimizer:
         """State and groups with parameters numbered in order, as torch lays it out."""
         numbers = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         groups = [{**g, "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
-        return {"state": {numbers[id(p)]: dict(s) for p, s in self.state.items()}, "param_groups": groups}
+        state = {numbers[id(p)]: {k: _saved(k, v) for k, v in s.items()} for p, s in self.state.items()}
+        return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Raises ValueError when the groups do not match."""
@@ -79,9 +116,15 @@ class Optimizer:
         for group, saved in zip(self.param_groups, state["param_groups"], strict=True):
             group.update({k: v for k, v in saved.items() if k != "params"})
         self.state = {
-            params[i]: {k: v.clone() if isinstance(v, Tensor) else v for k, v in s.items()}
-            for i, s in state["state"].items()
+            params[i]: {k: _loaded(k, v, params[i]) for k, v in s.items()} for i, s in state["state"].items()
         }
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
+        return "\n".join([*lines, ")"])
 
 
 def sgd_update(p, g, momentum_buffer, lr, momentum, dampening, weight_decay, nesterov, first):
@@ -107,21 +150,21 @@ def adamw_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay,
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent with momentum, Nesterov momentum and weight decay.
-
-    foreach and fused ask for speed and change nothing.
-    """
+    """Stochastic gradient descent with momentum, Nesterov momentum and weight decay."""
 
     def __init__(
         self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *, maximize=False,
-        foreach=None, fused=None,
+        foreach=None, differentiable=False, fused=None,
     ):  # fmt: skip
         if lr < 0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         momenta = {"momentum": momentum, "dampening": dampening, "nesterov": nesterov}
-        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **momenta, "maximize": maximize})
+        speed = speed_options(differentiable, foreach=foreach, fused=fused)
+        super().__init__(
+            params, {"lr": lr, "weight_decay": weight_decay, **momenta, "maximize": maximize, **speed}
+        )
 
     def update(self, p, g, state, group):
         buffer = state.get("momentum_buffer")

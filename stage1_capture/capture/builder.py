@@ -35,10 +35,11 @@ from stage1_capture.capture.variables import (
     UserMethodVariable,
     Variable,
 )
+from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.guards import OpenMeta
-from stage_contracts.source import ArgSource, AttrSource, ItemSource, Source
+from stage_contracts.source import ArgSource, AttrSource, ItemSource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
@@ -164,11 +165,12 @@ def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Vari
 
 def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variable:
     keys = tuple(real)
-    if not all(type(k) in (str, int, bool, type(None)) for k in keys):
-        return _wrap_object(output, real, source)
     registry = (
         isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
     )
+    if not all(type(k) in (str, int, bool, type(None)) for k in keys):
+        hooks = registry and all(isinstance(hook, types.FunctionType) for hook in real.values())
+        return (_wrap_hooks if hooks else _wrap_object)(output, real, source)
     if not registry:  # which Module made itself
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
@@ -179,6 +181,15 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
             output.epoch_sources.add(item)
         items[key] = lazily(output, value, item)
     return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+
+
+def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Variable:
+    """A module's hooks: their keys are objects of their own, which no other hook ever gets."""
+    output.guard("KEYS", source, tuple(real), under_epoch=True)
+    hooks: dict[Any, Variable] = {
+        key: lazily(output, hook, RegisteredSource(register(hook))) for key, hook in real.items()
+    }
+    return _once(output, real, source, lambda: ConstDictVariable(hooks, type(real), source=source))
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:

@@ -166,6 +166,8 @@ def kind_of(value: Variable) -> type:
 def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """`cls(*args)` for a class of the user's: what `object.__new__` gives, and its `__init__` followed."""
     real = cls.real
+    if issubclass(real, Module) and real.__module__.startswith("stage0_eager."):
+        return _construct_module(tx, cls, args, kwargs)
     makers = (object.__new__, BaseException.__new__, Exception.__new__)
     if issubclass(real, tuple) and hasattr(real, "_fields") and type(real) is type:
         return _construct_named_tuple(tx, cls, args, kwargs)
@@ -201,6 +203,18 @@ def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs
     elif not error and (args or kwargs):
         tx.throw(TypeError, f"{real.__name__}() takes no arguments")
     return made
+
+
+def _construct_module(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
+    """One of the library's modules that holds no tensors (a loss, an activation): made now, for this program only."""
+    values = [tx.constant(a, cls.real.__name__) for a in args]
+    options = {k: tx.constant(v, cls.real.__name__) for k, v in kwargs.items()}
+    made = attempt(tx, cls.real.__name__, lambda: cls.real(*values, **options))
+    if any(True for _ in (*made.parameters(), *made.buffers())):
+        tx.unsupported("GB0002", f"the construction of a {describe(cls)}, which holds tensors")
+    variable = UserDefinedObjectVariable(made, private=True)
+    variable.trusted = True
+    return variable
 
 
 def _plain_error(cls: type) -> bool:

@@ -21,7 +21,13 @@ from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
-from stage1_capture.capture.variables import NULL, OuterExceptionVariable, RaisingPlaceVariable, TensorVariable, Variable
+from stage1_capture.capture.variables import (
+    NULL,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    TensorVariable,
+    Variable,
+)
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -176,7 +182,9 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
         frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
     ]
     stack = called_in_python(output, frame, program[index:])
-    values += [value for value, kind in zip(stack, layout, strict=True) if kind == resume.VALUE]
+    for value, kind in zip(stack, layout, strict=True):
+        if kind in (resume.VALUE, resume.OUTER):
+            values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
         output,
         function,

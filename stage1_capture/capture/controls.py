@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.operators import call_operator
@@ -106,6 +107,12 @@ def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     )
 
 
+def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.capture.calls import call_function
+
+    return call_function(tx, wrap(tx.output, Module.__call__, None), [function, *args], kwargs)
+
+
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "disable": _disable,
     "disallow": _disallow,
@@ -115,4 +122,5 @@ _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "break": _break,
     "compiling": _compiling,
     "follow": _follow,
+    "module": _module,
 }

@@ -75,7 +75,7 @@ def _is_none(value: Variable) -> bool:
 @handles("PUSH_EXC_INFO")
 def push_exc_info(tx: Tx, i: Instruction) -> None:
     raised = tx.pop()
-    tx.push(OuterExceptionVariable())
+    tx.push(OuterExceptionVariable(raised))
     tx.push(raised)
     tx.output.exceptions.append(raised)
 

@@ -228,6 +228,8 @@ def _method(r: Rebuilder, value: UserMethodVariable) -> str:
 
 
 def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
+    if value.private:
+        r.unsupported(value)
     if not value.fresh:
         return r.named(value.real)
     cls = type(value.real)

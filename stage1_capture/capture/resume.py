@@ -25,7 +25,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import ResumeFunction
 
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
-# block, which PUSH_EXC_INFO finds for itself when it pushes the exception above it.
+# block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
 VALUE, NULL, OUTER = "value", "null", "outer"
 # The outer exception of an except block that has ended: nobody reads it. And, with the offset behind it, where the
 # exception above was raised, which is an offset in the code that runs.
@@ -75,7 +75,7 @@ def slots(code: types.CodeType) -> tuple[str, ...]:
 
 def parameters(code: types.CodeType, entry: Entry) -> tuple[str, ...]:
     """The parameters of the code entered at `entry`: every slot, then the stack's values, deepest first."""
-    return (*slots(code), *(_stack(i) for i, kind in enumerate(entry.layout) if kind == VALUE))
+    return (*slots(code), *(_stack(i) for i, kind in enumerate(entry.layout) if kind in (VALUE, OUTER)))
 
 
 def needed(code: types.CodeType, index: int) -> frozenset[str]:
@@ -270,10 +270,10 @@ def _entered(
             head += emit("LOAD_CONST", consts)
         elif kind.startswith(PLACE):
             head += emit("LOAD_CONST", consts + 1 + places.index(int(kind.removeprefix(PLACE))))
-        elif kind == VALUE:
+        else:
             head += emit("LOAD_FAST", slot_of[_stack(i)])
-            if i and entry.layout[i - 1] == OUTER:
-                head += emit("PUSH_EXC_INFO")
+            if kind == OUTER:
+                head += emit("PUSH_EXC_INFO") + emit("POP_TOP")
     head += emit("JUMP_FORWARD", target // 2)
     return code.replace(
         co_code=head + code.co_code + run + stubs,

@@ -174,6 +174,7 @@ class UserDefinedObjectVariable(Variable):
     real: Any
     attrs: dict[str, Variable | None] = field(default_factory=dict)
     fresh: bool = False
+    private: bool = False  # made by the capture for the program, which must not hand it on
     class_source: Source | None = None  # of a fresh one: where its class was found
 
 
@@ -194,11 +195,12 @@ class TracebackVariable(Variable):
 
 @dataclass(eq=False)
 class OuterExceptionVariable(Variable):
-    """The exception that is handled outside an except block, below the block's own on the stack.
+    """The exception that is handled outside an except block, on the stack while the block handles `inner`.
 
     active: the block has not ended.
     """
 
+    inner: Variable
     active: bool = True
 
 

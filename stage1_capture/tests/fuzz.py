@@ -75,7 +75,9 @@ def main(count=20_000, start=0):
             print(f"seed {seed}: {problem}\n{write_program(seed)}", file=sys.stderr)
     print(f"Random programs of stage1_capture/tests/grammar.py, {datetime.date.today()}")
     print(f"Python {platform.python_version()}, NumPy {np.__version__}, seeds {start} to {start + count - 1}")
-    print(f"{graphs} graphs, {breaks} breaks, {len(wrong)} mismatches{': ' if wrong else ''}{wrong[:20] or ''}")
+    print(
+        f"{graphs} graphs, {breaks} breaks, {len(wrong)} mismatches{': ' if wrong else ''}{wrong[:20] or ''}"
+    )
     return len(wrong)
 
 

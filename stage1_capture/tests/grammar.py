@@ -107,13 +107,32 @@ class Writer:
         return self.choice(["a", "b", "l[0]", "l[-1]", "d['k']", "a.T.T", "box.value", "box.double"])
 
     def number(self):
-        forms = ["n", "m", "2", "-1", "len(l)", "a.ndim", "a.shape[0]", "(n + m)", "n % 3", "0.5", "G", "len(s)"]
+        forms = [
+            "n",
+            "m",
+            "2",
+            "-1",
+            "len(l)",
+            "a.ndim",
+            "a.shape[0]",
+            "(n + m)",
+            "n % 3",
+            "0.5",
+            "G",
+            "len(s)",
+        ]
         return self.choice([*forms, "len(LOG)", "box.limit", "sum(s)"])
 
     def condition(self):
         n, m = self.number(), self.number()
         forms = ["{n} > {m}", "{n} == 2 and {m}", "not {n}", "n in (1, 2, {m})", "a is b", "l[0] is a"]
-        forms += ["d.get('z') is None", "{n} < {m} < 4", "isinstance(n, int) or m", "a is not l[-1]", "n in s"]
+        forms += [
+            "d.get('z') is None",
+            "{n} < {m} < 4",
+            "isinstance(n, int) or m",
+            "a is not l[-1]",
+            "n in s",
+        ]
         data = ["a.sum() > 0", "bool((b < 0).any())"]
         return self.choice(data if self.chance() < 0.1 else forms).format(n=n, m=m)
 
@@ -123,7 +142,11 @@ class Writer:
         x, y, n = self.expression(depth - 1), self.expression(depth - 1), self.number()
         forms = ["({x} + {n})", "({n} * {x})", "sin({x})", "({x} - {y}.sum())", "helper({x}, by={n})", "-{x}"]
         forms += ["({x} if {c} else {y})", "(lambda q, z={n}: q * z)({x})", "({y} if n in s else {x})"]
-        forms += ["sum([v * 1.0 for v in l])", "sum(v * 0.5 for v in l if v is not None)", "(box + {y}).value"]
+        forms += [
+            "sum([v * 1.0 for v in l])",
+            "sum(v * 0.5 for v in l if v is not None)",
+            "(box + {y}).value",
+        ]
         if self.chance() < 0.15:
             forms = ["broken({x}, {n})", "failing({x}, {i})"]
         return self.choice(forms).format(x=x, y=y, n=n, c=self.condition(), i=self.count(0, 3))
@@ -187,7 +210,9 @@ class Writer:
             return
         self.indented("try:", depth - 1)
         if self.chance() < 0.5:
-            self.line(f"    {self.choice(['failing(a, n)', 'd[99]', 'raise KeyError(n)', 'l[50]', 'missing'])}")
+            self.line(
+                f"    {self.choice(['failing(a, n)', 'd[99]', 'raise KeyError(n)', 'l[50]', 'missing'])}"
+            )
         caught = self.choice(["ValueError", "(KeyError, IndexError)", "Exception", "LookupError"])
         self.indented(f"except {caught} as error:", depth - 1)
         if self.chance() < 0.4:
@@ -201,7 +226,13 @@ class Writer:
 
     def manage(self, depth):
         if depth:
-            managers = ["Guarded(n)", "managed(n) as m", "no_grad()", "enable_grad()", "Guarded('x') as g, managed(1)"]
+            managers = [
+                "Guarded(n)",
+                "managed(n) as m",
+                "no_grad()",
+                "enable_grad()",
+                "Guarded('x') as g, managed(1)",
+            ]
             self.indented(f"with {self.choice(managers)}:", depth - 1)
 
     def unpack(self, depth):

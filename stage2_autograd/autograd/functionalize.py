@@ -22,6 +22,7 @@ from stage2_autograd.autograd.storages import (
     StoredArray,
     current,
     laid_out_as,
+    on_behalf_of,
     overlaps,
     replaced,
 )
@@ -42,8 +43,9 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         computed, results = plan_results(tracer, inputs, outputs)
         written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
         silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
-        stored = [*computed, *(inputs[i] for i in written)]
-        versions = tuple(storage_of(tracer, t).generation for t in stored)
+        versions = tuple(storage_of(tracer, t).generation for t in (*computed, *(inputs[i] for i in written)))
+        with interpreting(tracer):  # to autograd, what was written silently is still the input
+            stored = [*computed, *(c.detach(inputs[i]) if i in silent else inputs[i] for i in written)]
         values = _with_own_storage(tracer, stored, len(computed))
     assert tracer.graph is not None
     tracer.graph.output(values)
@@ -137,7 +139,10 @@ class FunctionalTracer(Tracer):
         value = replaced(whole, place.chain, value)
         was, now = self.node_of(whole) in self.on_tape, self.node_of(value) in self.on_tape
         if self.marks.get("no_grad"):  # the data changes; for autograd the tensor is what it was
-            return assign_data(whole, value) if was else c.detach(value) if now else value
+            if not was:
+                return c.detach(value) if now else value
+            with on_behalf_of(self, self.node_of(value)):
+                return assign_data(whole, value)
         return overwrite(whole, value) if was and not now else value
 
     def refuse(self, construct: str) -> None:

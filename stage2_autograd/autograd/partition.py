@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 from stage2_autograd import partitioners
 from stage2_autograd.autograd.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.autograd.verify import verify_partition
 from stage2_autograd.tiny import partition as save_everything
 from stage2_autograd.tiny.partition import kind_of, split
 from stage_contracts import config
@@ -21,6 +22,9 @@ from stage_contracts.joint import JointGraph, Partition
 FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", "movement"))
 
 
+SCORES = 4  # how many times larger than its operands a product is before attention computes it twice
+
+
 def partition(joint: JointGraph) -> Partition:
     """Forward and backward, by the partitioner that `config.autograd.partitioner` names.
 
@@ -29,7 +33,10 @@ def partition(joint: JointGraph) -> Partition:
     name = config.current().autograd.partitioner
     if name not in PARTITIONERS:
         raise ValueError(f"autograd.partitioner is {name!r}; expected one of {', '.join(PARTITIONERS)}")
-    return PARTITIONERS[name](joint)
+    halves = PARTITIONERS[name](joint)
+    if config.current().autograd.verify_passes:
+        verify_partition(name, joint, halves)
+    return halves
 
 
 def min_cut(joint: JointGraph) -> Partition:
@@ -50,8 +57,21 @@ def min_cut(joint: JointGraph) -> Partition:
 
 
 def may_run_again(repeated: Collection[Node] = ()) -> Callable[[Node], bool]:
-    """The rule of recomputation: what is fused away, and the `repeated` ones a budget pays for."""
-    return lambda node: node.op == "call_function" and (kind_of(node) in FUSED_KINDS or node in repeated)
+    """The rule of recomputation: what is fused away, attention's scores, and the `repeated` ones a budget pays for."""
+    return lambda node: (
+        node.op == "call_function"
+        and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node))
+    )
+
+
+def is_score_matrix(node: Node) -> bool:
+    """Whether this is the product of queries and keys, and much larger than both.
+
+    Flash attention (Dao et al., 2022) computes it again in the backward; so do we where that saves three quarters.
+    """
+    if kind_of(node) != "contraction" or not node.meta.get("pattern", "").startswith("attention"):
+        return False
+    return bytes_of(node) >= SCORES * sum(map(bytes_of, node.all_input_nodes))
 
 
 def _within(task: Problem, budget: float) -> set[Node]:

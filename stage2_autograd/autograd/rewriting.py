@@ -63,7 +63,7 @@ def rewrite(graph: Graph, rules: Mapping[str, Rewrite]) -> None:
         new = rule(node) if rule is not None else None
         if new is None or not same_kind(node.val, new.val):
             continue
-        if base(node) in kept and not (isinstance(new, Node) and base(new) is base(node)):
+        if base(node) in kept and not _may_be_the_outputs(node, new, kept):
             continue
         if isinstance(new, Call):
             with graph.inserting_before(node):
@@ -72,6 +72,17 @@ def rewrite(graph: Graph, rules: Mapping[str, Rewrite]) -> None:
         elif new.op == "call_function":
             new.meta["origins"] = union((new.origins, node.origins))
         graph.replace_all_uses_with(node, new)
+
+
+def _may_be_the_outputs(node: Node, new: Any, kept: set[Node]) -> bool:
+    """Whether an output may live where `new` does: there already, or in memory that nobody else gets."""
+    if not isinstance(new, Node) or base(new) is base(node):
+        return isinstance(new, Node)
+    home = base(new)
+    if base(node) is not node or home.op != "call_function" or home in kept:
+        return False
+    kept.add(home)
+    return True
 
 
 def key_of(tree: Any) -> Any:

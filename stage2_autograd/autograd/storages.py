@@ -66,7 +66,7 @@ def current(tracer: Tracer, tensor: Tensor) -> Tensor:
     data = tensor._data
     if isinstance(data, StoredArray) and data.generation != data.storage.generation:
         assert data.storage.base is not None and data.node is not None
-        with _on_behalf_of(tracer, data.node):
+        with on_behalf_of(tracer, data.node):
             tensor._data = replay(data.storage.base, data.chain)._data
     return tensor
 
@@ -79,10 +79,10 @@ def replay(base: Tensor, chain: Chain) -> Tensor:
 
 
 @contextmanager
-def _on_behalf_of(tracer: Tracer, view: Node) -> Iterator[None]:
-    """A replay stands for the view's own line, and is differentiable although something under no_grad asks for it."""
+def on_behalf_of(tracer: Tracer, node: Node) -> Iterator[None]:
+    """What is recorded here has the node's line, and is differentiable although something under no_grad asks for it."""
     origins, marks = tracer.origins, tracer.marks
-    tracer.origins, tracer.marks = view.origins, {k: v for k, v in marks.items() if k != "no_grad"}
+    tracer.origins, tracer.marks = node.origins, {k: v for k, v in marks.items() if k != "no_grad"}
     try:
         with interpreting(tracer):
             yield

@@ -6,6 +6,7 @@ Input: two graphs that should compute the same. Inputs are drawn by the placehol
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,31 +15,51 @@ from stage0_eager import arrays
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
+from stage_contracts.joint import JointGraph, Partition
 from stage_contracts.tensor_meta import TensorMeta
 
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
 
 
-def verify_pass(name: str, before: Graph, after: Graph, seed: int = 0) -> None:
+def verify_pass(name: str, before: Graph, after: Graph) -> None:
     """Raise GraphError naming the pass when the graphs differ in a bit of any output (two NaNs count as equal)."""
-    inputs = [example(meta_of(n), seed + i) for i, n in enumerate(before.placeholders)]
-    try:
-        wanted = interpret(before, inputs)
-    except (RuntimeError, IndexError, ValueError):
-        return  # what these inputs are to the program (an index out of range, say) is nothing a pass can be asked about
-    got = interpret(after, inputs)
-    for i, (a, b) in enumerate(zip(wanted, got, strict=True)):
-        if not same_bits(a, b):
-            raise GraphError(
-                f"pass {name} changed output {i} ({before.outputs[i]}): {_difference(a, b)}. Turn it off with "
-                f'config.patch(disabled_passes="{name}"); the graphs are what it was given and what it made:\n'
-                f"{before}\n{after}"
-            )
+    if found := _difference(before, lambda inputs: interpret(after, inputs)):
+        raise GraphError(
+            f"pass {name} changed {found}. Turn it off with config.patch(disabled_passes={name!r}); the graphs are "
+            f"what it was given and what it made:\n{before}\n{after}"
+        )
+
+
+def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
+    """Raise GraphError when forward and backward, one after the other, do not give what the joint graph gives."""
+
+    def run(inputs: list[Any]) -> tuple:
+        made = interpret(halves.forward, inputs[: joint.num_primals])
+        saved = made[halves.num_outputs :]
+        gradients = interpret(halves.backward, [*saved, *inputs[joint.num_primals :]])
+        return (*made[: halves.num_outputs], *gradients)
+
+    if found := _difference(joint.graph, run):
+        raise GraphError(f"partition {name} changed {found} of the joint graph")
+
+
+def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
+    """Where `run` gives something else than the graph: with special values, then without, as those drown the rest."""
+    for special in (True, False):
+        inputs = [example(meta_of(n), i, special) for i, n in enumerate(graph.placeholders)]
+        try:
+            wanted = interpret(graph, inputs)
+        except (RuntimeError, IndexError, ValueError):
+            continue  # these inputs are nothing the program can take: an index out of range, say
+        for i, (a, b) in enumerate(zip(wanted, run(inputs), strict=True)):
+            if not same_bits(a, b):
+                return f"output {i} ({graph.outputs[i]}): {_first_difference(a, b)}"
+    return ""
 
 
 def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
     """The graph's outputs as arrays, operator by operator, whatever kind its operators are of."""
-    tensors = [Tensor(a.copy()) for a in inputs]
+    tensors = [Tensor(a.copy(order="K")) for a in inputs]
 
     def call(node: Node, args: tuple, kwargs: dict) -> Any:
         return node.target(*args, **kwargs)
@@ -48,14 +69,14 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
     return tuple(o._data if isinstance(o, Tensor) else o for o in outputs)
 
 
-def example(meta: TensorMeta, seed: int) -> Any:
-    """An array as `meta` describes it: numbers around 0 with special values among them; zeros and ones as integers."""
+def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
+    """An array as `meta` describes it: numbers around 0, special values among them; zeros and ones as integers."""
     rng = np.random.default_rng(seed)
     shape = tuple(s if isinstance(s, int) else s.hint for s in meta.shape)
     if meta.dtype.is_floating_point:
         values = rng.normal(size=shape)
         flat = values.reshape(-1)
-        if flat.size >= 2 * len(SPECIAL):
+        if special and flat.size >= 2 * len(SPECIAL):
             flat[rng.permutation(flat.size)[: len(SPECIAL)]] = SPECIAL
         data = values.astype(meta.dtype.numpy)
     else:
@@ -84,7 +105,7 @@ def _is_float(a: Any) -> bool:
     return a.dtype.kind not in "biu"
 
 
-def _difference(a: Any, b: Any) -> str:
+def _first_difference(a: Any, b: Any) -> str:
     if a is None or b is None or (a.dtype, a.shape) != (b.dtype, b.shape):
         return f"{_words(a)} became {_words(b)}"
     at = tuple(int(i[0]) for i in np.nonzero(~((a == b) & (np.signbit(a) == np.signbit(b)))))

@@ -25,6 +25,7 @@ from stage2_autograd.tests.helpers import (
     tensor,
 )
 from stage_contracts import config
+from stage_contracts.graph import GraphError
 
 C, HEADS = 16, 2
 
@@ -102,6 +103,40 @@ def test_a_smaller_budget_saves_less_and_is_kept(joint):
         assert least <= saved(budget).saved_bytes <= least + budget * (most - least)
     assert {s.reason for s in saved(0.0).saved} == {"an input"}
     assert any(n.target.name == "matmul" for n in saved(0.0).recomputed)
+
+
+def test_attentions_scores_run_again_where_they_are_much_larger_than_queries_and_keys():
+    """As in flash attention: what is saved grows with the length, not with its square."""
+
+    def program(q, k, v):
+        return linalg.matmul(
+            F.dropout(reductions.softmax(linalg.matmul(q, k.transpose(1, 2)) * 0.5, -1), 0.1), v
+        )
+
+    def saved(time):
+        inputs = [tensor(2, time, 4, seed=i) for i in range(3)]
+        compiled = compile_with(default_seam, program, *inputs)
+        expected, wanted = run_and_differentiate(program, copies(inputs))
+        results, gradients = run_and_differentiate(compiled.run, copies(inputs))
+        np.testing.assert_array_equal(results[0]._data, expected[0]._data)
+        for g, w in zip(gradients, wanted, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-12, atol=1e-12)
+        return compiled.partition.saved_bytes
+
+    assert saved(128) < 2.1 * saved(64)
+    assert saved(16) > 2.1 * saved(8)  # here a product costs more than it saves
+
+
+def test_verification_names_a_wrong_partitioner(monkeypatch, joint):
+    from stage2_autograd.tests.wrong_partitioners import saves_the_wrong_value
+
+    monkeypatch.setitem(PARTITIONERS, "min_cut", saves_the_wrong_value)
+    autograd.partition(joint)
+    with (
+        config.patch(verify_passes=True),
+        pytest.raises(GraphError, match="partition min_cut changed output"),
+    ):
+        autograd.partition(joint)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ class Case:
     batch: Callable[[np.random.Generator], tuple]
     run: Callable[[Any, Any, tuple], tuple]  # the file's module, the model, tensors -> (logits, loss)
     seed: int = 0  # of the batch
+    settle: Callable[[Any, Any], None] = lambda torch, model: (
+        None
+    )  # changes torch's first weights, off the tape
     zero_gradients: str = ""  # the end of the names of parameters whose gradient is 0 in exact arithmetic
 
 
@@ -103,6 +106,20 @@ def _call(module: Any, model: Any, batch: tuple) -> tuple:
     return model(*batch)
 
 
+def _away_from_kinks(torch: Any, model: Any) -> None:
+    """Move the biases of batch norms, so that few values come near 0 before a ReLU.
+
+    A value that float32 rounds to the other side of 0 changes a gradient by 1e-3 to 1e-2, in torch against its own
+    float64 too. Of the 5 million values that reach a ReLU of ResNeXt-101 from two images, 25 are as near as four
+    times the rounding error with the usual first weights, and 2 with these, of which two fifths are negative still.
+    `compare.py --seeds` finds the first batch with none.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            far = 0.5 if name.endswith("bn3") else 2.5  # bn3 ends a block; what it adds stays to the end
+            module.bias += far * torch.sign(torch.randn_like(module.bias))
+
+
 # ---- the table ---------------------------------------------------------------------------------------------------
 
 # A shift of all keys by one vector moves all scores of a query alike, and softmax does not see it.
@@ -133,13 +150,10 @@ FULL = (
     Case("U-Net, 64 to 256 channels", "unet",
          _unet(model_channels=64, num_res_blocks=2, attention_resolutions=(2, 4)),
          _diffusion(32, 2), _call),
-    # Millions of values reach a ReLU, and one that float32 rounds to the other side of 0 changes a gradient by 1e-3,
-    # in torch against its own float64 too. These batches are the first in which torch sees none within 6e-7 of 0
-    # (relative to its layer's root mean square): `compare.py --seeds` finds them.
     Case("ResNet-50", "resnet", lambda m: m.resnet50(zero_init_residual=True), _images(64, 2, 1000), _classify,
-         seed=2),
+         settle=_away_from_kinks, seed=1),
     Case("ResNeXt-101 32x8d", "resnet", lambda m: m.resnext101_32x8d(zero_init_residual=True),
-         _images(64, 2, 1000), _classify, seed=27),
+         _images(64, 2, 1000), _classify, settle=_away_from_kinks, seed=13),
 )  # fmt: skip
 
 TINY = (
@@ -153,8 +167,8 @@ TINY = (
          _unet(model_channels=16, num_res_blocks=1, attention_resolutions=(2,), channel_mult=(1, 2), num_heads=2),
          _diffusion(8, 2), _call),
     Case("resnet", "resnet", lambda m: m.ResNet(m.Bottleneck, [1, 1, 1, 1], num_classes=7, width_per_group=8),
-         _images(32, 3, 7), _classify),
+         _images(32, 3, 7), _classify, settle=_away_from_kinks),
     Case("resnext", "resnet",
          lambda m: m.ResNet(m.Bottleneck, [1, 1, 2, 1], num_classes=7, groups=4, width_per_group=2),
-         _images(32, 3, 7), _classify),
+         _images(32, 3, 7), _classify, settle=_away_from_kinks),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 Input: cases.py and an installed torch. `make models` keeps what this prints as report.txt. `--names` prints the names
 and shapes of the small models' state instead, which state_dict.txt keeps for the tests that have no torch; `--seeds`
-prints the seeds of batches on which a model with ReLUs has a gradient that float32 can tell.
+prints the seeds of batches on which a model with ReLUs has a gradient that float32 can tell apart.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def torch_model(case: Case, torch: Any) -> tuple[Any, Any]:
         for p in model.parameters():
             if p.numel() > 1 and bool((p == p.flatten()[0]).all()):
                 p.add_(0.1 * torch.randn_like(p))
+        case.settle(torch, model)
     return module, model
 
 
@@ -172,22 +173,30 @@ def _row(name: str, kind: str, found: dict[str, Any], times: str, verdict: str =
     print(f"{name:26} {kind:8} {numbers} {times}  {found['whose']}{verdict}", flush=True)
 
 
-def steady_seed(case: Case, torch: Any, margin: float = 6e-7) -> int:
-    """The first seed whose batch brings no value within `margin` (of its layer's root mean square) of a ReLU's kink."""
-    module, model = torch_model(case, torch)
-    smallest: list[float] = []
-    for m in model.modules():
-        if isinstance(m, torch.nn.ReLU):
-            m.register_forward_pre_hook(
-                lambda _, args: smallest.append(float(args[0].abs().min() / args[0].square().mean().sqrt()))
-            )
-    for seed in range(10_000):
-        smallest.clear()
-        with torch.no_grad():
-            case.run(module, model, tensors(torch, case.batch(np.random.default_rng(seed)), "float32"))
-        if min(smallest, default=1.0) >= margin:
+def steady_seed(case: Case, torch: Any, sigmas: float = 4.0) -> int:
+    """The first seed whose batch brings no value within `sigmas` rounding errors (of its layer) of a ReLU's kink.
+
+    The rounding error of a layer is the root mean square of torch's float32 minus its float64 there.
+    """
+    for seed in range(1000):
+        single, double = (_before_relus(case, torch, seed, dtype) for dtype in LIMITS)
+        errors = [float((a.double() - b).square().mean().sqrt()) for a, b in zip(single, double, strict=True)]
+        if all(float(b.abs().min()) > sigmas * e for b, e in zip(double, errors, strict=True)):
             return seed
     raise RuntimeError(f"{case.name}: no such batch; take fewer or smaller images")
+
+
+def _before_relus(case: Case, torch: Any, seed: int, dtype: str) -> list[Any]:
+    """What each ReLU of the model is given."""
+    module, model = torch_model(case, torch)
+    model.to(getattr(torch, dtype))
+    seen: list[Any] = []
+    for m in model.modules():
+        if isinstance(m, torch.nn.ReLU):
+            m.register_forward_pre_hook(lambda _, args: seen.append(args[0].clone()))
+    with torch.no_grad():
+        case.run(module, model, tensors(torch, case.batch(np.random.default_rng(seed)), dtype))
+    return seen
 
 
 def names(torch: Any) -> None:
@@ -203,7 +212,7 @@ def main() -> int:
         names(torch)
         return 0
     if "--seeds" in sys.argv:
-        print(*(f"{c.name}: {steady_seed(c, torch)}" for c in FULL), sep="\n")
+        print(*(f"{c.name}: {steady_seed(c, torch)}" for c in (*FULL, *TINY) if c.file == "resnet"), sep="\n")
         return 0
     chosen = [a for a in sys.argv[1:] if not a.startswith("-")]
     return report(torch, tuple(c for c in FULL if not chosen or c.file in chosen))

@@ -11,13 +11,13 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 
-def timestep_embedding(timesteps, dim, max_period=10000):
+def timestep_embedding(timesteps, dim, max_period=10000, dtype=torch.float32):
     """Sines and cosines of the step at geometrically falling frequencies: (batch, dim)."""
     half = dim // 2
-    freqs = torch.exp(-math.log(max_period) * torch.arange(start=0, end=half, dtype=torch.float32) / half).to(
+    freqs = torch.exp(-math.log(max_period) * torch.arange(start=0, end=half, dtype=dtype) / half).to(
         device=timesteps.device
     )
-    args = timesteps[:, None].float() * freqs[None]
+    args = timesteps[:, None].to(dtype) * freqs[None]
     embedding = torch.cat([torch.cos(args), torch.sin(args)], dim=-1)
     if dim % 2:
         embedding = torch.cat([embedding, torch.zeros_like(embedding[:, :1])], dim=-1)
@@ -159,8 +159,7 @@ class UNet(nn.Module):
         )
 
     def forward(self, x, timesteps):
-        emb = timestep_embedding(timesteps, self.model_channels).type(x.dtype)
-        emb = self.time_embed(emb)
+        emb = self.time_embed(timestep_embedding(timesteps, self.model_channels, dtype=x.dtype))
         hs, h = [], x
         for module in self.input_blocks:
             h = module(h, emb)

@@ -43,4 +43,4 @@ def main(count: int) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 4000))
+    raise SystemExit(main(int(sys.argv[1]) if len(sys.argv) > 1 else 3000))

@@ -1,0 +1,58 @@
+"""Compiled modules: an object of the module's own class with the same state, whose calls are compiled.
+
+Input: a Module and a CompiledFunction over `Module.__call__`. Nothing is wrapped, so names in `state_dict()`, pickles
+and `isinstance` are the module's own. `module.compile()` does the same to the module itself.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from typing import TYPE_CHECKING, Any
+
+from stage0_eager.nn.module import Module
+from stage_contracts.controls import Rule
+
+if TYPE_CHECKING:
+    from cutaway.compile import CompiledFunction
+
+
+def twin_of(module: Module, call: CompiledFunction) -> Any:
+    """A second object with the module's class, name and state (one shared __dict__), called through `call`."""
+    twin: Any = object.__new__(_class_with_call(type(module), module, call))
+    object.__setattr__(twin, "__dict__", module.__dict__)
+    return twin
+
+
+def compile_in_place(self: Module, *args: Any, **kwargs: Any) -> None:
+    """Compile this module's calls from now on, in place. Arguments as for `cutaway.compile`; hooks run as ever."""
+    from cutaway.compile import compile
+
+    plain = getattr(type(self), "_plain_class", type(self))
+    compiled = compile(Module.__call__, *args, **kwargs)
+    if compiled is not Module.__call__:  # disable=True
+        _set_class(self, _class_with_call(plain, self, compiled))
+
+
+def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
+    """A subclass of `cls` that says it is `cls` and calls `call(module, ...)`."""
+    functools.update_wrapper(call, cls.forward)  # type: ignore[attr-defined]
+    namespace = {
+        "_plain_class": cls,
+        "__capture_rule__": Rule("module"),
+        "__class__": property(lambda self: cls),
+        "__call__": lambda self, *args, **kwargs: call(module, *args, **kwargs),
+        # a copy, or what comes out of a pickle, is a plain module
+        "__reduce_ex__": lambda self, protocol: (copyreg.__newobj__, (cls,), self.__getstate__()),  # type: ignore
+        "__doc__": cls.__doc__,
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "compiled": property(lambda self: call),
+        "artifacts": property(lambda self: call.artifacts),
+    }
+    return type(cls.__name__, (cls,), namespace)
+
+
+_set_class = object.__dict__["__class__"].__set__  # for an object that says it is of another class
+
+Module.compile = compile_in_place  # type: ignore[attr-defined]

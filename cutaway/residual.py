@@ -1,0 +1,86 @@
+"""From a captured frame to functions that run: the guards as one function, the residual code bound to its names.
+
+Input: a CapturedFrame and the user's function. Guards and residual code reach everything through the names made here.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager import is_grad_enabled
+from stage0_eager.functions.creation import scalar_input
+from stage0_eager.nn.module import structure_epoch
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.controls import registered
+from stage_contracts.guards import Guard, compile_guards
+
+
+def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
+    """The parameter list of `fn` as text, and what guard expressions may name."""
+    from stage1_capture.capture import signature_text
+
+    signature, defaults = signature_text(fn)
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    names = {
+        "G": _Globals(fn.__globals__),
+        "C": cells,
+        "is_grad_enabled": is_grad_enabled,
+        "registered": registered,
+        "__scalar__": scalar_input,
+    }
+    return signature, {**names, "module_epoch": structure_epoch, **defaults}
+
+
+class _Globals:
+    """A module's globals with the builtins behind them, as name lookup sees them."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.names:
+            return self.names[name]
+        builtins = self.names["__builtins__"]
+        return (builtins if isinstance(builtins, dict) else vars(builtins))[name]
+
+
+def guard_function(guards: tuple[Guard, ...], fn: types.FunctionType) -> Callable[..., bool]:
+    signature, names = guard_names(fn)
+    return compile_guards(guards, signature, names)
+
+
+def residual_function(
+    frame: CapturedFrame,
+    fn: types.FunctionType,
+    compiled: Callable | None,
+    part: Callable[[Any, bool], Any] = lambda function, whole: function,
+) -> Callable:
+    """The residual code as a function, with the compiled graph under its name and the user's globals as G.
+
+    `part(function, whole)` compiles what the frame leads to: resume functions, and callees after a break.
+    """
+    assert frame.residual is not None
+    for resume in frame.resumes:
+        resume.run = part(resume.function, False)
+    _, reachable = guard_names(fn)
+    names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
+    names[frame.nested_name] = lambda called: part(called, True)
+    names["__builtins__"] = fn.__globals__["__builtins__"]
+    cells = names["C"]
+    closure = tuple(cells[name] for name in frame.residual.co_freevars)
+    run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
+    run.__kwdefaults__ = fn.__kwdefaults__
+    return run
+
+
+def example_inputs(
+    frame: CapturedFrame, fn: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> list[Any]:
+    """The graph's inputs for this call, by evaluating their sources."""
+    signature, names = guard_names(fn)
+    words = ", ".join(source.expression() for source in frame.inputs)
+    namespace = dict(names)
+    exec(f"def gather({signature}): return [{words}]", namespace)
+    return namespace["gather"](*args, **kwargs)

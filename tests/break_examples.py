@@ -1,0 +1,125 @@
+"""One program for each code of the catalogue of breaks, and what to write instead: the site's page and a test run them.
+
+Input: `gb0003` breaks with GB0003 on ARGUMENTS["gb0003"](); `gb0003_instead` does the same and is captured whole.
+"""
+
+import asyncio
+
+import cutaway
+from cutaway import compiler
+
+
+def gb0001(x):
+    async def later():
+        return x + 1
+
+    return asyncio.run(later()) * 2
+
+
+def gb0001_instead(x):
+    def now():
+        return x + 1
+
+    return now() * 2
+
+
+def gb0002(x):
+    print("adding one")
+    return x + 1
+
+
+def gb0002_instead(x):
+    return x + 1
+
+
+def gb0003(x):
+    if x.sum() > 0:
+        return x * 2
+    return x * 3
+
+
+def gb0003_instead(x):
+    return cutaway.where(x.sum() > 0, x * 2, x * 3)
+
+
+def gb0004(x):
+    return x / x.sum().item()
+
+
+def gb0004_instead(x):
+    return x / x.sum()
+
+
+@compiler.disable
+def logged(x):
+    return x + 1
+
+
+def gb0020(x):
+    return logged(x * 2)
+
+
+def gb0020_instead(x):
+    return x * 2 + 1
+
+
+def gb0021(x):
+    y = x + 1
+    compiler.graph_break()
+    return y * 2
+
+
+def gb0021_instead(x):
+    y = x + 1
+    return y * 2
+
+
+def gb0009(x):
+    if x.ndim != 2:
+        raise ValueError("expected a matrix")
+    return x.sum(0)
+
+
+def gb0009_instead(x):
+    return x.sum(0) if x.ndim == 2 else x
+
+
+def gb0010(x, scales):
+    return x * next(scales)
+
+
+def gb0010_instead(x, scales):
+    return x * scales[0]
+
+
+def gb0006(x):
+    x.requires_grad_(True)
+    return x * 2
+
+
+def gb0006_instead(x):
+    return x * 2
+
+
+class Labelled(cutaway.Tensor):
+    """A tensor of a class of one's own."""
+
+
+def gb0005(x, y):
+    return x + y
+
+
+gb0005_instead = gb0005
+
+ARGUMENTS = {
+    "gb0005": lambda: (cutaway.ones(3), Labelled(cutaway.ones(3)._data)),
+    "gb0005_instead": lambda: (cutaway.ones(3), cutaway.ones(3)),
+    "gb0009_instead": lambda: (cutaway.ones(2, 3),),
+    "gb0010": lambda: (cutaway.ones(3), iter([2.0, 3.0])),
+    "gb0010_instead": lambda: (cutaway.ones(3), [2.0, 3.0]),
+}
+
+
+def arguments(name):
+    """Fresh arguments for one example; most take a tensor of three ones."""
+    return ARGUMENTS.get(name, lambda: (cutaway.ones(3),))()

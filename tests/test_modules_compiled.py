@@ -1,0 +1,137 @@
+"""Compiled modules: the same class, state, names and pickles; hooks, in-place compiling, what a change recompiles.
+
+Input: small modules with a backend that counts graphs.
+"""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import cutaway
+from cutaway import compiler, nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+        self.drop = nn.Dropout(0.5)
+        self.register_buffer("offset", cutaway.ones(3))
+
+    def forward(self, x):
+        """What forward says."""
+        return self.drop(self.fc(x)) + self.offset
+
+
+@pytest.fixture
+def counter():
+    return compiler.CompileCounter()
+
+
+def same(a, b):
+    np.testing.assert_array_equal(a.detach().numpy(), b.detach().numpy())
+
+
+def test_it_is_an_object_of_its_own_class_with_the_same_state(counter):
+    net = Net().eval()
+    compiled = cutaway.compile(net, backend=counter, fullgraph=True)
+    assert isinstance(compiled, Net) and compiled.__class__ is Net and repr(compiled) == repr(net)
+    assert type(compiled).__name__ == "Net" and compiled.forward.__doc__ == "What forward says."
+    assert list(compiled.state_dict()) == list(net.state_dict())
+    assert {*net.state_dict()} == {"fc.weight", "fc.bias", "offset"}
+    assert [n for n, _ in compiled.named_parameters()] == [n for n, _ in net.named_parameters()]
+    x = cutaway.randn(2, 4)
+    same(compiled(x), net(x))
+    compiled.fc = nn.Linear(4, 3)
+    assert net.fc is compiled.fc
+    same(compiled(x), net(x))
+    assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy], ids=["pickle", "copy"]
+)
+def test_copies_are_plain_modules_with_the_same_numbers(copied, counter):
+    for make in (lambda m: cutaway.compile(m, backend=counter), in_place(counter)):
+        net = make(Net().eval())
+        x = cutaway.randn(2, 4)
+        want, twin = net(x), copied(net)
+        assert type(twin) is Net and list(twin.state_dict()) == list(net.state_dict())
+        same(twin(x), want)
+
+
+def in_place(counter):
+    def make(net):
+        assert net.compile(backend=counter) is None
+        return net
+
+    return make
+
+
+def test_compile_in_place(counter):
+    net, plain = Net().eval(), Net().eval()
+    plain.load_state_dict(net.state_dict())
+    net.compile(backend=counter, fullgraph=True)
+    assert (
+        net.__class__ is Net and isinstance(net, Net) and list(net.state_dict()) == list(plain.state_dict())
+    )
+    x = cutaway.randn(2, 4)
+    same(net(x), plain(x))
+    same(net(x), plain(x))
+    assert counter.frame_count == 1
+    net.compile(backend=counter)
+    net(x)
+    assert counter.frame_count == 2
+    outer = nn.Sequential(net, nn.ReLU())
+    whole = cutaway.compile(outer, backend=counter, fullgraph=True)
+    same(whole(x), nn.Sequential(plain, nn.ReLU())(x))
+    assert counter.frame_count == 3
+
+
+def test_hooks_run_and_a_new_one_recompiles(counter):
+    net = Net().eval()
+    compiled = cutaway.compile(net, backend=counter, fullgraph=True)
+    x = cutaway.randn(2, 4)
+    want = net(x)
+    same(compiled(x), want)
+    handle = net.register_forward_hook(lambda module, args, output: output * 2)
+    same(compiled(x), want * 2)
+    assert counter.frame_count == 2
+    getattr(handle, "remove", handle)()
+    same(compiled(x), want)
+    assert counter.frame_count == 2
+
+
+def test_parameters_are_read_again_when_one_is_put_in_its_place(counter):
+    net = Net().eval()
+    compiled = cutaway.compile(net, backend=counter, fullgraph=True)
+    x = cutaway.randn(2, 4)
+    for _ in range(2):
+        same(compiled(x), net(x))
+        net.fc.weight = nn.Parameter(cutaway.randn(3, 4))
+        same(compiled(x), net(x))
+        net.fc.weight.data = cutaway.randn(3, 4)
+        same(compiled(x), net(x))
+        with cutaway.no_grad():
+            net.fc.bias.add_(1)
+            same(compiled(x), net(x))
+    net.load_state_dict(Net().state_dict())
+    same(compiled(x), net(x))
+    assert counter.frame_count == 2  # one more for no_grad
+
+
+def test_training_mode_and_frozen_parameters_are_other_cases(counter):
+    net = Net().eval()
+    compiled = cutaway.compile(net, backend=counter, fullgraph=True)
+    x = cutaway.randn(2, 4)
+    compiled(x)
+    net.train()
+    compiled(x)
+    net.eval()
+    compiled(x)
+    assert counter.frame_count == 2
+    net.fc.weight.requires_grad_(False)
+    net.fc.bias.requires_grad_(False)
+    assert compiled(x).requires_grad is False and counter.frame_count == 3
