@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage_contracts.device import CPU, Device
-from stage_contracts.dtype import DTYPES
+from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -58,7 +58,7 @@ def meta_of_array(array: Any, requires_grad: bool = False) -> TensorMeta:
     return TensorMeta(known.shape, known.dtype, known.strides, device_of_array(array), requires_grad)
 
 
-_BY_NUMBER = {d.numpy.num: d for d in DTYPES.values()}
+_BY_NUMBER: dict[int, DType] = {d.numpy.num: d for d in DTYPES.values()}
 
 
 @lru_cache(maxsize=4096)  # the tape wants metas at every recorded call: 0.4 µs instead of 2

@@ -256,7 +256,7 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
 
 def numpy_where(condition: Any, x: Any, y: Any) -> Any:
     """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
-    dtype = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
+    dtype: Any = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
     number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
     plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
     if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype.num in FLOATS:
