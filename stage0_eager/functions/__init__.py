@@ -29,6 +29,7 @@ from stage0_eager.functions import (  # noqa: F401
     pixels,
     pointwise,
     pooling,
+    quick_losses,
     rectifiers,
     reductions,
     scans,
