@@ -141,7 +141,10 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
         return np.asarray(out)
     if core.kind in ("identity", "mutation"):  # these keep the layout of their operand
         return out
-    if out.flags.c_contiguous:
+    # NumPy's elementwise results follow their operands; CuPy's are row-major, and not always should be
+    if out.flags.c_contiguous and (
+        xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))
+    ):
         return (
             out.ravel().reshape(out.shape) if 1 in out.shape else out
         )  # sizes of 1 with strides of their own
