@@ -33,6 +33,7 @@ from stage0_eager.functions import (  # noqa: F401
     pixels,
     pointwise,
     pooling,
+    quick_losses,
     random_gates,
     rectifiers,
     reductions,

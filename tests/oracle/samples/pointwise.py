@@ -85,7 +85,7 @@ _EDGES = {
 def counted(function):
     """A reference to which a bool is the number 0.0 or 1.0 (NumPy would answer in float16)."""
     return lambda *xs, **k: function(
-        *(x.astype(float) if getattr(x, "dtype", None) == bool else x for x in xs), **k
+        *(x.astype(float) if getattr(x, "dtype", None) in (bool,) else x for x in xs), **k
     )
 
 
