@@ -46,6 +46,8 @@ def test_batch_norm_in_training_is_one_graph_without_a_break():
     compiled = cutaway.compile(net, backend="aot_eager", fullgraph=True)
     for _ in range(2):
         x = cutaway.randn(16, 4)
-        np.testing.assert_allclose(compiled(x).detach().numpy(), twin(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            compiled(x).detach().numpy(), twin(x).detach().numpy(), rtol=1e-5, atol=1e-6
+        )
     for name, value in twin.state_dict().items():
         np.testing.assert_allclose(net.state_dict()[name].numpy(), value.numpy(), rtol=1e-5, err_msg=name)
