@@ -59,18 +59,35 @@ def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
         if np.any(np.equal(y, 0)):
             raise RuntimeError("ZeroDivisionError: integer division by zero")
         return xp.floor_divide(x, y)
-    return xp.floor_divide(x, y)
+    return xp.floor_divide(x, y) if xp is np else _divmod_on_cuda(xp, x, y)[0]
 
 
 def _remainder(xp: Any, x: Any, y: Any) -> Any:
     if np.result_type(x).kind in "iu" and np.any(np.equal(y, 0)):
         raise RuntimeError("ZeroDivisionError: integer modulo by zero")
-    return xp.remainder(x, y)
+    if xp is np or np.result_type(x).kind in "iu":
+        return xp.remainder(x, y)
+    return _divmod_on_cuda(xp, x, y)[1]
+
+
+def _divmod_on_cuda(xp: Any, x: Any, y: Any) -> tuple[Any, Any]:
+    """Floats' (floor division, remainder), from the exact fmod: CuPy's own round the quotient first."""
+    rest = xp.fmod(x, y)
+    across = (rest != 0) & ((rest < 0) != (y < 0))  # fmod has the sign of x, remainder that of y
+    ratio = (x - rest) / y - across
+    whole = xp.floor(ratio)
+    whole = xp.where(ratio - whole > 0.5, whole + 1, whole)
+    whole = xp.where(ratio == 0, xp.copysign(0 * whole, x / y), whole)
+    rest = xp.where(across, rest + y, xp.where(rest == 0, xp.copysign(rest, y), rest))
+    return xp.where(y == 0, x / y, whole).astype(rest.dtype), rest
 
 
 def _fmod(xp: Any, x: Any, y: Any) -> Any:
     if np.result_type(x).kind in "iu" and np.any(np.equal(y, 0)):
         raise RuntimeError("ZeroDivisionError: integer modulo by zero")
+    if xp is not np and x.dtype.kind in "iu":  # CuPy's goes through floats, which lose large numbers
+        rest = xp.remainder(x, y)
+        return rest - xp.where((rest != 0) & ((rest < 0) != (x < 0)), y, 0).astype(x.dtype)
     return xp.fmod(x, y)
 
 
@@ -191,7 +208,11 @@ def _expand(xp: Any, x: Any, shape: tuple) -> Any:
     out = xp.broadcast_to(x, tuple(sizes))
     if xp is np:
         out.flags.writeable = x.flags.writeable
-    return out
+        return out
+    steps = [0 if size == 1 else stride for size, stride in zip(x.shape, x.strides, strict=True)]
+    return xp.lib.stride_tricks.as_strided(
+        out, out.shape, [0] * lead + steps
+    )  # as NumPy: a size of 1 never steps
 
 
 def _permute(xp: Any, x: Any, dims: tuple) -> Any:
@@ -342,6 +363,8 @@ _FOLD_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def _scatter_reduce(xp: Any, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+    if xp is not np and reduce == "prod":  # CuPy has no multiply.at
+        return xp.asarray(_scatter_reduce(np, x.get(), dim, index.get(), src.get(), reduce))
     out = _clone_array(xp, x)
     fold = getattr(xp, _FOLD_AT[reduce])
     fold.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])

@@ -46,7 +46,10 @@ def test_compiled_convnet_is_eager(dynamic):
     net = Net()
     target = cutaway.tensor([1, 4])
     compiled = cutaway.compile(net, fullgraph=True, dynamic=dynamic)
-    for height, width in ((16, 16), (24, 16)):  # the second shape compiles again, or runs with sizes as symbols
+    for height, width in (
+        (16, 16),
+        (24, 16),
+    ):  # the second shape compiles again, or runs with sizes as symbols
         x = cutaway.randn(2, 3, height, width)
         for ours, theirs in zip(step(net, compiled, x, target), step(net, net, x, target), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
