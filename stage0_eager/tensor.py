@@ -115,7 +115,7 @@ class Tensor:
         """All that a compiler may know of this tensor."""
         data = self._data
         if type(data) is np.ndarray:
-            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype, self.requires_grad)
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
         if is_traced(self):
             return data.meta.with_(
                 requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape

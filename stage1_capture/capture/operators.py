@@ -212,6 +212,13 @@ def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variab
     return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx))
 
 
+def record_node(
+    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
+) -> Variable:
+    """One call of an operator whose result metas are known: its node, and the value it yields."""
+    return _results(tx, _record(tx, op, args, kwargs, val), val)
+
+
 def _origins(tx: Tx) -> tuple:
     return (tx.output.origin(),)
 
