@@ -50,8 +50,7 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input):
-        apart = joining.unflatten(input, 1, (self.groups, -1))
-        return F.flatten(apart.transpose(1, 2), 1, 2)
+        return F.channel_shuffle(input, self.groups)
 
     def extra_repr(self) -> str:
         return f"groups={self.groups}"

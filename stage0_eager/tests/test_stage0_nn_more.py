@@ -278,3 +278,68 @@ def test_to_takes_torchs_options():
     assert x.to(dt.float32, copy=True) is not x
     with pytest.raises(TypeError, match="unexpected keyword argument 'dtyp'"):
         x.to(dtyp=dt.float64)
+
+
+# ---- made of public functions ------------------------------------------------------------------------------------
+
+
+def test_gumbel_softmax_draws_by_the_logits():
+    manual_seed(0)
+    logits = tensor([0.0, np.log(3.0), -np.inf], dtype=dt.float64).expand(4000, 3)
+    hard = F.gumbel_softmax(logits, tau=0.5, hard=True).numpy()
+    np.testing.assert_allclose(np.sort(hard, 1), [[0, 0, 1]] * 4000, atol=1e-12)
+    assert np.allclose(hard.mean(0), [0.25, 0.75, 0], atol=0.03)
+    x = randn(5, 4, dtype=dt.float64).requires_grad_()
+    soft = F.gumbel_softmax(x, tau=2.0, dim=0)
+    np.testing.assert_allclose(soft.sum(0).detach().numpy(), np.ones(4))
+    F.gumbel_softmax(x, hard=True)[:, 0].sum().backward()
+    gradient = x.grad.numpy()  # a softmax's: each row sums to 0
+    assert np.abs(gradient).max() > 1e-3 and np.allclose(gradient.sum(1), 0)
+
+
+def test_local_response_norm():
+    x = np.random.default_rng(0).normal(size=(2, 5, 3))
+    for size in (1, 2, 3, 5):
+        wanted = np.empty_like(x)
+        for channel in range(5):
+            first = channel - size // 2
+            near = [x[:, i] ** 2 for i in range(first, first + size) if 0 <= i < 5]
+            wanted[:, channel] = x[:, channel] / (2 + 0.5 * sum(near) / size) ** 0.7
+        module = nn.LocalResponseNorm(size, alpha=0.5, beta=0.7, k=2.0)
+        np.testing.assert_allclose(module(tensor(x)).numpy(), wanted, rtol=1e-12)
+    assert repr(module) == "LocalResponseNorm(5, alpha=0.5, beta=0.7, k=2.0)"
+    with pytest.raises(ValueError, match="Expected 3D or higher"):
+        module(ones(2, 3))
+
+
+def transformer(**options):
+    manual_seed(0)
+    return nn.Transformer(8, 2, 2, 1, 16, 0.0, batch_first=True, **options)
+
+
+def test_a_transformer_is_its_encoder_and_decoder():
+    model = transformer()
+    src, tgt = randn(3, 5, 8), randn(3, 4, 8)
+    mask = nn.Transformer.generate_square_subsequent_mask(4)
+    assert mask.tolist() == np.triu(np.full((4, 4), -np.inf), 1).tolist()
+    out = model(src, tgt, tgt_mask=mask)
+    assert out.tolist() == model.decoder(tgt, model.encoder(src), mask).tolist()
+    later = tgt.clone()
+    later[:, 2:] = 0
+    np.testing.assert_array_equal(
+        model(src, later, tgt_mask=mask)[:, :2].detach().numpy(), out[:, :2].detach().numpy()
+    )
+    with pytest.raises(RuntimeError, match="batch number"):
+        model(src[:2], tgt)
+    with pytest.raises(RuntimeError, match="feature number"):
+        model(src[..., :4], tgt)
+
+
+def test_a_transformer_is_torchs():
+    torch = pytest.importorskip("torch")
+    model = transformer(norm_first=True, activation="gelu")
+    other = torch.nn.Transformer(8, 2, 2, 1, 16, 0.0, "gelu", batch_first=True, norm_first=True)
+    other.load_state_dict({k: torch.from_numpy(v.numpy()) for k, v in model.state_dict().items()})
+    src, tgt = randn(3, 5, 8), randn(3, 4, 8)
+    wanted = other(torch.from_numpy(src.numpy()), torch.from_numpy(tgt.numpy()))
+    np.testing.assert_allclose(model(src, tgt).detach().numpy(), wanted.detach().numpy(), atol=2e-6)
