@@ -23,6 +23,7 @@ from stage0_eager.functions.adaptive_pooling import (
     adaptive_max_pool3d,
 )
 from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.bags import embedding_bag, local_response_norm
 from stage0_eager.functions.convolution import (
     conv1d,
     conv2d,
@@ -31,6 +32,7 @@ from stage0_eager.functions.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from stage0_eager.functions.ctc import ctc_loss
 from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.grid_sampling import affine_grid, grid_sample
 from stage0_eager.functions.interpolation import interpolate, upsample
@@ -51,7 +53,12 @@ from stage0_eager.functions.losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from stage0_eager.functions.neural import channel_shuffle, gumbel_softmax, local_response_norm
+from stage0_eager.functions.margin_losses import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
 from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.pooling import (
@@ -68,6 +75,7 @@ from stage0_eager.functions.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from stage0_eager.functions.random_gates import gumbel_softmax, rrelu
 from stage0_eager.functions.rectifiers import (
     glu,
     hardshrink,
@@ -79,6 +87,7 @@ from stage0_eager.functions.rectifiers import (
     tanhshrink,
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
+from stage0_eager.functions.scans import pdist
 from stage0_eager.functions.shape import flatten
 from stage0_eager.functions.sliding_blocks import fold
 from stage0_eager.functions.sliding_blocks import sliding_blocks as unfold
@@ -103,33 +112,30 @@ from stage0_eager.nn.inplace_forms import (
     threshold,
 )
 
-# the in-place forms that torch has here; a loop in inplace.py makes them
-celu_: Any = inplace.celu_
-elu_: Any = inplace.elu_
 hardtanh_: Any = inplace.hardtanh_
-leaky_relu_: Any = inplace.leaky_relu_
-relu_: Any = inplace.relu_
-selu_: Any = inplace.selu_
-threshold_: Any = inplace.threshold_
+relu_, elu_, selu_, celu_, leaky_relu_, threshold_ = (
+    getattr(inplace, f"{name}_") for name in ("relu", "elu", "selu", "celu", "leaky_relu", "threshold")
+)
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
+    "celu_", "ctc_loss", "elu_", "embedding_bag", "gumbel_softmax", "hardtanh_", "leaky_relu_",
+    "local_response_norm", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "pdist",
+    "relu_", "rrelu", "selu_", "threshold_", "triplet_margin_with_distance_loss",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
-    "binary_cross_entropy_with_logits", "celu", "celu_", "channel_shuffle", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
-    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "elu_",
-    "embedding", "flatten", "fold", "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm",
-    "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
-    "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss",
-    "layer_norm", "leaky_relu", "leaky_relu_", "linear", "local_response_norm", "log_softmax",
-    "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d",
-    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
-    "nll_loss", "normalize", "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
-    "poisson_nll_loss", "prelu", "relu", "relu6", "relu_", "rms_norm", "scaled_dot_product_attention",
-    "selu", "selu_", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin",
-    "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
-    "triplet_margin_loss", "unfold", "upsample", "upsample_nearest",
+    "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy",
+    "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "flatten", "fold",
+    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss", "prelu", "relu", "relu6",
+    "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "triplet_margin_loss", "unfold", "upsample", "upsample_nearest",
 ]  # fmt: skip

@@ -50,7 +50,8 @@ class ChannelShuffle(Module):
         self.groups = groups
 
     def forward(self, input):
-        return F.channel_shuffle(input, self.groups)
+        apart = joining.unflatten(input, 1, (self.groups, -1))
+        return F.flatten(apart.transpose(1, 2), 1, 2)
 
     def extra_repr(self) -> str:
         return f"groups={self.groups}"
