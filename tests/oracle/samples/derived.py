@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stage0_eager.functions.elementwise_aliases import ALIASES
 from stage0_eager.operator import TABLE
-from tests.oracle.spec import ROWS, same_as
+from tests.oracle.spec import ROWS, internal, same_as
 
 for _name, _original in ALIASES.items():
     _own = (
@@ -55,3 +55,6 @@ for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway
             torch=None, may_refuse=("can't be cast to the desired output type", "doesn't match the broadcast shape"), alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
             dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
         )  # fmt: skip
+
+# What functionalisation makes of writes, and what capture makes of autograd.grad.
+internal(assign_data="copy_", overwrite="copy_", autograd_grad="autograd.grad")

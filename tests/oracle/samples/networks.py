@@ -114,6 +114,7 @@ internal(
     normalize_batch="batch_norm",
     moved_averages="batch_norm",
     channels="batch_norm",
+    sum_of_squares="layer_norm",
 )
 
 # ---- losses ----------------------------------------------------------------------------------------------------
