@@ -14,6 +14,7 @@
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
+#   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -25,7 +26,7 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint test-torch test-versions gpu site clean
+.PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
 .PHONY: oracle programs models language-model eager-speed call-overhead pairs saved-bytes
 .NOTPARALLEL:
 
@@ -46,6 +47,11 @@ test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
 
 test-versions:
 	.ci/test-versions
+
+# Each version's programs are the same: what differs is the bytecode.
+FUZZ_PROGRAMS ?= 20000
+fuzz-capture:
+	.ci/fuzz-capture $(FUZZ_PROGRAMS)
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3

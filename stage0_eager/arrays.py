@@ -45,6 +45,13 @@ def owner(array: Any) -> Any:
     return array
 
 
+def address(array: Any) -> int:
+    """Where an array's first element is in the memory of its device."""
+    if isinstance(array, np.ndarray):
+        return int(array.__array_interface__["data"][0])
+    return int(array.__cuda_array_interface__["data"][0])
+
+
 def device_of_array(array: Any) -> Device:
     """CPU for a NumPy array; the GPU a CuPy array lives on."""
     return CPU if isinstance(array, np.ndarray) else Device("cuda", int(array.device.id))

@@ -6,8 +6,10 @@ the dtype the arithmetic is done in; kernels.py sees to that, to layouts and to 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -119,6 +121,22 @@ def _axes(x: Any, dims: tuple) -> tuple:
     return ()  # dimension 0 of a 0-d tensor is a way to say: the one element
 
 
+_BETWEEN = {"sum": np.add, "prod": np.multiply}
+
+
+def _fold_few(combine: Any, x: Any, axes: tuple, keepdim: bool) -> Any:
+    """A fold of few elements each, slice by slice: along a short last axis NumPy's own takes ten times as long."""
+    places = [range(size) if d in axes or d - x.ndim in axes else (None,) for d, size in enumerate(x.shape)]
+    parts = [
+        x[tuple(slice(None) if i is None else slice(i, i + 1) if keepdim else i for i in at)]
+        for at in product(*places)
+    ]
+    out = combine(parts[0], parts[1])
+    for part in parts[2:]:
+        combine(out, part, out=out)
+    return out
+
+
 def _wide_fold(name: str) -> Callable:
     """sum and prod: integers in int64; half precision in float32, rounded once."""
 
@@ -127,6 +145,8 @@ def _wide_fold(name: str) -> Callable:
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
         axes, dtype = dims if x.ndim else _axes(x, dims), x.dtype
         if xp is np and dtype.kind == "f" and dtype.itemsize > 2:
+            if x.size > 4096 and 1 < math.prod([x.shape[d] for d in axes]) <= 8:
+                return _fold_few(_BETWEEN[name], x, axes, keepdim)
             return on_numpy(x, axes, None, None, keepdim)
         fold = getattr(xp, name)
         if dtype.kind in "biu":

@@ -152,7 +152,7 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:
         return out
-    order = sorted(range(out.ndim), key=lambda d: -wanted[d])
+    order = sorted(range(out.ndim), key=lambda d: (-wanted[d], out.shape[d] == 1))
     copy = xp.empty([out.shape[d] for d in order], out.dtype).transpose(np.argsort(order))
     copy[...] = out
     return copy

@@ -243,6 +243,10 @@ class Tensor:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What a NumPy function of a tensor gives (np.sin(x)): a tensor."""
+        return Tensor(np.asarray(array))
+
     def __dlpack__(self, **options: Any) -> Any:
         """The memory for another library, shared (as the array under the tensor hands it out)."""
         if self.requires_grad:

@@ -4,7 +4,15 @@ Input: a function and the arguments of one call. Reading order: capture.py, symb
 variables.py, builder.py, calls.py, operators.py, codegen.py.
 """
 
-from stage1_capture.capture import builtin_types, container_methods, opcodes_exceptions  # noqa: F401  (they fill tables of calls.py)
+from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
+    builtin_autograd,
+    builtin_library,
+    builtin_types,
+    container_methods,
+    higher_order,
+    opcodes_exceptions,
+    opcodes_match,
+)
 from stage1_capture.capture.capture import GRAPH_NAME, capture
 from stage1_capture.capture.signature import signature_text
 

@@ -7,6 +7,7 @@ is a break.
 
 from __future__ import annotations
 
+import collections
 import keyword
 import types
 from typing import Any
@@ -24,6 +25,7 @@ from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
+    DequeVariable,
     DictViewVariable,
     ExceptionVariable,
     IteratorVariable,
@@ -51,7 +53,8 @@ _PYTHON_TYPES: dict[type, type] = {
     ConstDictVariable: dict,
     SetVariable: set,
     DictViewVariable: type({}.values()),
-    IteratorVariable: type(iter([])),
+    IteratorVariable: types.GeneratorType,
+    DequeVariable: collections.deque,
 }
 
 
@@ -94,6 +97,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return attrs[name]
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
+        case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
+            return _named_tuple_method(tx, value, class_lookup(kind, name), name)
         case TensorVariable():
             return tensor_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
@@ -115,14 +120,18 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return ConstantVariable(getattr(real, name))
         case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:
             return wrap(tx.output, real.__dict__[name], _child(value, name))
+        case UserFunctionVariable() if name in ("__annotations__", "__type_params__"):
+            tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
         case UserFunctionVariable(name=own_name) if name in ("__name__", "__qualname__"):
             return ConstantVariable(value.code.co_qualname if name == "__qualname__" else own_name)
         case SliceVariable(items=[start, stop, step]) if name in ("start", "stop", "step"):
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable(receiver=receiver) if name == "__self__":
             return receiver
-    if type(value) in _PYTHON_TYPES:
-        return UserMethodVariable(name, value) if hasattr(_PYTHON_TYPES[type(value)], name) else None
+    known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if known is not None:
+        there = hasattr(getattr(value, "kind", known), name)
+        return UserMethodVariable(name, value) if there else None
     tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
 
 
@@ -179,7 +188,10 @@ def _class_object_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -
 
 def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     real, cls = value.real, type(value.real)
-    if class_lookup(cls, "__getattribute__") is not object.__getattribute__ or name == "__dict__":
+    if (
+        not isinstance(class_lookup(cls, "__getattribute__"), types.WrapperDescriptorType)
+        or name == "__dict__"
+    ):
         tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
     if name == "__class__":
         return UserDefinedObjectVariable(cls)
@@ -244,7 +256,7 @@ def _absent(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | N
 
 def _call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python."""
-    descriptor = wrap(tx.output, found, _dict_source(value, name))
+    descriptor = wrap(tx.output, found, dict_source(value, name))
     method = special_method(tx, descriptor, "__get__")
     from stage1_capture.capture.calls import call_function
 
@@ -252,7 +264,21 @@ def _call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name:
     return call_function(tx, method, [value, UserDefinedObjectVariable(type(value.real))], {})
 
 
-def _dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+def _named_tuple_method(tx: Tx, value: TupleVariable, found: Any, name: str) -> Variable:
+    """A method or property that the user wrote in a NamedTuple, or one of those that all named tuples have."""
+    if name in ("_replace", "_asdict"):
+        return UserMethodVariable(name, value)
+    base = AttrSource(value.source, "__class__") if value.source is not None else value.class_source
+    if base is None:
+        tx.unsupported("GB0001", f"the attribute {name} of a named tuple")
+    if isinstance(found, property):
+        getter = wrap(tx.output, found.fget, AttrSource(AttrSource(base, name), "fget"))
+        assert isinstance(getter, UserFunctionVariable)
+        return inline_call(tx, getter, [value], {})
+    return UserMethodVariable(wrap(tx.output, found, AttrSource(base, name)), value)
+
+
+def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     """A class attribute as it lies in the class, where reading it would call its `__get__`."""
     cls = type(value.real)
     base = class_of(value)

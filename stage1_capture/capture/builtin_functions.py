@@ -52,8 +52,6 @@ from stage1_capture.capture.variables import (
     SliceVariable,
     TupleVariable,
     UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
     Variable,
     describe,
     realize,
@@ -274,18 +272,10 @@ def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
 
 @builtin(str)
 def str_(tx: Tx, value: Variable = BLANK) -> Variable:
-    if isinstance(value, ExceptionVariable):
-        method = special_method(tx, value, "__str__")
-        if isinstance(method, UserMethodVariable) and isinstance(method.function, UserFunctionVariable):
-            return call_function(tx, method, [], {})
-        if (
-            isinstance(value.real, KeyError)
-            or class_lookup(type(value.real), "__str__") is not vars(BaseException)["__str__"]
-        ):
-            value = ConstantVariable(type(value.real)(*[tx.constant(a, "str") for a in value.args]))
-            return ConstantVariable(str(value.value))
-        words = tuple(tx.constant(a, "str") for a in value.args)
-        return ConstantVariable(str(words[0] if len(words) == 1 else words if words else ""))
+    if isinstance(value, ExceptionVariable) and (made := _same_error(tx, value)) is not None:
+        return ConstantVariable(str(made))
+    if isinstance(value, UserDefinedObjectVariable) and type(value.real) is type:
+        return ConstantVariable(str(value.real))
     if isinstance(value, UserDefinedObjectVariable):
         for name in ("__str__", "__repr__"):
             if isinstance(class_lookup(type(value.real), name), types.FunctionType):
@@ -295,8 +285,21 @@ def str_(tx: Tx, value: Variable = BLANK) -> Variable:
     return fold(tx, str, [value], {})
 
 
+def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException | None:
+    """An exception that shows what this one shows, unless its class says it in Python."""
+    cls: Any = type(value.real)
+    methods = (class_lookup(cls, name) for name in ("__str__", "__repr__"))
+    if not value.fresh or any(isinstance(m, types.FunctionType) for m in methods):
+        return None
+    made = cls.__new__(cls)
+    made.args = tuple(tx.constant(a, "an exception's text") for a in value.args)
+    return made
+
+
 @builtin(repr)
 def repr_(tx: Tx, value: Variable) -> Variable:
+    if isinstance(value, ExceptionVariable) and (made := _same_error(tx, value)) is not None:
+        return ConstantVariable(repr(made))
     if isinstance(value, UserDefinedObjectVariable) and isinstance(
         class_lookup(type(value.real), "__repr__"), types.FunctionType
     ):

@@ -167,6 +167,11 @@ def _object_new(tx: Tx, cls: Variable, *_: Variable, **__: Variable) -> Variable
     return UserDefinedObjectVariable(object.__new__(cls.real), fresh=True, class_source=cls.source)
 
 
+@builtin(types.MethodType)
+def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
+    return UserMethodVariable(function, receiver)
+
+
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     tx.unsupported("GB0001", "the id of an object")

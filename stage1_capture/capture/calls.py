@@ -55,12 +55,17 @@ Kwargs = dict[str, Variable]
 Builtin = Callable[[Tx, Args, Kwargs], Variable]
 
 BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
+CALLED: dict[
+    type, Callable[[Tx, Any, Args, Kwargs], Variable]
+] = {}  # kinds of value that are called in their own way
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: container_methods.py
 FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
 
 
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
+    if type(function) in CALLED:
+        return CALLED[type(function)](tx, function, args, kwargs)
     rule = control_of(function)
     if rule is not None:
         return call_controlled(tx, rule, function, args, kwargs)
@@ -142,6 +147,8 @@ def hashable(tx: Tx, key: Variable) -> Any:
         case UserDefinedObjectVariable(real=real, fresh=False) if _by_identity(real):
             return real
         case UserFunctionVariable(real=types.FunctionType() as real):
+            return real
+        case TensorVariable(real=real) if real is not None:  # an optimizer's state: a tensor hashes as itself
             return real
         case ListVariable() | ConstDictVariable() | SetVariable() if kind_of(key) is not frozenset:
             tx.throw(TypeError, f"unhashable type: {kind_of(key).__name__!r}")
@@ -237,7 +244,7 @@ def _construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, k
             bound[name] = wrap(tx.output, default, source)
     if len(args) > len(fields) or set(bound) != set(fields) or set(fields[: len(args)]) & set(kwargs):
         tx.unsupported("GB0002", f"a call that does not fit {real.__name__}")
-    return TupleVariable([bound[name] for name in fields], real)
+    return TupleVariable([bound[name] for name in fields], real, cls.source)
 
 
 def must_be_local(tx: Tx, container: Variable, what: str) -> None:
@@ -257,6 +264,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         return method(tx, [receiver, *args], kwargs)
     if name == "join" and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
+    if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
+        tx.unsupported("GB0002", f"the method {name} of a named tuple")
     if isinstance(receiver, (ConstantVariable, TupleVariable, SliceVariable)):
         value = tx.constant(receiver, f"the method {name}")
         return fold(tx, getattr(value, name), args, kwargs)

@@ -5,6 +5,7 @@ Input: the receiver is args[0]. A method that changes a receiver from outside is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -358,3 +359,20 @@ def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable)
 @method(ExceptionVariable, "with_traceback")
 def _with_traceback(tx: Tx, receiver: ExceptionVariable, traceback: Variable) -> Variable:
     return receiver
+
+
+@method(TupleVariable, "_replace")
+def _replace(tx: Tx, receiver: TupleVariable, **changes: Variable) -> Variable:
+    fields = receiver.kind._fields  # type: ignore[attr-defined]
+    unknown = [name for name in changes if name not in fields]
+    if unknown:
+        kind = TypeError if sys.version_info >= (3, 13) else ValueError
+        tx.throw(kind, f"Got unexpected field names: {unknown!r}")
+    items = [changes.get(name, item) for name, item in zip(fields, receiver.items, strict=True)]
+    return TupleVariable(items, receiver.kind, receiver.class_source)
+
+
+@method(TupleVariable, "_asdict")
+def _asdict(tx: Tx, receiver: TupleVariable) -> Variable:
+    fields = receiver.kind._fields  # type: ignore[attr-defined]
+    return ConstDictVariable(dict(zip(fields, receiver.items, strict=True)))

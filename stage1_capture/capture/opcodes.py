@@ -6,9 +6,13 @@ opcodes_313.py add what only their version has. Meanings are those of the `dis` 
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import binary, compare, is_same, truth, unary
+from stage1_capture.capture.attributes import load_attribute
+from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.capture.output_graph import is_library
@@ -22,6 +26,8 @@ from stage1_capture.capture.variables import (
     Variable,
     from_constant,
 )
+from stage_contracts.controls import register
+from stage_contracts.source import ItemSource, RegisteredSource
 
 Tx = InstructionTranslator
 HANDLERS: dict[str, Handler] = {}
@@ -187,6 +193,29 @@ def binary_subscr(tx: Tx, i: Instruction) -> None:
 def store_subscr(tx: Tx, i: Instruction) -> None:
     value, container, key = tx.popn(3)
     store_subscript(tx, container, key, value)
+
+
+# ---- imports -----------------------------------------------------------------------------------------
+
+
+@handles("IMPORT_NAME")
+def import_name(tx: Tx, i: Instruction) -> None:
+    """A module that is loaded already; another one is loaded by Python, which may run anything."""
+    level, names = tx.popn(2)
+    package = tx.function.globals.get("__package__") or ""
+    depth = tx.constant(level, "an import")
+    name = i.argval if not depth else importlib.util.resolve_name("." * depth + i.argval, package)
+    asked = tx.constant(names, "an import")
+    found = sys.modules.get(name if asked else name.partition(".")[0])
+    if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
+        tx.unsupported("GB0001", f"an import of {name}, which is not loaded yet")
+    source = RegisteredSource(register(sys.modules))
+    tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
+
+
+@handles("IMPORT_FROM")
+def import_from(tx: Tx, i: Instruction) -> None:
+    tx.push(load_attribute(tx, tx.stack[-1], i.argval))
 
 
 # ---- operators -----------------------------------------------------------------------------------

@@ -5,6 +5,8 @@ Input: these enter the table of opcodes.py.
 
 from __future__ import annotations
 
+from typing import Any
+
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.calls import hashable, iterate
 from stage1_capture.capture.opcodes import Tx, handles
@@ -53,22 +55,30 @@ def build_string(tx: Tx, i: Instruction) -> None:
     tx.push(ConstantVariable("".join(tx.constant(part, "an f-string") for part in tx.popn(i.arg))))
 
 
+def grown(tx: Tx, i: Instruction) -> Any:
+    """The container being built, further down the stack. After a break inside a comprehension it is from outside."""
+    container = tx.stack[-i.arg]
+    tx.output.will_change(container)
+    return container
+
+
 @handles("LIST_APPEND")
 def list_append(tx: Tx, i: Instruction) -> None:
     value = tx.pop()
-    tx.stack[-i.arg].items.append(value)  # type: ignore[attr-defined]
+    grown(tx, i).items.append(value)
 
 
 @handles("LIST_EXTEND")
 def list_extend(tx: Tx, i: Instruction) -> None:
     values = iterate(tx, tx.pop())
-    tx.stack[-i.arg].items.extend(values)  # type: ignore[attr-defined]
+    grown(tx, i).items.extend(values)
 
 
 @handles("MAP_ADD")
 def map_add(tx: Tx, i: Instruction) -> None:
     key, value = tx.popn(2)
-    tx.stack[-i.arg].items[hashable(tx, key)] = value  # type: ignore[attr-defined]
+    name = hashable(tx, key)
+    grown(tx, i).items[name] = value
 
 
 @handles("DICT_UPDATE", "DICT_MERGE")
@@ -82,7 +92,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
             TypeError,
             f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
         )
-    target.items.update(update.items)  # type: ignore[attr-defined]
+    grown(tx, i).items.update(update.items)
 
 
 @handles("UNPACK_SEQUENCE")
@@ -117,13 +127,15 @@ def build_set(tx: Tx, i: Instruction) -> None:
 @handles("SET_ADD")
 def set_add(tx: Tx, i: Instruction) -> None:
     value = tx.pop()
-    tx.stack[-i.arg].items.add(hashable(tx, value))  # type: ignore[attr-defined]
+    element = hashable(tx, value)
+    grown(tx, i).items.add(element)
 
 
 @handles("SET_UPDATE")
 def set_update(tx: Tx, i: Instruction) -> None:
     values = iterate(tx, tx.pop())
-    tx.stack[-i.arg].items.update(hashable(tx, v) for v in values)  # type: ignore[attr-defined]
+    elements = [hashable(tx, v) for v in values]
+    grown(tx, i).items.update(elements)
 
 
 def list_to_tuple(tx: Tx, i: Instruction) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.capture.numbers import NumberVariable
+from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -249,8 +250,8 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     if not value.fresh:
         return r.named(value.real)
     cls = type(value.real)
-    if cls.__init__ in (BaseException.__init__, Exception.__init__) or not value.attrs:
-        made = f"{r.named(cls.__new__)}({r.named(cls)}, {r.all(value.args)})"
+    if not isinstance(class_lookup(cls, "__init__"), types.FunctionType):
+        made = f"{r.named(cls)}({r.all(value.args)})"
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
     name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)

@@ -207,6 +207,8 @@ def _break_code(
             skipped = program[instruction.target].start, program[exits[1].index].start
             stubs[1] = code.co_code[slice(*skipped)] + stubs[1]
         run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), len(stubs[0]) // 2)
+    # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
+    run = emit("NOP") + run
     more = code.replace(co_consts=(*code.co_consts, *resumes))
     return _entered(more, entry, len(code.co_code), depth, run, b"".join(stubs), instruction)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.state import STATE
-from stage1_capture.capture.attributes import class_of, lookup
+from stage1_capture.capture.attributes import class_of, dict_source, lookup
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -52,7 +52,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             tx.output.will_change(target)
             target.contents = value
             return
-        case UserFunctionVariable(real=None) if not name.startswith("__"):
+        case UserFunctionVariable(real=None) if not name.startswith("__") or name in _OF_FUNCTIONS:
             target.attrs[name] = value
             return
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
@@ -86,7 +86,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
     if found is not MISSING and not isinstance(found, types.MemberDescriptorType):
         writer = class_lookup(type(found), "__set__")
         if isinstance(writer, types.FunctionType):
-            descriptor = wrap(tx.output, found, _class_source(target, name, None))
+            descriptor = wrap(tx.output, found, dict_source(target, name))
             method = wrap(tx.output, writer, _class_source(descriptor, "__set__", writer))
             call_function(tx, method, [descriptor, target, value], {})
             return NONE
@@ -118,6 +118,9 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs.pop(name, None)
     return NONE
+
+
+_OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__")
 
 
 # ---- special homes -------------------------------------------------------------------------------

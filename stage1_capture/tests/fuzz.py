@@ -14,6 +14,7 @@ import sys
 import numpy as np
 
 from stage0_eager import is_grad_enabled
+from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.grammar import LOG, function_of, write_program
 from stage1_capture.tests.harness import described, sharing, tensor
@@ -47,10 +48,10 @@ def observe(function, seed):
     return [*seen, described(args), printed.getvalue(), copy.copy(LOG), is_grad_enabled()]
 
 
-def check(seed):
-    """None, or what differs."""
+def check(seed, capture=default_capture):
+    """(None or what differs, the compiled function)."""
     function = function_of(seed)
-    compiled = Compiled(function)
+    compiled = Compiled(function, capture=capture)
     with np.errstate(all="ignore"):
         for call in ("first", "second"):
             expected = observe(function, seed)

@@ -122,11 +122,11 @@ def changes_requires_grad(x):
 CONTEXT = contextlib.nullcontext()
 
 
-@breaks("GB0001", "import os", X)
+@breaks("GB0001", "import this_module_is_not_there", X)
 def imports(x):
-    import os
+    import this_module_is_not_there
 
-    return x + len(os.sep)
+    return x + len(this_module_is_not_there.sep)
 
 
 @breaks("GB0009", 'raise ValueError("no")', X)

@@ -1,0 +1,184 @@
+"""Functions of the standard library that are C, written in Python so that capture can follow them.
+
+Input: builtin_library.py puts each in the place of the original. The meaning is that of the original's
+documentation; only what capture may follow is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MISSING: Any = object()
+
+
+def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
+    iterator = iter(iterable)
+    if initial is MISSING:
+        try:
+            value = next(iterator)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    else:
+        value = initial
+    for item in iterator:
+        value = function(value, item)
+    return value
+
+
+def chain(*iterables: Any) -> Any:
+    for iterable in iterables:
+        yield from iterable
+
+
+def chain_from_iterable(iterables: Any) -> Any:
+    for iterable in iterables:
+        yield from iterable
+
+
+def count(start: Any = 0, step: Any = 1) -> Any:
+    while True:
+        yield start
+        start += step
+
+
+def cycle(iterable: Any) -> Any:
+    saved = []
+    for item in iterable:
+        yield item
+        saved.append(item)
+    while saved:
+        yield from saved
+
+
+def repeat(value: Any, times: Any = None) -> Any:
+    if times is None:
+        while True:
+            yield value
+    for _ in range(times):
+        yield value
+
+
+def islice(iterable: Any, *bounds: Any) -> Any:
+    place = slice(*bounds)
+    start, stop, step = place.start or 0, place.stop, place.step or 1
+    if stop is not None and stop <= start:
+        iterator = iter(iterable)
+        for _ in range(start if stop is None else min(start, stop)):
+            next(iterator, None)
+        return
+    wanted = start
+    for position, item in enumerate(iterable):
+        if position == wanted:
+            yield item
+            wanted += step
+        if stop is not None and position + 1 >= stop:
+            return
+
+
+def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
+    iterator = iter(iterable)
+    total = initial
+    if initial is None:
+        try:
+            total = next(iterator)
+        except StopIteration:
+            return
+    yield total
+    for item in iterator:
+        total = total + item if func is None else func(total, item)
+        yield total
+
+
+def product(*iterables: Any, repeat: Any = 1) -> Any:
+    pools = [tuple(pool) for pool in iterables] * repeat
+    rows: list[list[Any]] = [[]]
+    for pool in pools:
+        rows = [[*row, item] for row in rows for item in pool]
+    for row in rows:
+        yield tuple(row)
+
+
+def pairwise(iterable: Any) -> Any:
+    iterator = iter(iterable)
+    try:
+        before = next(iterator)
+    except StopIteration:
+        return
+    for after in iterator:
+        yield before, after
+        before = after
+
+
+def starmap(function: Any, iterable: Any) -> Any:
+    for args in iterable:
+        yield function(*args)
+
+
+def takewhile(predicate: Any, iterable: Any) -> Any:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def dropwhile(predicate: Any, iterable: Any) -> Any:
+    iterator = iter(iterable)
+    for item in iterator:
+        if not predicate(item):
+            yield item
+            break
+    yield from iterator
+
+
+def filterfalse(predicate: Any, iterable: Any) -> Any:
+    for item in iterable:
+        if not (item if predicate is None else predicate(item)):
+            yield item
+
+
+def compress(data: Any, selectors: Any) -> Any:
+    for item, chosen in zip(data, selectors):
+        if chosen:
+            yield item
+
+
+def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
+    iterators = [iter(iterable) for iterable in iterables]
+    while iterators:
+        row = []
+        alive = 0
+        for iterator in iterators:
+            item = next(iterator, MISSING)
+            alive += item is not MISSING
+            row.append(fillvalue if item is MISSING else item)
+        if not alive:
+            return
+        yield tuple(row)
+
+
+def combinations(iterable: Any, r: Any) -> Any:
+    pool = tuple(iterable)
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in combinations(pool[position + 1 :], r - 1):
+            yield (item, *rest)
+
+
+def permutations(iterable: Any, r: Any = None) -> Any:
+    pool = tuple(iterable)
+    r = len(pool) if r is None else r
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in permutations(pool[:position] + pool[position + 1 :], r - 1):
+            yield (item, *rest)
+
+
+def update_wrapper(wrapper: Any, wrapped: Any, assigned: Any = (), updated: Any = ()) -> Any:
+    for name in assigned:
+        setattr(wrapper, name, getattr(wrapped, name))
+    wrapper.__wrapped__ = wrapped
+    return wrapper

@@ -1,0 +1,19 @@
+"""The corpus: each small program does compiled what it does in eager, with the graphs and breaks that are expected.
+
+Input: the seam `capture` and programs/. counts.json has the expected counts; corpus.py writes it.
+"""
+
+import pytest
+
+from stage1_capture.tests.corpus import cases, expected_counts, run
+
+
+@pytest.mark.parametrize(("name", "variant"), cases(), ids=lambda word: word)
+@pytest.mark.conformance("capture", tier="full")
+def test_a_program_does_what_it_does(seam, name, variant):
+    assert run(name, variant, seam("capture")) == expected_counts(name, variant)
+
+
+def test_there_are_enough_programs():
+    variants = [variant for _, variant in cases()]
+    assert len(variants) >= 600 and variants.count("broken") >= len(variants) / 3
