@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -41,9 +42,9 @@ class Rule:
 
 _LOCK = threading.Lock()
 _RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
-_REGISTERED: dict[
-    int, Any
-] = {}  # functions that capture follows though no variable of the program holds them
+# What code is reached by though no variable of the program holds it (or only a key of a dict does).
+_REGISTERED: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_KEPT: dict[int, Any] = {}
 
 
 def set_rule(function: Any, rule: Rule) -> None:
@@ -59,15 +60,18 @@ def rule_of(function: Any) -> Rule | None:
 
 
 def register(value: Any) -> int:
-    """A number by which guards and residual code reach `value` again: `registered(number)`."""
+    """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
     with _LOCK:
-        _REGISTERED[id(value)] = value
+        try:
+            _REGISTERED[id(value)] = value
+        except TypeError:  # a plain dict (a module's globals): kept for good
+            _KEPT[id(value)] = value
     return id(value)
 
 
 def registered(number: int) -> Any:
     """The object that `register` gave this number."""
-    return _REGISTERED[number]
+    return _KEPT[number] if number in _KEPT else _REGISTERED[number]
 
 
 # ---- what users write -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ what can be guarded, cheapest first; `dispatch` compiles all guards of an entry 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +77,7 @@ class Guard:
             # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
             source = self.source.expression() if self.source else ""
             if not _is_literal(expected):  # objects: each is itself and no other
-                return f"tuple({source}) == {name_of(expected) if name_of else _readable(expected)}"
+                return f"same_objects({source}, {name_of(expected) if name_of else _readable(expected)})"
             return (
                 f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
             )
@@ -121,6 +122,12 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     )
 
 
+def same_objects(found: Iterable[Any], wanted: tuple) -> bool:
+    """Whether two rows of objects are the same ones, in order. Asks none of them whether it is equal."""
+    row = tuple(found)
+    return len(row) == len(wanted) and all(map(operator.is_, row, wanted))
+
+
 @dataclass(frozen=True)
 class OpenMeta:
     """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
@@ -159,6 +166,9 @@ def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
     )
 
 
+# What the text of a guard may call.
+CHECKS = {"check_tensor": check_tensor, "check_open_tensor": check_open_tensor, "same_objects": same_objects}
+
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 
 
@@ -172,8 +182,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {
-        "check_tensor": check_tensor,
-        "check_open_tensor": check_open_tensor,
+        **CHECKS,
         "held_at": [-1],
         **names,
     }

@@ -136,3 +136,17 @@ class ScalarSource(Source):
 
     def __str__(self) -> str:
         return str(self.base)
+
+
+@dataclass(frozen=True)
+class KeySource(Source):
+    """`base[key]` where the key is an object: the one that `register` gave this number."""
+
+    base: Source
+    number: int
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}[registered({self.number})]"
+
+    def __str__(self) -> str:
+        return f"{self.base}[key]"

@@ -17,6 +17,7 @@ import numpy as np
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
+from stage0_eager.optim import Optimizer
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
@@ -39,7 +40,7 @@ from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.guards import OpenMeta
-from stage_contracts.source import ArgSource, AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
@@ -120,13 +121,15 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
 def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
     """Whether a number is where calls differ: an argument, or an item in one or in an attribute of one.
 
-    What a module holds describes the model, and is a constant.
+    What a module holds describes the model, and is a constant; what an optimizer holds changes from step to step.
     """
     if isinstance(source, ItemSource):
-        while isinstance(source, (ItemSource, AttrSource)):
+        while isinstance(source, (ItemSource, AttrSource, KeySource)):
             source = source.base
             if source in output.module_sources:
                 return False
+            if source in output.optimizer_sources:
+                return True
     return isinstance(source, ArgSource)
 
 
@@ -168,6 +171,8 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
     registry = (
         isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
     )
+    if keys and all(isinstance(k, Tensor) for k in keys):
+        return _wrap_state(output, real, source)
     if not all(type(k) in (str, int, bool, type(None)) for k in keys):
         hooks = registry and all(isinstance(hook, types.FunctionType) for hook in real.values())
         return (_wrap_hooks if hooks else _wrap_object)(output, real, source)
@@ -190,6 +195,16 @@ def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Varia
         key: lazily(output, hook, RegisteredSource(register(hook))) for key, hook in real.items()
     }
     return _once(output, real, source, lambda: ConstDictVariable(hooks, type(real), source=source))
+
+
+def _wrap_state(output: OutputGraph, real: dict, source: Source | None) -> Variable:
+    """A dict whose keys are tensors, as an optimizer's state: they are looked up by what they are."""
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    output.guard("KEYS", source, tuple(real))
+    items: dict[Any, Variable] = {
+        key: lazily(output, value, source and KeySource(source, register(key))) for key, value in real.items()
+    }
+    return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -282,6 +297,12 @@ def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Varia
     return _once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
+def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    if source is not None:
+        output.optimizer_sources.add(source)
+    return _wrap_object(output, real, source)
+
+
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float), _wrap_number),
@@ -301,6 +322,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
 _BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Tensor: _wrap_tensor,
     Module: _wrap_module,
+    Optimizer: _wrap_optimizer,
     type: _wrap_identity,
     enum.Enum: _wrap_identity,
     np.ndarray: _wrap_object,

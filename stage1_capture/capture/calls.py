@@ -55,12 +55,17 @@ Kwargs = dict[str, Variable]
 Builtin = Callable[[Tx, Args, Kwargs], Variable]
 
 BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
+CALLED: dict[
+    type, Callable[[Tx, Any, Args, Kwargs], Variable]
+] = {}  # kinds of value that are called in their own way
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: container_methods.py
 FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
 
 
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
+    if type(function) in CALLED:
+        return CALLED[type(function)](tx, function, args, kwargs)
     rule = control_of(function)
     if rule is not None:
         return call_controlled(tx, rule, function, args, kwargs)
@@ -142,6 +147,8 @@ def hashable(tx: Tx, key: Variable) -> Any:
         case UserDefinedObjectVariable(real=real, fresh=False) if _by_identity(real):
             return real
         case UserFunctionVariable(real=types.FunctionType() as real):
+            return real
+        case TensorVariable(real=real) if real is not None:  # an optimizer's state: a tensor hashes as itself
             return real
         case ListVariable() | ConstDictVariable() | SetVariable() if kind_of(key) is not frozenset:
             tx.throw(TypeError, f"unhashable type: {kind_of(key).__name__!r}")

@@ -43,6 +43,7 @@ Tx = InstructionTranslator
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
+    kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
     if not tx.output.graph.calls:
@@ -209,6 +210,13 @@ def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variab
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
     return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx))
+
+
+def record_node(
+    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
+) -> Variable:
+    """One call of an operator whose result metas are known: its node, and the value it yields."""
+    return _results(tx, _record(tx, op, args, kwargs, val), val)
 
 
 def _origins(tx: Tx) -> tuple:

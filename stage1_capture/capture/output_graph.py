@@ -65,11 +65,13 @@ class OutputGraph:
         self.known: dict[int, Any] = {}  # id of a real object -> its variable: one object, one variable
         self.kept: list[Any] = []  # so that an id in `known` stays its object's
         self.module_sources: set[Source] = set()
+        self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
         self.mutable_through: dict[
             TensorVariable, TensorVariable
         ] = {}  # detached -> the input it is a view of
+        self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.effects = SideEffects()
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
@@ -136,6 +138,10 @@ class OutputGraph:
 
     def node_of(self, tensor: TensorVariable) -> Node:
         """The node that yields a tensor; an input becomes a placeholder when something first reads it."""
+        if self.taken is not None and (tensor.node is None or tensor.node.graph is not self.graph):
+            if tensor not in self.taken:  # from around the function that is followed into a graph of its own
+                self.taken[tensor] = self.graph.placeholder(f"taken_{len(self.taken)}", tensor.meta)
+            return self.taken[tensor]
         if tensor.node is None:
             assert tensor.source is not None, "a tensor without a node must have a source"
             tensor.node = self.graph.placeholder(
@@ -157,6 +163,8 @@ class OutputGraph:
     def node_of_size(self, number: NumberVariable) -> Node:
         """An open size as an input of the graph."""
         assert number.source is not None
+        if self.taken is not None:
+            return number.value  # in a function with a graph of its own it is fixed
         for node in self.graph.placeholders:
             if node.meta["source"] == number.source:
                 return node

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
@@ -274,6 +276,8 @@ def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
     if type(value) is SymInt:
         return value.env.number(value)  # type: ignore[attr-defined]
+    if isinstance(value, Tensor):
+        raise Unsupported("a key that is a tensor, as a value", code="GB0001")
     if type(value) is tuple:
         return TupleVariable([from_constant(v) for v in value])
     if type(value) is list:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_open_tensor, check_tensor
+from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta
 from stage_contracts.pipeline import Entry
 
 
@@ -28,7 +28,7 @@ def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mappi
 
     `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled` and the rest.
     """
-    scope = {"check_tensor": check_tensor, "check_open_tensor": check_open_tensor, **names}
+    scope = {**CHECKS, **names}
     try:
         bound = inspect.signature(entry.check).bind(*args, **kwargs)
         bound.apply_defaults()
