@@ -32,6 +32,7 @@ def on_files(files, config):
             page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
             files.append(File.generated(config, f"stages/{package}.md", content=page))
     files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
+    files.append(File.generated(config, "guards.md", content=_catalogue().guards_page()))
     return files
 
 
