@@ -1,4 +1,4 @@
-"""What one eager call costs here and in torch: 26 typical calls, tiny and large, as a table of ratios.
+"""What one eager call costs here and in torch: 35 typical calls, tiny and large, as a table of ratios.
 
 Input: both libraries in one process, one thread each. Usage, from the repository's root, where torch is installed:
     make eager-speed            (or: python benchmarks/eager_calls.py > benchmarks/eager_calls.txt)
@@ -26,7 +26,7 @@ import torch  # noqa: E402
 import cutaway  # noqa: E402
 
 ROUNDS = 15  # samples of each library, taken in turns
-SAMPLE = 0.003  # seconds that one sample runs for
+SAMPLE = 0.003  # seconds that one sample runs for: of this process's CPU time, so that a busy machine is not counted
 MOST = 3.0  # what a tiny call may cost: this many times torch's
 
 
@@ -153,7 +153,7 @@ def compare(ours: Callable, theirs: Callable) -> tuple[float, float]:
 def main() -> int:
     torch.set_num_threads(1)
     print("Eager calls, Cutaway beside torch. float32, CPU, one thread each, one process; medians of "
-          f"{ROUNDS} samples taken in turns.")  # fmt: skip
+          f"{ROUNDS} samples of CPU time, taken in turns.")  # fmt: skip
     print(f"{datetime.now(UTC):%Y-%m-%d}; Python {platform.python_version()}, NumPy {np.__version__}, "
           f"torch {torch.__version__}; {platform.machine()}, {os.cpu_count()} cores.\n")  # fmt: skip
     print(f"{'call':42}{'Cutaway µs':>12}{'torch µs':>12}{'ratio':>8}")

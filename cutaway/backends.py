@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -118,12 +119,53 @@ def ahead_of_time(
     artifacts: Artifacts,
     compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
 ) -> Callable[..., tuple]:
-    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`."""
-    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
 
+    A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
+    places they have in it, or, where that cannot be, the captured graph itself runs.
+    """
     for node in graph.placeholders:
         if not isinstance(node.val, TensorMeta):
             raise Unsupported(f"the open size {node.name} as an operand", code="GB0008")
+    functional, run = two_graphs(graph, pipeline, artifacts, compile_half)
+    if not functional.writes:
+        return run
+    as_captured = GraphModule(graph)
+    variants: dict[Any, Callable[..., tuple]] = {}
+
+    def guarded(*tensors: Any) -> tuple:
+        try:
+            return run(*tensors)  # it refuses before it has written anything
+        except Unsupported as refusal:
+            variant = on_shared_memory(tensors)
+            if variant is not None:
+                return variant(*tensors)
+            events.record("fallback", "eager", reason=refusal.construct)
+            return as_captured(*tensors)
+
+    def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
+        from stage2_autograd.aliased_inputs import on_their_memory, pattern_of, run_on_their_memory
+
+        pattern = pattern_of(tensors, functional.writes)
+        if pattern is not None and pattern not in variants:
+            events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
+            with suppress(Unsupported):
+                made = two_graphs(on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half)
+                variants[pattern] = run_on_their_memory(pattern, *made)
+        return variants.get(pattern)
+
+    return guarded
+
+
+def two_graphs(
+    graph: Graph,
+    pipeline: Pipeline,
+    artifacts: Artifacts,
+    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+) -> tuple[FunctionalGraph, Callable[..., tuple]]:
+    """The functional graph, and a callable on the user's tensors."""
+    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+
     with events.timed("pass", "functionalize"):
         functional = artifacts.functional = pipeline.functionalize(graph)
     functional.graph.verify()
@@ -138,29 +180,11 @@ def ahead_of_time(
             partition = artifacts.partition = pipeline.partition(joint).verify()
         forward, artifacts.forward = compile_half(partition.forward)
         backward, artifacts.backward = compile_half(partition.backward)
-        return or_eagerly(
-            make_runtime_wrapper(functional, forward, backward, joint, partition), functional, graph
-        )
+        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
     forward, artifacts.forward = compile_half(core)
-    return or_eagerly(make_runtime_wrapper(functional, forward), functional, graph)
-
-
-def or_eagerly(run: Callable[..., tuple], functional: FunctionalGraph, graph: Graph) -> Callable[..., tuple]:
-    """A graph that writes to inputs refuses a call whose inputs share memory: then the captured graph itself runs."""
-    if not functional.writes:
-        return run
-    as_captured = GraphModule(graph)
-
-    def guarded(*tensors: Any) -> tuple:
-        try:
-            return run(*tensors)  # it refuses before it has written anything
-        except Unsupported as refusal:
-            events.record("fallback", "eager", reason=refusal.construct)
-            return as_captured(*tensors)
-
-    return guarded
+    return functional, make_runtime_wrapper(functional, forward)
 
 
 def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:

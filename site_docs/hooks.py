@@ -1,7 +1,7 @@
 """Makes each package's README a page of the site, and tables of the source tables of the pages: all is said once.
 
-Input: `*/README.md` of the packages beside site_docs, the tables of dtypes and of core operators; mkdocs calls the
-functions named on_*.
+Input: `*/README.md` of the packages beside site_docs, the oracle's report, the tables of dtypes and of core operators;
+mkdocs calls the functions named on_*.
 """
 
 import importlib.util
@@ -31,6 +31,8 @@ def on_files(files, config):
         if readme.exists():
             page = LINK.sub(_for_the_site, readme.read_text(encoding="utf-8"))
             files.append(File.generated(config, f"stages/{package}.md", content=page))
+    report = (ROOT / "tests" / "oracle" / "report.md").read_text(encoding="utf-8")
+    files.append(File.generated(config, "oracle.md", content=report))
     files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
     files.append(File.generated(config, "guards.md", content=_catalogue().guards_page()))
     return files

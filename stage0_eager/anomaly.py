@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-WATCH: dict[str, bool] = {"on": False, "nan": True}
+WATCH: dict[str, bool] = {}  # empty when off: what a node costs then is one look at a global
 
 
 class set_detect_anomaly(ContextDecorator):
@@ -24,13 +24,18 @@ class set_detect_anomaly(ContextDecorator):
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self.previous = dict(WATCH)
-        WATCH.update(on=mode, nan=check_nan)
+        self._set({"nan": check_nan} if mode else {})
+
+    @staticmethod
+    def _set(state: dict[str, bool]) -> None:
+        WATCH.clear()
+        WATCH.update(state)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        WATCH.update(self.previous)
+        self._set(self.previous)
 
 
 class detect_anomaly(set_detect_anomaly):
@@ -41,11 +46,11 @@ class detect_anomaly(set_detect_anomaly):
 
 
 def is_anomaly_enabled() -> bool:
-    return WATCH["on"]
+    return bool(WATCH)
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    return WATCH["nan"]
+    return WATCH.get("nan", True)
 
 
 def here() -> str:
@@ -59,7 +64,7 @@ def here() -> str:
 
 def report(node: Any) -> None:
     """Warn with the place where `node` was recorded."""
-    where = node.where or "  (recorded while anomaly detection was off)\n"
+    where = getattr(node, "where", "") or "  (recorded while anomaly detection was off)\n"
     warnings.warn(
         f"Error detected in {node!r}. Traceback of forward call that caused the error:\n{where}", stacklevel=2
     )
@@ -67,7 +72,7 @@ def report(node: Any) -> None:
 
 def check(node: Any, results: list) -> None:
     """Raise RuntimeError when a gradient that `node` gave has a NaN in it."""
-    if not WATCH["nan"]:
+    if not WATCH.get("nan"):
         return
     for i, g in enumerate(results):
         data: Any = getattr(g, "_data", None)

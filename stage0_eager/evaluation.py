@@ -231,6 +231,14 @@ def quick_view(op: Any, array: Any, args: tuple, recorded: Any = None) -> Tensor
     return out
 
 
+def quick_step(op: Any, array: Any, args: tuple) -> Tensor:
+    """The result of a composite computed at once; `op` is the row whose rules go on the tape."""
+    out = Tensor(array)
+    if STATE.grad_enabled and needs_tape(op, args):
+        record(op, args, out)
+    return out
+
+
 def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     """A composite with a derivative of its own as one function of its first operand's array, a row-major one of floats.
 
@@ -244,7 +252,7 @@ def on_array(op: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         x = source._data
         if (
             type(x) is not np.ndarray
-            or x.dtype not in FLOATS
+            or x.dtype.num not in FLOATS
             or not (x.ndim and x.flags.c_contiguous and x.size)
         ):
             return op.run(*args)

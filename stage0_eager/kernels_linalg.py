@@ -47,6 +47,8 @@ def _cholesky(xp: Any, x: Any, upper: bool) -> Any:
 
 
 def _solve(xp: Any, x: Any, y: Any) -> Any:
+    batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # CuPy takes operands of one rank only
+    x, y = (a if a.shape[:-2] == batch else xp.broadcast_to(a, (*batch, *a.shape[-2:])) for a in (x, y))
     why = "The solver failed because the input matrix is singular."
     return _or_explain(xp, xp.linalg.solve, x, y, name="linalg.solve", why=why)
 

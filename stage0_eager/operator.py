@@ -22,6 +22,16 @@ from stage0_eager.tensor import made_in_inference
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
+# NumPy's names of arguments, which torch takes for its own in every function.
+_NUMPY_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "x1": "input",
+    "x2": "other",
+}
+
 
 class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
@@ -48,6 +58,9 @@ class Operator:
         self.bind = _binder(name, params, body)
         self.params = tuple(inspect.signature(self.bind).parameters)
         self.arity = len(self.params)
+        self.numpy_names = frozenset(name for name, ours in _NUMPY_NAMES.items() if ours in self.params) - {
+            *self.params
+        }
         self.whole = body is None  # handled as one step: core, or a composite with its own derivative
         self.run = eager_call(self)  # evaluates, and records on the tape
         self.eager = self.run  # what runs when no interpreter is in force: run, or a quicker way (`quickly`)
@@ -74,8 +87,11 @@ class Operator:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if "out" in kwargs:
-            return into_out(self, args, kwargs, TABLE["core.copy_"])
+        if kwargs:
+            if "out" in kwargs:
+                return into_out(self, args, kwargs, TABLE["core.copy_"])
+            if not self.numpy_names.isdisjoint(kwargs):
+                kwargs = self.spelled(kwargs)
         if STATE.plain:
             try:
                 return (
@@ -87,6 +103,15 @@ class Operator:
             return self._interpreted(STATE.interpreter, args, kwargs)
         out = self.run(*args, **kwargs)
         return out if self.core is None or self.mutates else made_in_inference(out)
+
+    def spelled(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments under NumPy's names (axis, keepdims, x1, x2) under this operator's, as torch allows."""
+        named = {
+            _NUMPY_NAMES[key] if key in self.numpy_names else key: value for key, value in kwargs.items()
+        }
+        if len(named) < len(kwargs):
+            raise TypeError(f"{self.name}() got an argument under two names: {', '.join(kwargs)}")
+        return named
 
     def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The call as the interpreter in force reads it: one step, or the steps of its body."""

@@ -44,7 +44,8 @@ class TapeNode:
         self.op: Any = None
         self.saved: dict[str, Any] | None = {}
         self.sequence = next(_SEQUENCE)
-        self.where = anomaly.here() if anomaly.WATCH["on"] else ""
+        if anomaly.WATCH:
+            self.where = anomaly.here()
         self.hooks: dict[int, dict] | None = None  # by output: what register_hook and retain_grad asked for
 
     def __repr__(self) -> str:
@@ -388,7 +389,7 @@ def _walk(
 
 
 def _applied(node: TapeNode, slot: list) -> list:
-    if not anomaly.WATCH["on"]:
+    if not anomaly.WATCH:
         return node.apply(slot)
     try:
         results = node.apply(slot)

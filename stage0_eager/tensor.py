@@ -115,7 +115,7 @@ class Tensor:
         """All that a compiler may know of this tensor."""
         data = self._data
         if type(data) is np.ndarray:
-            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype, self.requires_grad)
+            return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
         if is_traced(self):
             return data.meta.with_(
                 requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
@@ -242,6 +242,10 @@ class Tensor:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
+        """What a NumPy function of a tensor gives (np.sin(x)): a tensor."""
+        return Tensor(np.asarray(array))
 
     def __dlpack__(self, **options: Any) -> Any:
         """The memory for another library, shared (as the array under the tensor hands it out)."""

@@ -91,8 +91,17 @@ def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> 
     if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
         (strides,) = layouts
         if is_dense(shape, strides):
-            return strides
+            return packed_strides(shape, strides) if 1 in shape else strides
     return contiguous_strides(shape)
+
+
+def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, ...]:
+    """The same order of dimensions without gaps: a size of 1 may have any stride in an operand, not in a result."""
+    packed, stride = [0] * len(shape), 1
+    for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
+        packed[d] = stride
+        stride = stride * shape[d]
+    return tuple(packed)
 
 
 def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:

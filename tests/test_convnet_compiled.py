@@ -40,13 +40,17 @@ def step(net, model, x, target):
     return [t.detach().numpy().copy() for t in (loss, x.grad, *(p.grad for p in net.parameters()))]
 
 
-def test_compiled_convnet_is_eager():
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled_convnet_is_eager(dynamic):
     cutaway.manual_seed(0)
     net = Net()
     target = cutaway.tensor([1, 4])
-    compiled = cutaway.compile(net, fullgraph=True)
-    for size in (16, 24):  # the second shape compiles again
-        x = cutaway.randn(2, 3, size, size)
+    compiled = cutaway.compile(net, fullgraph=True, dynamic=dynamic)
+    for height, width in (
+        (16, 16),
+        (24, 16),
+    ):  # the second shape compiles again, or runs with sizes as symbols
+        x = cutaway.randn(2, 3, height, width)
         for ours, theirs in zip(step(net, compiled, x, target), step(net, net, x, target), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 

@@ -58,7 +58,7 @@ def test_forward_and_its_gradient_along_three_directions(name):
     assert all(p.grad is not None and p.grad.shape == p.shape for p in parameters)
     rng, h = np.random.default_rng(2), 1e-6
     for _ in range(3):
-        directions = [rng.standard_normal(p.shape) for p in parameters]
+        directions = [d / np.linalg.norm(d) for d in (rng.standard_normal(p.shape) for p in parameters)]
         slope = sum(float(np.sum(p.grad.numpy() * d)) for p, d in zip(parameters, directions, strict=True))
         sides = []
         for sign in (1, -1):

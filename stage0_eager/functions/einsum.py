@@ -206,6 +206,8 @@ def matrix_power(input, n):
         )
     if n < 0:
         input, n = c.inv(input), -n
+    if n == 1:
+        return c.clone(input)
     if n == 0:
         size = input.shape[-1]
         i = c.iota(size, 0, 1, dt.int64, input.device)

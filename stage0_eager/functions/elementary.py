@@ -163,8 +163,12 @@ def float_power(input, exponent):
 
 @operator
 def ldexp(input, other):
-    """input * 2 ** other."""
-    return c.mul(input, c.exp2(other))
+    """input * 2 ** other, in two steps, so that only the result may overflow."""
+    if input.dtype is dt.float64 and isinstance(other, Tensor) and not other.is_floating_point():
+        other = c.cast(other, dt.float64)
+    half = c.floor(c.div(other, 2))
+    rest = c.where(c.isinf(half), 0, c.sub(other, half))  # an infinity has no rest
+    return c.mul(c.mul(input, c.exp2(half)), c.exp2(rest))
 
 
 @operator

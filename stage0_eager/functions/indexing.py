@@ -11,7 +11,7 @@ import numpy as np
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import quick_view
 from stage0_eager.functions import inplace
-from stage0_eager.functions.shape import builtin_sum, select, unsqueeze
+from stage0_eager.functions.shape import SELECTED, builtin_sum, select, unsqueeze
 from stage0_eager.operator import operator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, is_traced
@@ -55,16 +55,19 @@ setitem.mutates = ("input",)
 def _getitem(input, index):
     """Ints and slices as one view; on the tape they go step by step, so that each step has its rule."""
     kind = type(index)
-    if kind is int:
-        if input.ndim:
-            return select.eager(input, 0, index)
-    elif type(input._data) is np.ndarray and not (input.requires_grad and STATE.grad_enabled):
+    data = input._data
+    if kind is int and type(data) is np.ndarray and data.ndim:
+        try:
+            return quick_view(select, data[index, ...], (input, 0, index), SELECTED)
+        except IndexError:  # the body says it in torch's words
+            pass
+    elif type(data) is np.ndarray and not (input.requires_grad and STATE.grad_enabled):
         items = index if kind is tuple else (index,)
         basic_ = [type(item) is int or (type(item) is slice and _forward(item)) for item in items]
         if kind in (tuple, slice) and all(basic_) and len(items) <= input.ndim:
             try:
-                return quick_view(getitem, input._data[(*items, Ellipsis)], (input, index))
-            except IndexError:  # the body says it in torch's words
+                return quick_view(getitem, data[(*items, Ellipsis)], (input, index))
+            except IndexError:
                 pass
     return getitem.run(input, index)
 

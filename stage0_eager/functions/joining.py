@@ -92,12 +92,12 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
 
 @operator
 def diag(input, diagonal=0):
-    """A vector as the diagonal of a matrix, or a matrix's diagonal."""
+    """A vector as the diagonal of a matrix, or a copy of a matrix's diagonal."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     if input.ndim != 2:
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
-    return c.diagonal(input, diagonal, 0, 1)
+    return c.clone(c.diagonal(input, diagonal, 0, 1))
 
 
 # ---- the order of dimensions ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stage0_eager.core import core as c
 from stage0_eager.functions import inplace
-from stage0_eager.functions.reductions import count
+from stage0_eager.functions.reductions import count, sum_of_squares
 from stage0_eager.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -17,11 +17,11 @@ _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64"
 
 
 def _moments(x, dims):
-    """(mean, variance without correction), with the reduced dimensions kept at size 1."""
+    """(mean, variance without correction, x - mean), with the reduced dimensions kept at size 1."""
     n = count(x, dims)
     mean = c.div(c.sum(x, dims, True), n)
     centred = c.sub(x, mean)
-    return mean, c.div(c.sum(c.mul(centred, centred), dims, True), n)
+    return mean, c.div(sum_of_squares(centred, dims), n), centred
 
 
 def _per_channel(x, ndim):
@@ -29,34 +29,36 @@ def _per_channel(x, ndim):
     return c.reshape(x, (1, x.shape[0], *([1] * (ndim - 2))))
 
 
-def _affine(out, weight, bias):
-    out = out if weight is None else c.mul(out, _per_channel(weight, out.ndim))
-    return out if bias is None else c.add(out, _per_channel(bias, out.ndim))
+def _scaled(centred, variance, weight, bias, eps):
+    """centred / sqrt(variance + eps) * weight + bias; root and weight are joined first, being one number a channel."""
+    scale = c.rsqrt(c.add(variance, eps))
+    scale = scale if weight is None else c.mul(scale, _per_channel(weight, centred.ndim))
+    out = c.mul(centred, scale)
+    return out if bias is None else c.add(out, _per_channel(bias, centred.ndim))
 
 
 @operator
 def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5):
     """(input - mean) / sqrt(variance + eps), then per channel * weight + bias; input is (N, C, ...)."""
-    out = c.mul(c.sub(input, mean), c.rsqrt(c.add(variance, eps)))
-    return _affine(out, weight, bias)
+    return _scaled(c.sub(input, mean), variance, weight, bias, eps)
 
 
 @operator
 def normalize_batch(input, dims, weight=None, bias=None, eps=1e-5):
-    """As normalize_by_moments, with the moments of `input` itself over `dims`."""
-    mean, variance = _moments(input, dims)
-    return _affine(c.mul(c.sub(input, mean), c.rsqrt(c.add(variance, eps))), weight, bias)
+    """(normalized, mean, variance): as normalize_by_moments, with the moments of `input` itself over `dims`."""
+    mean, variance, centred = _moments(input, dims)
+    return _scaled(centred, variance, weight, bias, eps), mean, variance
 
 
 @operator
-def moved_averages(input, running_mean, running_var, dims, momentum):
-    """The running statistics, each (C,), moved by `momentum` towards those of input over dims (variance unbiased)."""
-    x = c.detach(input)
-    mean, variance = _moments(x, dims)
-    n = count(x, dims)
-    variance = c.mul(variance, n / (n - 1))
-    if 0 not in dims:  # statistics per instance: their average over the batch
-        mean, variance = (c.div(c.sum(s, (0,), True), x.shape[0]) for s in (mean, variance))
+def moved_averages(mean, variance, running_mean, running_var, count, momentum):
+    """The running statistics, each (C,), moved by `momentum` towards those of a batch.
+
+    mean and variance are normalize_batch's, over `count` elements each; the running variance is the unbiased one.
+    """
+    mean, variance = c.detach(mean), c.mul(c.detach(variance), count / (count - 1))
+    if mean.shape[0] != 1:  # statistics per instance: their average over the batch
+        mean, variance = (c.div(c.sum(s, (0,), True), s.shape[0]) for s in (mean, variance))
     moved = []
     for old, new in ((running_mean, mean), (running_var, variance)):
         fresh = c.mul(c.cast(c.reshape(new, old.shape), old.dtype), momentum)
@@ -66,11 +68,15 @@ def moved_averages(input, running_mean, running_var, dims, momentum):
     return tuple(moved)
 
 
-def _update(input, running_mean, running_var, dims, momentum):
-    momentum = float(momentum) if isinstance(momentum, int) else momentum
-    mean, variance = moved_averages(input, running_mean, running_var, dims, momentum)
-    inplace.copy_(running_mean, mean)
-    inplace.copy_(running_var, variance)
+def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps):
+    """input normalised by its own moments over dims; running statistics, where there are any, are moved."""
+    out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
+    if running_mean is not None:
+        momentum = float(momentum) if isinstance(momentum, int) else momentum
+        moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
+        inplace.copy_(running_mean, moved[0])
+        inplace.copy_(running_var, moved[1])
+    return out
 
 
 def batch_norm(
@@ -93,9 +99,7 @@ def batch_norm(
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
         )
-    if running_mean is not None:
-        _update(input, running_mean, running_var, dims, momentum)
-    return normalize_batch(input, dims, weight, bias, eps)
+    return _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps)
 
 
 @operator
@@ -116,9 +120,7 @@ def instance_norm(
         raise ValueError(
             f"Expected more than 1 spatial element when training, got input size {list(input.shape)}"
         )
-    if running_mean is not None:
-        _update(input, running_mean, running_var, dims, momentum)
-    return normalize_batch(input, dims, weight, bias, eps)
+    return _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps)
 
 
 @operator
@@ -135,9 +137,10 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if input.numel() == 0:
         return input
     grouped = c.reshape(input, (input.shape[0], num_groups, -1))
-    mean, variance = _moments(grouped, (2,))
-    out = c.mul(c.sub(grouped, mean), c.rsqrt(c.add(variance, eps)))
-    return _affine(c.reshape(out, input.shape), weight, bias)
+    _, variance, centred = _moments(grouped, (2,))
+    out = c.reshape(c.mul(centred, c.rsqrt(c.add(variance, eps))), input.shape)
+    out = out if weight is None else c.mul(out, _per_channel(weight, out.ndim))
+    return out if bias is None else c.add(out, _per_channel(bias, out.ndim))
 
 
 @operator
@@ -155,7 +158,7 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     half = input.dtype.name in ("float16", "bfloat16")
     x = c.cast(input, dt.float32) if half else input
-    square = c.div(c.sum(c.mul(x, x), dims, True), count(x, dims))
+    square = c.div(sum_of_squares(x, dims), count(x, dims))
     out = c.mul(x, c.rsqrt(c.add(square, _EPS[x.dtype.name] if eps is None else eps)))
     out = c.cast(out, input.dtype) if half else out
     return out if weight is None else c.mul(out, weight)

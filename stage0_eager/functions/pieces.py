@@ -166,7 +166,7 @@ def broadcast_shapes(*shapes: Any) -> tuple:
 def unravel_index(indices, shape):
     """The places of flat indices in an array of `shape`, one tensor per dimension."""
     if indices.dtype.is_floating_point or indices.dtype is dt.bool_:
-        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
     places = []
     for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
         places.append(c.remainder(indices, size))

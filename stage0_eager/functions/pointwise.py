@@ -59,9 +59,13 @@ def div(input, other, *, rounding_mode=None):
     if rounding_mode == "floor":
         return c.floor_divide(input, other)
     if rounding_mode == "trunc":
-        exact = c.div(input, other)
-        dtype = exact.dtype if input.is_floating_point() else input.dtype
-        return c.cast(c.trunc(exact), dtype)
+        if any(
+            isinstance(x, float) or (isinstance(x, Tensor) and x.is_floating_point()) for x in (input, other)
+        ):
+            return c.trunc(c.div(input, other))
+        low = c.floor_divide(input, other)  # a float could not hold all whole numbers; up by one if inexact
+        inexact = c.ne(c.mul(low, other), input)
+        return c.where(c.logical_and(inexact, c.lt(low, 0)), c.add(low, 1), low)
     raise RuntimeError(
         f"div expected rounding_mode to be one of None, 'trunc', or 'floor', got {rounding_mode!r}"
     )

@@ -129,7 +129,7 @@ max_over_windows.derivative(input=_max_gradient)
 def max_places(input, out, kernel_size, stride, padding, dilation):
     """Where each window's largest element, `out`, lies: its row-major place among the last dimensions, int64.
 
-    The first of equal ones; the first NaN, if there is any (torch: the last).
+    The first of equal ones; the last NaN, if there is any.
     """
     first = input.ndim - len(kernel_size)
     windows = list(zip(out.shape[first:], kernel_size, stride, padding, dilation, strict=True))
@@ -140,11 +140,11 @@ def max_places(input, out, kernel_size, stride, padding, dilation):
             for part, at in parts
             for i, view in enumerate(_parts(part, dim, count, kernel, step, 0, spread, 0))
         ]
-    number = c.full((1,) * input.ndim, 0, dt.uint8 if len(parts) < 256 else dt.int64, input.device)
-    for k, (part, at) in reversed(list(enumerate(parts))):  # from the last, so that the first one stays
+    # Of the places that hold the maximum the first has the highest code; of NaNs, which equal nothing, the last.
+    small, n = dt.uint8 if len(parts) < 255 else dt.int32, len(parts)
+    code: Any = None
+    for k, (part, at) in enumerate(parts):
         hit = c.eq(part, out)
-        if input.dtype.is_floating_point:
-            hit = c.logical_or(hit, c.ne(part, part))
         for dim, (i, (count, _, step, border, spread)) in enumerate(
             zip(at, windows, strict=True), start=first
         ):
@@ -154,7 +154,13 @@ def max_places(input, out, kernel_size, stride, padding, dilation):
                 start = c.iota(count, i * spread - border, step, dt.int64, input.device)
                 inside = c.logical_and(c.ge(start, 0), c.lt(start, input.shape[dim]))
                 hit = c.logical_and(hit, shaped(inside, dim, input.ndim))
-        number = c.where(hit, k, number)
+        mine = c.mul(c.cast(hit, small), n - k)
+        if input.dtype.is_floating_point:
+            mine = c.add(mine, c.mul(c.cast(c.isnan(part), small), k + 1))
+        code = mine if code is None else c.maximum(code, mine)
+    number = c.sub(n, code)
+    if input.dtype.is_floating_point:
+        number = c.where(c.isnan(out), c.sub(code, 1), number)
     along, rest = {}, number
     for i, (count, kernel, step, border, spread) in reversed(list(enumerate(windows))):
         within = c.cast(c.remainder(rest, kernel), dt.int64) if kernel > 1 else 0
@@ -162,7 +168,9 @@ def max_places(input, out, kernel_size, stride, padding, dilation):
         start = shaped(c.iota(count, -border, step, dt.int64, input.device), first + i, input.ndim)
         along[i] = c.add(start, within if kernel == 1 else c.mul(within, spread))
         if border:
-            along[i] = c.minimum(c.maximum(along[i], 0), input.shape[first + i] - 1)
+            along[i] = c.maximum(along[i], 0)
+            if spread > 1:  # a window may lie around all there is
+                along[i] = c.minimum(along[i], input.shape[first + i] - 1)
     return c.contiguous(c.expand(row_major(along, input.shape[first:]), out.shape))
 
 

@@ -129,7 +129,7 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
         raise RuntimeError(f"order must be non-negative but got {n}")
     dim = wrap_dim(dim, input.ndim)
     parts = [x for x in (prepend, input, append) if x is not None]
-    out = c.cat(parts, dim) if len(parts) > 1 else input
+    out = c.cat(parts, dim) if len(parts) > 1 else input if n else c.clone(input)
     subtract = c.logical_xor if out.dtype is dt.bool_ else c.sub
     for _ in range(n):
         if out.shape[dim] == 0:

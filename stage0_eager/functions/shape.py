@@ -23,6 +23,11 @@ def reshape(input, shape):
     return c.reshape(input, tuple(shape))
 
 
+@reshape.quickly
+def _reshape(input, shape):
+    return c.reshape.eager(input, tuple(shape))
+
+
 @operator
 def view(input, shape):
     """As reshape, but raises where only a copy would do."""
@@ -150,7 +155,7 @@ def _select_input(g, input_meta, dim, index):
 
 
 # One entry on the tape, in eager only: to a tracer select stays a slice and a reshape, views that every pass knows.
-_SELECTED = Operator("select", "", body=select.body).derivative(input=_select_input)
+SELECTED = Operator("select", "", body=select.body).derivative(input=_select_input)
 
 
 @select.quickly
@@ -161,7 +166,7 @@ def _select(input, dim, index):
     plain = type(data) is ndarray and type(index) is int and type(dim) is int and -rank <= dim < rank
     if not plain or not -data.shape[dim] <= index < data.shape[dim]:
         return select.run(input, dim, index)
-    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index), _SELECTED)
+    return quick_view(select, data[_at(dim % rank, index)], (input, dim, index), SELECTED)
 
 
 @lru_cache(maxsize=4096)

@@ -126,7 +126,7 @@ _METHODS = {
     "is_same_size": lambda self, other: self.shape == other.shape,
     "pin_memory": lambda self: self, "share_memory_": lambda self: self, "is_pinned": lambda self: False,
     "is_shared": lambda self: False, "is_conj": lambda self: False, "is_neg": lambda self: False,
-    "is_inference": lambda self: False, "is_distributed": lambda self: False,
+    "is_distributed": lambda self: False,
     "is_set_to": lambda self, other: data_ptr(self) == data_ptr(other) and self.meta == other.meta,
 }  # fmt: skip
 _PROPERTIES: dict[str, Any] = {

@@ -37,6 +37,7 @@ from stage0_eager.nn.attention import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from stage0_eager.nn.bags import EmbeddingBag, LocalResponseNorm, RReLU
 from stage0_eager.nn.containers import ModuleDict, ParameterDict, ParameterList
 from stage0_eager.nn.convolution import (
     Conv1d,
@@ -74,6 +75,14 @@ from stage0_eager.nn.losses import (
     SmoothL1Loss,
     SoftMarginLoss,
     TripletMarginLoss,
+)
+from stage0_eager.nn.margin_losses import (
+    CTCLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    NLLLoss2d,
+    TripletMarginWithDistanceLoss,
 )
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.nn.more_layers import (
@@ -133,8 +142,11 @@ from stage0_eager.nn.pooling import (
 )
 from stage0_eager.nn.rearranging import ChannelShuffle, Flatten, Fold, Unflatten, Unfold
 from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from stage0_eager.nn.transformer import Transformer
 
 __all__ = [
+    "CTCLoss", "EmbeddingBag", "LocalResponseNorm", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss", "NLLLoss2d", "RReLU", "Transformer", "TripletMarginWithDistanceLoss",
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d", "AlphaDropout", "AvgPool1d", "AvgPool2d", "AvgPool3d", "BCELoss",
     "BCEWithLogitsLoss", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Bilinear", "CELU", "ChannelShuffle",

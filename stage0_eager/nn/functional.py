@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from stage0_eager.functions import pointwise
+from stage0_eager.functions import inplace, pointwise
 from stage0_eager.functions.activations import (
     cross_entropy,
     embedding,
@@ -23,6 +23,7 @@ from stage0_eager.functions.adaptive_pooling import (
     adaptive_max_pool3d,
 )
 from stage0_eager.functions.attention import scaled_dot_product_attention
+from stage0_eager.functions.bags import embedding_bag, local_response_norm
 from stage0_eager.functions.convolution import (
     conv1d,
     conv2d,
@@ -31,6 +32,7 @@ from stage0_eager.functions.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from stage0_eager.functions.ctc import ctc_loss
 from stage0_eager.functions.einsum import bilinear
 from stage0_eager.functions.grid_sampling import affine_grid, grid_sample
 from stage0_eager.functions.interpolation import interpolate, upsample
@@ -51,6 +53,12 @@ from stage0_eager.functions.losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
+from stage0_eager.functions.margin_losses import (
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    triplet_margin_with_distance_loss,
+)
 from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
 from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.pooling import (
@@ -67,6 +75,7 @@ from stage0_eager.functions.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from stage0_eager.functions.random_gates import gumbel_softmax, rrelu
 from stage0_eager.functions.rectifiers import (
     glu,
     hardshrink,
@@ -78,6 +87,7 @@ from stage0_eager.functions.rectifiers import (
     tanhshrink,
 )
 from stage0_eager.functions.reductions import log_softmax, softmax
+from stage0_eager.functions.scans import pdist
 from stage0_eager.functions.shape import flatten
 from stage0_eager.functions.sliding_blocks import fold
 from stage0_eager.functions.sliding_blocks import sliding_blocks as unfold
@@ -102,10 +112,17 @@ from stage0_eager.nn.inplace_forms import (
     threshold,
 )
 
+hardtanh_: Any = inplace.hardtanh_
+relu_, elu_, selu_, celu_, leaky_relu_, threshold_ = (
+    getattr(inplace, f"{name}_") for name in ("relu", "elu", "selu", "celu", "leaky_relu", "threshold")
+)
 sigmoid: Any = pointwise.sigmoid
 tanh: Any = pointwise.tanh
 
 __all__ = [
+    "celu_", "ctc_loss", "elu_", "embedding_bag", "gumbel_softmax", "hardtanh_", "leaky_relu_",
+    "local_response_norm", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "pdist",
+    "relu_", "rrelu", "selu_", "threshold_", "triplet_margin_with_distance_loss",
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
     "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.functions import creation, pointwise
+from stage0_eager.random import randperm
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import float64
@@ -128,3 +129,50 @@ def eye_(tensor: Tensor) -> Tensor:
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return tensor.copy_(creation.eye(*tensor.shape))
+
+
+@no_grad()
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight (3-d to 5-d) that passes as many channels as it can, in each group."""
+    if not 3 <= tensor.ndim <= 5:
+        raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
+    if tensor.shape[0] % groups:
+        raise ValueError("dim 0 must be divisible by groups")
+    out = np.zeros(tensor.shape)
+    per_group = tensor.shape[0] // groups
+    middle = tuple(size // 2 for size in tensor.shape[2:])
+    for group in range(groups):
+        for channel in range(min(per_group, tensor.shape[1])):
+            out[(group * per_group + channel, channel, *middle)] = 1
+    return tensor.copy_(Tensor(out))
+
+
+@no_grad()
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
+    """Martens 2010: normal, with the fraction `sparsity` of each column set to 0."""
+    if tensor.ndim != 2:
+        raise ValueError("Only tensors with 2 dimensions are supported")
+    rows, columns = tensor.shape
+    zeros = math.ceil(sparsity * rows)
+    normal_(tensor, 0.0, std)
+    for column in range(columns):
+        tensor[randperm(rows)[:zeros], column] = 0
+    return tensor
+
+
+def _older(name: str) -> Any:
+    """torch's older spelling, without the underscore."""
+
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        return globals()[f"{name}_"](*args, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"As {name}_."
+    return function
+
+
+_OLDER = (
+    "uniform normal constant eye dirac sparse orthogonal "
+    "xavier_uniform xavier_normal kaiming_uniform kaiming_normal"
+)
+globals().update({name: _older(name) for name in _OLDER.split()})

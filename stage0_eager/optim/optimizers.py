@@ -132,7 +132,8 @@ def sgd_update(p, g, momentum_buffer, lr, momentum, dampening, weight_decay, nes
     if weight_decay:
         g = g + p * weight_decay
     if momentum:
-        momentum_buffer = g if first else momentum_buffer * momentum + g * (1 - dampening)
+        fresh = g * (1 - dampening) if dampening else g
+        momentum_buffer = g.clone() if first else momentum_buffer * momentum + fresh
         g = g + momentum_buffer * momentum if nesterov else momentum_buffer
     return p - g * lr, momentum_buffer
 

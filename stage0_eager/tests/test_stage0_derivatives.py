@@ -84,6 +84,7 @@ SAMPLES = {
         [away(1, 4, 3), (2, 2), (1, 2), (0, 1), (2, 1), True],
     ],
     "overwrite": [[away(2, 3), away(2, 3)]],
+    "sum_of_squares": [[away(2, 3), (1,)], [away(2, 3, 2), (0, 2)]],
     "relu": [[away(2, 3)]],
     "clamp": [[away(2, 3), -0.7, 0.7], [away(2, 3), inside(3), None], [away(2, 3), None, away(2, 1)],
               [away(2, 3), away(3), away(3)]],

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 import scipy.special as special
 
-from stage0_eager.functions import activations, elementary, elementwise_aliases, inplace, rectifiers
+from stage0_eager.functions import (
+    activations,
+    elementary,
+    elementwise_aliases,
+    inplace,
+    pointwise,
+    rectifiers,
+)
 from stage0_eager.functions import special_values as V
 from stage0_eager.functions.creation import tensor, zeros
 from stage0_eager.tape import grad
@@ -235,3 +242,22 @@ def test_in_place_forms_write_what_the_function_gives():
     t = Tensor(x.copy())
     assert inplace.elu_(t) is t and t.tolist() == activations.relu(Tensor(x)).tolist()
     assert t.gt_(0.5).tolist() == [0.0, 1.0]
+
+
+def test_whole_numbers_are_divided_as_whole_numbers():
+    low, big = -(2**63), 2**62 + 1
+    x, y = Tensor(np.array([7, -7, 7, -7, low, low, big])), Tensor(np.array([2, 2, -2, -2, -1, 3, 3]))
+    for mode, want in {
+        "trunc": [3, -3, -3, 3, low, -(2**63 // 3), big // 3],
+        "floor": [3, -4, -4, 3, low, -(2**63 // 3) - 1, big // 3],
+    }.items():
+        assert pointwise.div(x, y, rounding_mode=mode).tolist() == want
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            pointwise.div(x, 0, rounding_mode=mode)
+    assert pointwise.div(x, 2.0, rounding_mode="trunc").dtype.name == "float32"
+    assert pointwise.div(Tensor(np.array([200], np.uint8)), 3, rounding_mode="trunc").tolist() == [66]
+
+
+def test_ldexp_overflows_in_its_result_only():
+    found = E.ldexp(Tensor(np.array([1e-300, 1.0])), Tensor(np.array([2000, 2000])))
+    np.testing.assert_allclose(found.numpy(), [1.1481306952742546e302, np.inf])

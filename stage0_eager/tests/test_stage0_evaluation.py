@@ -10,7 +10,7 @@ import pytest
 
 import stage0_eager.functions  # noqa: F401  (fills the table)
 from stage0_eager.arrays import owner
-from stage0_eager.autograd import grad
+from stage0_eager.autograd import grad, gradgradcheck
 from stage0_eager.kernels import run_kernel
 from stage0_eager.operator import TABLE
 from stage0_eager.state import no_grad
@@ -116,13 +116,32 @@ QUICK = {
     "relu": [()],
     "softmax": [(0,), (-1,), (9,), (0, dt.float64)],
     "log_softmax": [(0,), (-1,), (9,), (-1, dt.float64)],
+    "reshape": [((-1,),), ((3, -1),), ([6],), ((7, 9),)],
     "select": [(0, 0), (-1, -1), (1, 2), (0, 7), (7, 0)],
     "getitem": [(i,) for i in INDICES],
 }
 
 
 def test_every_quick_way_is_here():
-    assert {op.name for op in TABLE.values() if op.eager is not op.run} == set(QUICK)
+    assert {op.name for op in TABLE.values() if op.eager is not op.run} == {*QUICK, "cross_entropy"}
+
+
+LOGITS = np.random.default_rng(1).normal(size=(5, 4)) * 3
+
+
+@pytest.mark.parametrize("classes", [[0, 3, 1, 1, 2], [0, -100, 1, 1, 2], [0, 7, 1, -1, 2]])
+def test_cross_entropy_in_one_step(classes):
+    op, target = TABLE["cutaway.cross_entropy"], Tensor(np.array(classes))
+    for dtype in (np.float32, np.float64, np.float16):
+        for array in (LOGITS, LOGITS * 1e4, LOGITS[:, ::-1], LOGITS.T.copy().T):
+            for rest in ((), (None, 1), (None, -100, "sum"), (None, -100, "mean", 0.1)):
+                x, y = Tensor(array.astype(dtype), True), Tensor(array.astype(dtype), True)
+                short, long = op(x, target, *rest), op.body(y, target, *rest)
+                assert_same(short._data, long._data, (classes, rest))
+                if dtype is np.float64:
+                    (g,), (h,) = grad([short], [x]), grad([long], [y])
+                    np.testing.assert_allclose(g.numpy(), h.numpy(), rtol=1e-12, atol=1e-14)
+    assert gradgradcheck(lambda v: op(v, Tensor(np.array([0, 3, 1, 1, 2]))), Tensor(LOGITS.copy(), True))
 
 
 @pytest.mark.parametrize("name", QUICK)

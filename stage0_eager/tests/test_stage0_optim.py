@@ -191,3 +191,12 @@ def test_a_small_model_learns():
             loss.backward()
             optimizer.step()
         assert loss.item() < 0.15
+
+
+def test_momentum_is_not_the_gradient_itself():
+    p = nn.Parameter(tensor([1.0]))
+    optimizer = optim.SGD([p], lr=0.5, momentum=0.5)
+    p.grad = tensor([2.0])
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=False)
+    assert optimizer.state[p]["momentum_buffer"].tolist() == [2.0]

@@ -43,6 +43,7 @@ Tx = InstructionTranslator
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """Record `op(*args, **kwargs)` and return what it yields."""
+    kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
     if not tx.output.graph.calls:

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.functions.gradients import autograd_grad
 from stage0_eager.functions.inplace import assign_data, overwrite
 from stage0_eager.operator import Operator
-from stage0_eager.state import interpreting, no_grad
+from stage0_eager.state import enable_grad, interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, map_tensors
 from stage2_autograd.aliasing import base, shares_storage
@@ -37,7 +38,10 @@ from stage_contracts.tensor_meta import TensorMeta
 def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
     tracer = FunctionalTracer(Graph(graph.name))
-    with no_grad():
+    tracer.differentiates = any(n.target is autograd_grad for n in graph.calls)
+    with (
+        enable_grad() if tracer.differentiates else no_grad()
+    ):  # with a tape, where the program itself walks it
         inputs = placeholders_like(graph, tracer, role="primal")
         outputs = retrace(graph, tracer, inputs)
         computed, results = plan_results(tracer, inputs, outputs)
@@ -63,6 +67,7 @@ class FunctionalTracer(Tracer):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, keep=lambda op: op.whole)
         self.on_tape: set[Node] = set()  # what a gradient may flow through
+        self.differentiates = False  # whether the program calls autograd.grad
 
     def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
         assert self.graph is not None
@@ -117,6 +122,8 @@ class FunctionalTracer(Tracer):
 
     def write(self, target: Tensor, src: Tensor) -> Tensor:
         """`core.copy_`: `target` stays the same tensor, and all that share its memory show what was written."""
+        if self.differentiates:
+            self.refuse("a write in a function that calls autograd.grad")
         if overlaps(target.meta):
             self.refuse(f"a write to {target.meta}, where several elements are one place in memory")
         place = self._stored(target)

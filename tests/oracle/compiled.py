@@ -39,6 +39,8 @@ def traced(function: Callable, tensors: list[Tensor]) -> tuple[Graph, list[bool]
     inputs = [tracer.placeholder(f"x{i}", t.meta) for i, t in enumerate(tensors)]
     with no_grad(), interpreting(tracer):
         results = leaves(function(*inputs))
+    if tracer.rng is not None:
+        raise Refused("a plain function draws random bits; capture inlines it, this tracing cannot")
     graph.output([tracer.node_of(r) for r in results if isinstance(r, Tensor)])
     return graph.verify(), [isinstance(r, Tensor) for r in results]
 

@@ -117,6 +117,7 @@ def exceptions(found: dict[str, dict[str, Outcome]]) -> dict[tuple[str, str], st
             *row.exceptions.items(),
             *((c, f"edge values: {r}") for c, r in row.edge_exceptions.items()),
         ]
+        reasons += [("torch", f"aliasing: {row.aliasing}")] if row.aliasing else []
         reasons += [("layouts", f"walked in {', '.join(row.layouts)}")] if row.layouts else []
         reasons += [
             (c, f"some samples: {r}") for c, o in outcomes.items() for r in o.notes if c not in row.exceptions

@@ -110,6 +110,7 @@ class Row:
     torch: str | Callable | None = None  # torch's spelling, where it is not the same name
     invalid: tuple[Invalid, ...] = ()
     exceptions: dict[str, str] = field(default_factory=dict)  # column: why the row does not take part
+    aliasing: str = ""  # why it is not compared whether results share memory with operands
     edge_exceptions: dict[str, str] = field(default_factory=dict)  # column: why it does not with edge values
     alias_of: str | None = None  # this row is another under a second name
     in_place_of: str | None = None  # this row writes what another gives

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from stage0_eager.functions.elementwise_aliases import ALIASES
 from stage0_eager.operator import TABLE
-from tests.oracle.spec import ROWS, same_as
+from tests.oracle.spec import ROWS, internal, same_as
 
 for _name, _original in ALIASES.items():
     _own = (
@@ -16,6 +16,18 @@ for _name, _original in ALIASES.items():
         else {}
     )
     same_as(_name, _original, **_own)
+
+for _name, _op in TABLE.items():  # a row whose body is another's
+    _twins = [
+        r
+        for r in ROWS
+        if (o := TABLE.get(f"cutaway.{r}")) is not None and o.body is _op.body and o is not _op
+    ]
+    if _op.body is not None and _twins:
+        _first = ROWS[_twins[0]].samples[:1]  # torch's takes a size, not a list of them
+        same_as(
+            _op.name, _twins[0], **({"samples": _first, "invalid": ()} if _op.name == "unsafe_split" else {})
+        )
 
 
 def fits(sample):
@@ -43,3 +55,6 @@ for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway
             torch=None, may_refuse=("can't be cast to the desired output type", "doesn't match the broadcast shape"), alias_of=None, invalid=(), exceptions={**_base.exceptions, **_EXCEPTIONS.get(_name, {})},
             dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
         )  # fmt: skip
+
+# What functionalisation makes of writes, and what capture makes of autograd.grad.
+internal(assign_data="copy_", overwrite="copy_", autograd_grad="autograd.grad")

@@ -81,7 +81,9 @@ layer(
     invalid=refuses(RuntimeError, "", T(3, 5), (4,)),
 )
 layer("batch_norm", batch_norm, S(T(3, 4), T(4, grad=False), T(4, low=0.5, high=2, grad=False)), S(T(3, 2, 5), T(2, grad=False), T(2, low=0.5, grad=False), T(2), T(2)),
-      S(T(3, 2, 4), None, None, T(2), T(2), True), S(T(3, 2, 2, 2), None, None, None, None, True, 0.1, 0.1), invalid=refuses(ValueError, "more than 1 value per channel", T(1, 3), None, None, None, None, True))  # fmt: skip
+      S(T(3, 2, 4), None, None, T(2), T(2), True), S(T(3, 2, 2, 2), None, None, None, None, True, 0.1, 0.1),
+      S(T(3, 4), T(4, grad=False), T(4, low=0.5, grad=False), None, None, True),
+      layouts=("contiguous", "transposed", "permuted", "strided", "backwards", "offset"), invalid=refuses(ValueError, "more than 1 value per channel", T(1, 3), None, None, None, None, True))  # fmt: skip
 layer(
     "instance_norm",
     instance_norm,
@@ -112,6 +114,7 @@ internal(
     normalize_batch="batch_norm",
     moved_averages="batch_norm",
     channels="batch_norm",
+    sum_of_squares="layer_norm",
 )
 
 # ---- losses ----------------------------------------------------------------------------------------------------

@@ -81,12 +81,23 @@ _EDGES = {
     "sinc": {"NumPy": "pi * x overflows for the largest floats, as in torch"},
 }
 
+
+def counted(function):
+    """A reference to which a bool is the number 0.0 or 1.0 (NumPy would answer in float16)."""
+    return lambda *xs, **k: function(
+        *(x.astype(float) if getattr(x, "dtype", None) in (bool,) else x for x in xs), **k
+    )
+
+
 for _name, (_function, _low, _high, _dtypes) in UNARY.items():
+    if isinstance(_function, np.ufunc) and _name not in ("abs", "logical_not", "bitwise_not"):
+        _function = counted(_function)
     _x = {"low": _low, "high": _high}
     declare(
         _name, _function, S(T(3, 4, **_x)), S(T(2, 1, 3, **_x)), S(T(**_x)), S(T(0, 3, **_x)),
-        dtypes=_dtypes, elementwise=True, invalid=(TEXT,), scale=1 if _name in ("sinc", "entr") else None,
+        dtypes=_dtypes, elementwise=True, invalid=(TEXT,), scale=1 if _name in ("sinc", "entr", "logit") else None,
         edge_exceptions=_EDGES.get(_name, {}),
+        torch=f"Tensor.{_name}" if _name in ("tanh", "sigmoid") else None,  # nn.functional's are in Python
     )  # fmt: skip
 
 ROUNDING = {"units": 8}  # a composite rounds between its steps in half precision
@@ -223,16 +234,21 @@ _TAKES_NUMBERS = set(BINARY) - {"maximum", "minimum", "fmax", "fmin", "atan2", "
 
 for _name, (_function, _dtypes, _a, _b) in BINARY.items():
     _number = [S(T(3, 4, **_a), 2)] if _name in _TAKES_NUMBERS else []
+    if _name in ("atan2", "copysign", "float_power", "xlogy", "xlog1py", "ldexp"):
+        _function = counted(_function)
     declare(
         _name, _function, S(T(3, 4, **_a), T(3, 4, **_b)), S(T(2, 1, 4, **_a), T(3, 1, **_b)), *_number,
         S(T(**_a), T(3, **_b)), S(T(0, 3, **_a), T(3, **_b)),
         dtypes=_dtypes, elementwise=True, units=8, scale=1 if _name.startswith("logadd") else None,
+        edge_exceptions={"NumPy": "2 ** other overflows first, as in torch"} if _name == "ldexp" else {},
         invalid=(SHAPES_OF_INTEGERS if _dtypes in (INTEGRAL, INTEGERS) else SHAPES, Invalid(S("text", T(3)), TypeError)),
     )  # fmt: skip
 
 
 def logical_add(x, y, alpha=1):
-    return np.logical_or(x, y) if x.dtype == bool else x + alpha * y
+    if x.dtype == bool and alpha == 1:
+        return np.logical_or(x, y)
+    return x + alpha * y
 
 
 def divided(x, y, rounding_mode=None):
@@ -300,7 +316,7 @@ def clamp(x, min=None, max=None):
 declare("where", np.where, S(B(3, 4), T(3, 4), T(3, 4)), S(B(4), T(2, 3, 1), T(3, 4)), S(B(3, 4), T(3, 4), 1),
         S(B(), T(3), T()), S(B(0, 3), T(3), T()), dtypes=ALL, elementwise=True,
         invalid=(Invalid(S(B(2), T(3), T(3)), RuntimeError, "must match"),))  # fmt: skip
-declare("masked_fill", lambda x, m, v: np.where(m, np.asarray(v).astype(x.dtype), x), S(T(3, 4), B(3, 4), 2), S(T(3, 4), B(4), 0),
+declare("masked_fill", lambda x, m, v: np.where(m, v, x), S(T(3, 4), B(3, 4), 2), S(T(3, 4), B(4), 0),
         S(T(2, 3), B(3), T()), S(T(0, 3), B(3), 1), dtypes=ALL, elementwise=True,
         invalid=(Invalid(S(T(2), B(3), 1.0), RuntimeError, "must match"),))  # fmt: skip
 declare("lerp", lambda x, y, w: x + w * (y - x), S(T(3, 4), T(3, 4), 0.3), S(T(3, 4), T(4), T(3, 1, low=0, high=1)),
@@ -312,9 +328,9 @@ declare("addcmul", lambda x, a, b, value=1: x + value * a * b, S(T(3, 4), T(3, 4
 declare("addcdiv", lambda x, a, b, value=1: x + value * a / b, S(T(3, 4), T(3, 4), T(3, 4, low=0.5)),
         S(T(3, 4), T(4), T(3, 1, low=0.5), value=0.5), S(T(0, 3), T(3), T(3)), elementwise=True, edges=False, units=8, scale=10,
         invalid=(Invalid(S(T(2), T(3), T(3)), RuntimeError, "must match"),))  # fmt: skip
-declare("clamp", clamp, S(T(3, 4), -1, 2), S(T(3, 4), min=0), S(T(3, 4), max=1), S(T(3, 4), T(4), T(3, 1)), S(T(0, 3), 0, 1),
+declare("clamp", clamp, S(T(3, 4), 1, 2), S(T(3, 4), min=0), S(T(3, 4), max=1), S(T(3, 4), T(4), T(3, 1)), S(T(0, 3), 0, 1),
         dtypes=NUMBERS, elementwise=True, invalid=(Invalid(S(T(3)), RuntimeError, "t least one of"),))  # fmt: skip
-declare("clamp_min", clamp, S(T(3, 4), -1), S(T(3, 4), T(4)), S(T(0, 3), 0), dtypes=NUMBERS, elementwise=True,
+declare("clamp_min", clamp, S(T(3, 4), 1), S(T(3, 4), T(4)), S(T(0, 3), 0), dtypes=NUMBERS, elementwise=True,
         invalid=(SHAPES,))  # fmt: skip
 declare("clamp_max", lambda x, m: clamp(x, max=m), S(T(3, 4), 1), S(T(3, 4), T(4)), S(T(0, 3), 0), dtypes=NUMBERS, elementwise=True,
         invalid=(SHAPES,))  # fmt: skip
