@@ -259,10 +259,12 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
 
 def numpy_where(condition: Any, x: Any, y: Any) -> Any:
     """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
-    dtype: Any = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
     number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
-    plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
-    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype.num in FLOATS:
+    if number is None:
+        plain = _num(x) in FLOATS and _num(x) == _num(y)
+    else:
+        plain = _num(y if number is x else x) in FLOATS and -_SMALL < number < _SMALL
+    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b":
         try:
             out = np.where(condition, x, y)
             if out.flags.c_contiguous:

@@ -67,6 +67,9 @@ def test_elementwise(name):
             compare(op, *lead, number, x)
         compare(op, *lead, x, x[::-1])
         compare(op, *lead, x[:1].reshape(()), 2)
+        if lead:
+            for numbers in ((1.5, 0.0), (1, 2), (True, 0.5)):
+                compare(op, *lead, *numbers)
         compare(op, *lead, x, np.ones(x.shape, np.float32))
         compare(op, *lead, x, np.ones(x.size + 1, x.dtype))  # sizes that clash
         if name in ("add", "where", "lt"):
