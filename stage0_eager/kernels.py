@@ -295,6 +295,8 @@ def numpy_fold(name: str) -> Callable[..., Any]:
             core.meta(_meta_of(x), dims, keepdim)
             raise
         _SILENT.append(context)
+        if type(out) is not np.ndarray:  # a NumPy number, for all dimensions
+            return np.asarray(out)
         return _settle(core, np, out, (x, dims, keepdim))
 
     return folded
