@@ -45,7 +45,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/oracle $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
 
 test-versions:
 	.ci/test-versions
