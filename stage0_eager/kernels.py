@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
-from stage0_eager.formulas import ON_NUMPY, REDUCE
+from stage0_eager.formulas import MANY, ON_NUMPY, REDUCE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
@@ -285,7 +285,8 @@ def numpy_fold(name: str) -> Callable[..., Any]:
     }
 
     def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        if type(x) is not np.ndarray or not x.ndim or x.dtype.num not in as_they_are:
+        # what is large can do without the shorter way
+        if type(x) is not np.ndarray or not x.ndim or x.size > MANY or x.dtype.num not in as_they_are:
             return whole(namespace_of_all((x,)), x, dims, keepdim)
         context = _silent_context()
         try:
@@ -294,6 +295,8 @@ def numpy_fold(name: str) -> Callable[..., Any]:
             core.meta(_meta_of(x), dims, keepdim)
             raise
         _SILENT.append(context)
+        if type(out) is not np.ndarray:  # a NumPy number, for all dimensions
+            return np.asarray(out)
         return _settle(core, np, out, (x, dims, keepdim))
 
     return folded

@@ -1,6 +1,6 @@
-"""The formulas of the operators that place and pick by index: gather, scatter and its folds, sort, nonzero.
+"""Formulas of the operators whose places come from an index tensor: gather, scatter and its adding kinds.
 
-Input: as formulas.py's, which puts these in its table.
+Input: arrays in core_ops.py's normal form. An index that repeats one vector moves whole slices instead of elements.
 """
 
 from __future__ import annotations
@@ -9,12 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from stage0_eager import arrays
 from stage_contracts import core_metas
-
-
-def clone_array(xp: Any, x: Any) -> Any:
-    strides = tuple(s // x.itemsize for s in x.strides)
-    return x.copy(order="K" if core_metas.is_dense(x.shape, strides) else "C")
 
 
 def _checked_index(xp: Any, index: Any, size: int) -> Any:
@@ -53,13 +49,13 @@ def gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
 
 
 def scatter(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
-    out = clone_array(xp, x)
+    out = arrays.copy_as_laid_out(xp, x)
     out[_grid(xp, x, dim, index)] = src[tuple(slice(0, s) for s in index.shape)]
     return out
 
 
 def scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
-    out = clone_array(xp, x)
+    out = arrays.copy_as_laid_out(xp, x)
     src = src[tuple(slice(0, s) for s in index.shape)]
     grid = _grid(xp, x, dim, index)
     if xp is not np or not x.ndim or not out.flags.c_contiguous:
@@ -87,24 +83,7 @@ _FOLD_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 def scatter_reduce(xp: Any, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     if xp is not np and reduce == "prod":  # CuPy has no multiply.at
         return xp.asarray(scatter_reduce(np, x.get(), dim, index.get(), src.get(), reduce))
-    out = clone_array(xp, x)
+    out = arrays.copy_as_laid_out(xp, x)
     fold = getattr(xp, _FOLD_AT[reduce])
     fold.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
     return out
-
-
-def sort(xp: Any, x: Any, dim: int, descending: bool, stable: bool) -> tuple:
-    if not x.ndim:
-        return x.copy(), xp.zeros((), np.int64)
-    dim = core_metas.wrap_dim(dim, x.ndim)
-    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
-    if descending:  # from the back, so that equal elements keep their order; NaN, sorted last, comes first
-        order = xp.flip(xp.argsort(xp.flip(keys, dim), axis=dim, kind="stable"), dim)
-        order = x.shape[dim] - 1 - order
-    else:
-        order = xp.argsort(keys, axis=dim, kind="stable")
-    return xp.ascontiguousarray(xp.take_along_axis(x, order, dim)), xp.ascontiguousarray(order)
-
-
-def nonzero(xp: Any, x: Any) -> Any:
-    return xp.ascontiguousarray(xp.argwhere(x)).reshape(-1, x.ndim)
