@@ -73,6 +73,8 @@ def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, e
     out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
     if running_mean is not None:
         momentum = float(momentum) if isinstance(momentum, int) else momentum
+        # detached here too, so that metas alone say that a buffer gets no history: capture asks them
+        mean, variance = c.detach(mean), c.detach(variance)
         moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
         inplace.copy_(running_mean, moved[0])
         inplace.copy_(running_var, moved[1])
