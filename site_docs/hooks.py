@@ -34,6 +34,7 @@ def on_files(files, config):
     report = (ROOT / "tests" / "oracle" / "report.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "oracle.md", content=report))
     files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
+    files.append(File.generated(config, "guards.md", content=_catalogue().guards_page()))
     return files
 
 

@@ -94,9 +94,8 @@ class Operator:
                 kwargs = self.spelled(kwargs)
         if STATE.plain:
             try:
-                return (
-                    self.eager(*args, **kwargs) if kwargs else self.eager(*args)
-                )  # 0.1 µs for the short form
+                # 0.1 µs for the short form
+                return self.eager(*args, **kwargs) if kwargs else self.eager(*args)
             except AttributeError as error:
                 raise self._refusal(args, error) from error
         if STATE.interpreter is not None:

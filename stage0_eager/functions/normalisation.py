@@ -9,7 +9,6 @@ from __future__ import annotations
 from stage0_eager.core import core as c
 from stage0_eager.functions import inplace
 from stage0_eager.functions.reductions import count, sum_of_squares
-from stage0_eager.functions.shape import detach
 from stage0_eager.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -57,7 +56,7 @@ def moved_averages(mean, variance, running_mean, running_var, count, momentum):
 
     mean and variance are normalize_batch's, over `count` elements each; the running variance is the unbiased one.
     """
-    variance = c.mul(variance, count / (count - 1))
+    mean, variance = c.detach(mean), c.mul(c.detach(variance), count / (count - 1))
     if mean.shape[0] != 1:  # statistics per instance: their average over the batch
         mean, variance = (c.div(c.sum(s, (0,), True), s.shape[0]) for s in (mean, variance))
     moved = []
@@ -74,11 +73,9 @@ def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, e
     out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
     if running_mean is not None:
         momentum = float(momentum) if isinstance(momentum, int) else momentum
-        seen = (
-            detach(mean),
-            detach(variance),
-        )  # here, not in the row: what it gives is then known to be off the tape
-        moved = moved_averages(*seen, running_mean, running_var, count(input, dims), momentum)
+        # detached here too, so that metas alone say that a buffer gets no history: capture asks them
+        mean, variance = c.detach(mean), c.detach(variance)
+        moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
         inplace.copy_(running_mean, moved[0])
         inplace.copy_(running_var, moved[1])
     return out

@@ -11,6 +11,7 @@ from stage0_eager.core import core as c
 from stage0_eager.derivatives import fit
 from stage0_eager.operator import Operator, operator, register
 from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 
 if TYPE_CHECKING:  # the rows that a loop below makes
@@ -42,7 +43,11 @@ globals().update({name: _public(name) for name in SAME_AS_CORE})
 @operator
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
-    return c.add(input, other if alpha == 1 else c.mul(other, alpha))
+    if alpha == 1:
+        return c.add(input, other)
+    scaled = c.mul(other, alpha)
+    both = isinstance(other, Tensor) and other.dtype is dt.bool_
+    return c.add(input, c.cast(scaled, dt.bool_) if both else scaled)
 
 
 @operator
@@ -141,6 +146,8 @@ def isfinite(input):
 @operator
 def masked_fill(input, mask, value):
     """`value` where mask is true, else input."""
+    if input.dtype is dt.bool_ and not isinstance(value, Tensor):
+        value = value != 0
     return c.where(mask, value, input)
 
 

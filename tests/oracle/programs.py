@@ -83,8 +83,12 @@ class Reference:
         dtype = op.dtype(kinds, *step.options)
         folded = max(1, arrays[0].size) if op.rounds == "always" else 1
         error = op.error(errors, sizes, folded)
-        if op.rounds == "always" or (op.rounds == "float32" and dtype == "float32"):
-            eps = float(np.finfo(dtype).eps) if dtype in FLOATS else 0.0
+        narrow = "float32" in (
+            dtype,
+            *(k.dtype for k in kinds),
+        )  # a step inside may be, where the result is not
+        if op.rounds == "always" or (op.rounds == "float32" and narrow):
+            eps = float(np.finfo("float32" if narrow else "float64").eps) if dtype in FLOATS else 0.0
             error += (
                 4
                 * folded

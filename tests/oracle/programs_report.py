@@ -14,6 +14,7 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from tests.oracle.compare import Mismatch
 from tests.oracle.operations import OPERATIONS
 from tests.oracle.programs import Program, check, programs
 from tests.oracle.report import versions
@@ -43,7 +44,9 @@ def run(count: int) -> tuple[Counter, Counter, list[str]]:
         try:
             check(program)
         except Exception as error:
-            failures.append(f"{type(error).__name__}: {error}\n{program}")
+            failures.append(
+                f"{type(error).__name__}: {error}" + ("" if isinstance(error, Mismatch) else f"\n{program}")
+            )
 
     one()
     return operations, lengths, failures

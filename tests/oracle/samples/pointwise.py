@@ -84,9 +84,12 @@ _EDGES = {
 
 def counted(function):
     """A reference to which a bool is the number 0.0 or 1.0 (NumPy would answer in float16)."""
-    return lambda *xs, **k: function(
-        *(x.astype(float) if getattr(x, "dtype", None) in (bool,) else x for x in xs), **k
-    )
+
+    def reference(*operands, **options):
+        wide = [x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind == "b" else x for x in operands]
+        return function(*wide, **options)
+
+    return reference
 
 
 for _name, (_function, _low, _high, _dtypes) in UNARY.items():
@@ -246,9 +249,8 @@ for _name, (_function, _dtypes, _a, _b) in BINARY.items():
 
 
 def logical_add(x, y, alpha=1):
-    if x.dtype == bool and alpha == 1:
-        return np.logical_or(x, y)
-    return x + alpha * y
+    both = x.dtype == bool and getattr(y, "dtype", np.dtype(int)).kind == "b"
+    return np.logical_or(x, y) if both else x + alpha * y
 
 
 def divided(x, y, rounding_mode=None):
@@ -316,7 +318,7 @@ def clamp(x, min=None, max=None):
 declare("where", np.where, S(B(3, 4), T(3, 4), T(3, 4)), S(B(4), T(2, 3, 1), T(3, 4)), S(B(3, 4), T(3, 4), 1),
         S(B(), T(3), T()), S(B(0, 3), T(3), T()), dtypes=ALL, elementwise=True,
         invalid=(Invalid(S(B(2), T(3), T(3)), RuntimeError, "must match"),))  # fmt: skip
-declare("masked_fill", lambda x, m, v: np.where(m, v, x), S(T(3, 4), B(3, 4), 2), S(T(3, 4), B(4), 0),
+declare("masked_fill", lambda x, m, v: np.where(m, np.asarray(v).astype(x.dtype), x), S(T(3, 4), B(3, 4), 2), S(T(3, 4), B(4), 0),
         S(T(2, 3), B(3), T()), S(T(0, 3), B(3), 1), dtypes=ALL, elementwise=True,
         invalid=(Invalid(S(T(2), B(3), 1.0), RuntimeError, "must match"),))  # fmt: skip
 declare("lerp", lambda x, y, w: x + w * (y - x), S(T(3, 4), T(3, 4), 0.3), S(T(3, 4), T(4), T(3, 1, low=0, high=1)),
