@@ -12,8 +12,10 @@
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
 #   make pairs           pairs of operators compiled by stage 2 against eager; keeps the counts as a report
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
+#   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`); keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
+#   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
@@ -27,7 +29,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
-.PHONY: oracle programs models language-model eager-speed call-overhead pairs saved-bytes
+.PHONY: oracle programs models language-model eager-speed call-overhead capture-time pairs saved-bytes convolution
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -43,7 +45,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
-	$(BIN)/python -m pytest $(PYTEST_ARGS) $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/oracle $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
 
 test-versions:
 	.ci/test-versions
@@ -86,9 +88,17 @@ eager-speed: $(VENV)/installed-oracle | build
 	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }
 	mv build/eager_calls.txt benchmarks/eager_calls.txt
 
+convolution: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convolution.py > build/convolution.txt || { cat build/convolution.txt; exit 1; }
+	mv build/convolution.txt benchmarks/convolution.txt
+
 call-overhead: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py > build/call_overhead.txt || { cat build/call_overhead.txt; exit 1; }
 	mv build/call_overhead.txt benchmarks/call_overhead.txt
+
+capture-time: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py > build/capture_time.txt || { cat build/capture_time.txt; exit 1; }
+	mv build/capture_time.txt benchmarks/capture_time.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -155,7 +155,8 @@ def main() -> int:
     print("Eager calls, Cutaway beside torch. float32, CPU, one thread each, one process; medians of "
           f"{ROUNDS} samples of CPU time, taken in turns.")  # fmt: skip
     print(f"{datetime.now(UTC):%Y-%m-%d}; Python {platform.python_version()}, NumPy {np.__version__}, "
-          f"torch {torch.__version__}; {platform.machine()}, {os.cpu_count()} cores.\n")  # fmt: skip
+          f"torch {torch.__version__}; {platform.machine()}, {os.cpu_count()} cores. "
+          "Other work on the machine raises both columns: the ratio is the result.\n")  # fmt: skip
     print(f"{'call':42}{'Cutaway µs':>12}{'torch µs':>12}{'ratio':>8}")
     slow = []
     for group in (*TINY, *OTHER):

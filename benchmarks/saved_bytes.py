@@ -26,7 +26,8 @@ from stage_contracts.graph import Graph
 from stage_contracts.joint import JointGraph
 from tests.models.cases import FULL, Case, load_file, tensors
 
-ROUNDS = 3
+ROUNDS = 2
+CASES = [case for case in FULL if "ResNeXt" not in case.name]  # which is ResNet-50 three times over
 
 
 # ---- here --------------------------------------------------------------------------------------------------------
@@ -144,7 +145,7 @@ def main() -> None:
         + f"{'time':>7}{'torch':>7}{'ratio':>7}"
     )
     wrong = []
-    for case in FULL:
+    for case in CASES:
         try:
             ours, seconds = here(case)
             theirs, torch_seconds = torch_saves(case)

@@ -67,8 +67,10 @@ def compile(
 
     backend: "inductor" (every stage), "aot_eager", "eager", "cudagraphs", or a callable
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
-    fullgraph: raise Unsupported at the first graph break instead of running the frame eagerly.
-    dynamic: None and False specialise on sizes; True is not supported by this pipeline and raises.
+    fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
+    dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
+        compiler.mark_dynamic), True all of them, False none. The kernels of "inductor" and "cudagraphs" are made for
+        exact sizes, so these two compile once for each, whatever is said here.
     mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.

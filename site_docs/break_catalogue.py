@@ -1,6 +1,6 @@
-"""The page of the catalogue of breaks: every code, why it happens, a program that shows it, what to write instead.
+"""Two pages made of tables: the catalogue of breaks, with a program for each code, and the kinds of guards.
 
-Input: the table in stage_contracts/breaks.py and the programs in tests/break_examples.py, read as text, so that the
+Input: stage_contracts/breaks.py and guards.py, and the programs in tests/break_examples.py, read as text, so that the
 site is built without the library's dependencies.
 """
 
@@ -33,6 +33,33 @@ def catalogue_page() -> str:
             if name in examples:
                 parts.append(f"```python\n# {caption}\n{examples[name]}\n```\n")
     return "\n".join(parts)
+
+
+GUARDS_HEAD = """# Guards
+
+Compiled code relies on facts: each is a guard, a Python expression that is checked before the code runs again. When
+one fails, the next entry is asked; when all do, the call is compiled anew, and the log says which fact changed.
+`print(*fn.entries[0].guards, sep="\\n")` shows those of a compiled function, each with the line that needed it. In the
+expressions below `{s}` is what the fact is about and `{e}` what is expected; cheap kinds are checked first.
+
+| kind | the fact | the check |
+|---|---|---|
+"""
+
+
+def guards_page() -> str:
+    """The kinds of guards as Markdown."""
+    text = (ROOT / "stage_contracts" / "guards.py").read_text(encoding="utf-8")
+    table = next(
+        node.value
+        for node in ast.parse(text).body
+        if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "GUARD_KINDS"
+    )
+    rows = []
+    for key, value in zip(table.keys, table.values, strict=True):
+        rank, template, meaning = (ast.literal_eval(argument) for argument in value.args)
+        rows.append((rank, f"| `{ast.literal_eval(key)}` | {meaning} | `{template}` |"))
+    return GUARDS_HEAD + "\n".join(row for _, row in sorted(rows, key=lambda pair: pair[0])) + "\n"
 
 
 def _functions(text: str) -> dict[str, str]:

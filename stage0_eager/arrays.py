@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from stage_contracts.core_metas import is_dense
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.tensor_meta import TensorMeta
@@ -89,3 +90,9 @@ def move(array: Any, device: Device) -> Any:
     module = cupy()
     with module.cuda.Device(device.index):
         return module.asarray(array)
+
+
+def copy_as_laid_out(xp: Any, x: Any) -> Any:
+    """A copy with the layout of `x` where that has no gaps, else row-major."""
+    strides = tuple(s // x.itemsize for s in x.strides)
+    return x.copy(order="K" if is_dense(x.shape, strides) else "C")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays, convolution_kernels
+from stage0_eager import arrays, convolution_kernels, indexing_formulas
 from stage0_eager.philox import philox_words
 from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
@@ -50,7 +50,7 @@ def _sigmoid(xp: Any, x: Any) -> Any:
 
 def _sign(xp: Any, x: Any) -> Any:
     if x.dtype.kind == "b":
-        return _clone_array(xp, x)
+        return arrays.copy_as_laid_out(xp, x)
     return (x > 0).astype(x.dtype) - (x < 0).astype(x.dtype)  # 0 for NaN and for -0
 
 
@@ -121,6 +121,7 @@ def _axes(x: Any, dims: tuple) -> tuple:
     return ()  # dimension 0 of a 0-d tensor is a way to say: the one element
 
 
+MANY = 4096  # elements from which on another way of folding pays
 _BETWEEN = {"sum": np.add, "prod": np.multiply}
 
 
@@ -145,7 +146,8 @@ def _wide_fold(name: str) -> Callable:
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
         axes, dtype = dims if x.ndim else _axes(x, dims), x.dtype
         if xp is np and dtype.kind == "f" and dtype.itemsize > 2:
-            if x.size > 4096 and 1 < math.prod([x.shape[d] for d in axes]) <= 8:
+            few = x.size > MANY and 1 < math.prod([x.shape[d] for d in axes]) <= 8
+            if few and len({d % x.ndim for d in axes}) == len(axes):
                 return _fold_few(_BETWEEN[name], x, axes, keepdim)
             return on_numpy(x, axes, None, None, keepdim)
         fold = getattr(xp, name)
@@ -265,13 +267,13 @@ def _strided(x: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
 
 
 def _slice_scatter(xp: Any, x: Any, src: Any, dim: int, start: Any, stop: Any, step: int = 1) -> Any:
-    out = _clone_array(xp, x)
+    out = arrays.copy_as_laid_out(xp, x)
     out[_window(x.ndim, dim, start, stop, step)] = src
     return out
 
 
 def _flip(xp: Any, x: Any, dims: tuple) -> Any:
-    out = _clone_array(xp, x)
+    out = arrays.copy_as_laid_out(xp, x)
     out[...] = xp.flip(x, dims) if x.ndim else x
     return out
 
@@ -293,82 +295,6 @@ def _constant_pad(xp: Any, x: Any, pads: tuple, value: Any) -> Any:
     )
     out[tuple(slice(max(a, 0), max(a, 0) + s) for s, (a, _) in zip(x.shape, pads, strict=True))] = x
     return out  # 10 µs less than xp.pad
-
-
-def _checked_index(xp: Any, index: Any, size: int) -> Any:
-    if index.size and (int(index.min()) < -size or int(index.max()) >= size):
-        bad = int(index.max()) if int(index.max()) >= size else int(index.min())
-        raise IndexError(f"index {bad} is out of bounds for dimension with size {size}")
-    return index
-
-
-def _grid(xp: Any, x: Any, dim: int, index: Any) -> tuple:
-    """Open index arrays that address `x[..., index, ...]` element by element along `dim`."""
-    if not x.ndim:
-        _checked_index(xp, index, 1)
-        return (...,)
-    dim = core_metas.wrap_dim(dim, x.ndim)
-    _checked_index(xp, index, x.shape[dim])
-    grid = list(xp.ogrid[tuple(slice(0, s) for s in index.shape)])
-    grid[dim] = index
-    return tuple(grid)
-
-
-def _vector_of(x: Any, dim: int, index: Any) -> Any:
-    """The one vector that `index` repeats for every element beside `dim`, or None: whole slices move then."""
-    beside = [d for d in range(x.ndim) if d != dim]
-    repeated = all(index.strides[d] == 0 and index.shape[d] == x.shape[d] for d in beside)
-    if not repeated or not index.size or x.ndim < 2:
-        return None
-    return index[tuple(slice(None) if d == dim else 0 for d in range(x.ndim))]
-
-
-def _gather(xp: Any, x: Any, dim: int, index: Any) -> Any:
-    if x.ndim and (vector := _vector_of(x, dim % x.ndim, index)) is not None:
-        return xp.take(x, _checked_index(xp, vector, x.shape[dim]), axis=dim)
-    picked = x[_grid(xp, x, dim, index)]
-    return picked if x.ndim else picked.copy()
-
-
-def _scatter(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
-    out = _clone_array(xp, x)
-    out[_grid(xp, x, dim, index)] = src[tuple(slice(0, s) for s in index.shape)]
-    return out
-
-
-def _scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
-    out = _clone_array(xp, x)
-    src = src[tuple(slice(0, s) for s in index.shape)]
-    grid = _grid(xp, x, dim, index)
-    if xp is not np or not x.ndim or not out.flags.c_contiguous:
-        xp.add.at(out, grid, src)
-        return out
-    dim %= x.ndim
-    vector = _vector_of(x, dim, index)
-    if vector is not None and src.size >= 64 * vector.size:  # few slices, each large
-        rows, parts = np.moveaxis(out, dim, 0), np.moveaxis(src, dim, 0)
-        for at, i in enumerate(vector.tolist()):
-            rows[i] += parts[at]
-        return out
-    # NumPy adds at places of a vector ten times as fast as at places of a grid
-    flat = sum(
-        np.where(places < 0, places + size, places) * (stride // out.itemsize)
-        for places, size, stride in zip(grid, out.shape, out.strides, strict=True)
-    )
-    np.add.at(out.reshape(-1), flat.reshape(-1), src.reshape(-1))
-    return out
-
-
-_FOLD_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
-
-
-def _scatter_reduce(xp: Any, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
-    if xp is not np and reduce == "prod":  # CuPy has no multiply.at
-        return xp.asarray(_scatter_reduce(np, x.get(), dim, index.get(), src.get(), reduce))
-    out = _clone_array(xp, x)
-    fold = getattr(xp, _FOLD_AT[reduce])
-    fold.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
-    return out
 
 
 def _sort(xp: Any, x: Any, dim: int, descending: bool, stable: bool) -> tuple:
@@ -404,11 +330,6 @@ def _iota(xp: Any, length: int, start: Any, step: Any, dtype: DType, device: Any
 
 def _cast(xp: Any, x: Any, dtype: DType) -> Any:
     return x.astype(dtype.numpy)
-
-
-def _clone_array(xp: Any, x: Any) -> Any:
-    strides = tuple(s // x.itemsize for s in x.strides)
-    return x.copy(order="K" if core_metas.is_dense(x.shape, strides) else "C")
 
 
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
@@ -448,7 +369,9 @@ def _library(name: str) -> Callable:
 
 def _unless(kinds: str, numpy_name: str) -> Callable:
     """The identity on dtypes of these kinds, where NumPy has no such function or gives floats."""
-    return lambda xp, x: _clone_array(xp, x) if x.dtype.kind in kinds else getattr(xp, numpy_name)(x)
+    return lambda xp, x: (
+        arrays.copy_as_laid_out(xp, x) if x.dtype.kind in kinds else getattr(xp, numpy_name)(x)
+    )
 
 
 # Rows that are one NumPy function can be called without a layer in between.
@@ -494,10 +417,10 @@ KERNELS |= {
     "flip": _flip,
     "cat": _cat,
     "constant_pad": _constant_pad,
-    "gather": _gather,
-    "scatter": _scatter,
-    "scatter_add": _scatter_add,
-    "scatter_reduce": _scatter_reduce,
+    "gather": indexing_formulas.gather,
+    "scatter": indexing_formulas.scatter,
+    "scatter_add": indexing_formulas.scatter_add,
+    "scatter_reduce": indexing_formulas.scatter_reduce,
     "sort": _sort,
     "nonzero": _nonzero,
     "matmul": _matmul,
@@ -506,7 +429,7 @@ KERNELS |= {
     "full": _full,
     "iota": _iota,
     "random_bits": lambda xp, rng, offset, shape: philox_words(xp, rng, offset, shape),
-    "clone": _clone_array,
+    "clone": arrays.copy_as_laid_out,
     "contiguous": lambda xp, x: xp.ascontiguousarray(x).reshape(x.shape),
     "detach": lambda xp, x: x[...],
     "to_device": lambda xp, x, device: arrays.move(x, device),

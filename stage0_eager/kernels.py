@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays, formulas, kernels_linalg, kernels_special
-from stage0_eager.formulas import ON_NUMPY, REDUCE
+from stage0_eager.formulas import MANY, ON_NUMPY, REDUCE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
@@ -259,10 +259,12 @@ def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
 
 def numpy_where(condition: Any, x: Any, y: Any) -> Any:
     """Of two arrays of floats, or one and a number: 3 µs less, as choosing warns of nothing."""
-    dtype: Any = x.dtype if type(x) is np.ndarray else getattr(y, "dtype", None)
     number = x if type(x) in (float, int) else y if type(y) in (float, int) else None
-    plain = -_SMALL < number < _SMALL if number is not None else getattr(y, "dtype", None) is dtype
-    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b" and dtype.num in FLOATS:
+    if number is None:
+        plain = _num(x) in FLOATS and _num(x) == _num(y)
+    else:
+        plain = _num(y if number is x else x) in FLOATS and -_SMALL < number < _SMALL
+    if plain and type(condition) is np.ndarray and condition.dtype.kind == "b":
         try:
             out = np.where(condition, x, y)
             if out.flags.c_contiguous:
@@ -283,7 +285,8 @@ def numpy_fold(name: str) -> Callable[..., Any]:
     }
 
     def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
-        if type(x) is not np.ndarray or not x.ndim or x.dtype.num not in as_they_are:
+        # what is large can do without the shorter way
+        if type(x) is not np.ndarray or not x.ndim or x.size > MANY or x.dtype.num not in as_they_are:
             return whole(namespace_of_all((x,)), x, dims, keepdim)
         context = _silent_context()
         try:
@@ -292,6 +295,8 @@ def numpy_fold(name: str) -> Callable[..., Any]:
             core.meta(_meta_of(x), dims, keepdim)
             raise
         _SILENT.append(context)
+        if type(out) is not np.ndarray:  # a NumPy number, for all dimensions
+            return np.asarray(out)
         return _settle(core, np, out, (x, dims, keepdim))
 
     return folded

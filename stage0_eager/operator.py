@@ -22,12 +22,13 @@ from stage0_eager.tensor import made_in_inference
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
-# NumPy's names of arguments, which torch takes for its own in every function.
+# NumPy's names of arguments, which torch takes for its own in every function; A is torch.linalg's.
 _NUMPY_NAMES = {
     "axis": "dim",
     "keepdims": "keepdim",
     "x": "input",
     "a": "input",
+    "A": "input",
     "x1": "input",
     "x2": "other",
 }
@@ -94,9 +95,8 @@ class Operator:
                 kwargs = self.spelled(kwargs)
         if STATE.plain:
             try:
-                return (
-                    self.eager(*args, **kwargs) if kwargs else self.eager(*args)
-                )  # 0.1 µs for the short form
+                # 0.1 µs for the short form
+                return self.eager(*args, **kwargs) if kwargs else self.eager(*args)
             except AttributeError as error:
                 raise self._refusal(args, error) from error
         if STATE.interpreter is not None:

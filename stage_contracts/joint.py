@@ -6,11 +6,13 @@ AOTAutograd: primals then tangents go in, outputs then gradients come out, every
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts.graph import Graph, GraphError, Node
 from stage_contracts.origin import Origin
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 ResultPlan = tuple[Any, ...]  # (kind, which, *views): see FunctionalGraph.results
@@ -124,7 +126,7 @@ class Partition:
 
     @property
     def saved_bytes(self) -> int:
-        return sum(int(s.meta.nbytes) for s in self.saved)
+        return sum(bytes_at_hints(s.meta) for s in self.saved)
 
     @property
     def recomputed(self) -> list[Node]:
@@ -133,7 +135,7 @@ class Partition:
 
     def report(self) -> str:
         """What is saved and what is computed again: bytes, the user's line, and why, largest first."""
-        saved = sorted(self.saved, key=lambda s: -int(s.meta.nbytes))
+        saved = sorted(self.saved, key=lambda s: -bytes_at_hints(s.meta))
         rows = [(s.meta, s.name, _line(s.origins), s.reason) for s in saved]
         lines = [f"saved for the backward: {len(saved)} values, {self.saved_bytes:,} bytes", *_columns(rows)]
         again = [
@@ -164,12 +166,17 @@ class Partition:
         return self
 
 
+def bytes_at_hints(meta: TensorMeta) -> int:
+    """Bytes of a value; where sizes are symbolic, of the example."""
+    return math.prod(map(hinted, meta.shape)) * meta.dtype.itemsize
+
+
 def _line(origins: tuple[Origin, ...]) -> str:
     return str(origins[0]) if origins else ""
 
 
 def _columns(rows: list[tuple[TensorMeta, str, str, str]]) -> list[str]:
-    words = [(f"{int(m.nbytes):,}", str(m), name, line, why) for m, name, line, why in rows]
+    words = [(f"{bytes_at_hints(m):,}", str(m), name, line, why) for m, name, line, why in rows]
     widths = [max(map(len, column)) for column in zip(*words, strict=True)]
     return [
         f"  {row[0]:>{widths[0]}}  "

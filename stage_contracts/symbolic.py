@@ -233,3 +233,8 @@ _SIGNS = {
     "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
     "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",
 }  # fmt: skip
+
+
+def hinted(size: Any) -> int:
+    """The size, or its hint where it is symbolic: for estimates, which must not become assumptions."""
+    return size if isinstance(size, int) else int(size.hint)

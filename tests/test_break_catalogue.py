@@ -11,6 +11,7 @@ import pytest
 
 import cutaway
 from stage_contracts.breaks import CATALOGUE
+from stage_contracts.guards import GUARD_KINDS
 from tests import break_examples
 
 # Not the program's doing: another Python, a backend that refuses. Their tests are stage 1's and the backends'.
@@ -47,12 +48,22 @@ def test_the_example_breaks_and_its_replacement_does_not(code):
     assert not whole.breaks
 
 
-def test_the_page_shows_every_code_with_its_programs():
+def page_maker():
     path = Path(__file__).parent.parent / "site_docs" / "break_catalogue.py"
     spec = importlib.util.spec_from_file_location("break_catalogue", path)
     page = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(page)
-    text = page.catalogue_page()
+    return page
+
+
+def test_a_page_lists_every_kind_of_guard():
+    text = page_maker().guards_page()
+    for kind, row in GUARD_KINDS.items():
+        assert f"| `{kind}` | {row.meaning} | `{row.template}` |" in text
+
+
+def test_the_page_shows_every_code_with_its_programs():
+    text = page_maker().catalogue_page()
     for code, (title, hint) in CATALOGUE.items():
         assert f"## {code}" in text and title[1:] in text and hint in text
     assert "asyncio.run(later())" in text and "def gb0003_instead" not in text and "cutaway.where(" in text

@@ -37,3 +37,17 @@ def test_batch_norm_trains_compiled():
         np.testing.assert_allclose(out.detach().numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
     for name, state in eager.state_dict().items():
         np.testing.assert_allclose(compiled.state_dict()[name].numpy(), state.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_batch_norm_in_training_is_one_graph_without_a_break():
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True))
+    twin = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(inplace=True))
+    twin.load_state_dict(net.state_dict())
+    compiled = cutaway.compile(net, backend="aot_eager", fullgraph=True)
+    for _ in range(2):
+        x = cutaway.randn(16, 4)
+        np.testing.assert_allclose(
+            compiled(x).detach().numpy(), twin(x).detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+    for name, value in twin.state_dict().items():
+        np.testing.assert_allclose(net.state_dict()[name].numpy(), value.numpy(), rtol=1e-5, err_msg=name)

@@ -3,6 +3,7 @@
 Input: small functions with a backend that runs graphs as captured; counts of entries and events of the ledger.
 """
 
+import asyncio
 import threading
 import warnings
 
@@ -117,6 +118,21 @@ def test_two_threads_compile_and_call_the_same_function():
     for t in threads:
         t.join()
     assert not wrong and counter.frame_count == 6 == len(f.entries)
+
+
+def test_tasks_of_asyncio_call_a_compiled_function():
+    counter = compiler.CompileCounter()
+    f = cutaway.compile(scaled, backend=counter, dynamic=False)
+
+    async def work(size):
+        first = f(cutaway.ones(size)).tolist()
+        await asyncio.sleep(0)
+        return first == f(cutaway.ones(size)).tolist() == [2] * size
+
+    async def several():
+        return await asyncio.gather(*(work(1 + i % 3) for i in range(9)))
+
+    assert all(asyncio.run(several())) and counter.frame_count == 3
 
 
 def test_recursion_and_a_backend_that_calls_the_function_it_compiles():

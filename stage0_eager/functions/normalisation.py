@@ -56,7 +56,7 @@ def moved_averages(mean, variance, running_mean, running_var, count, momentum):
 
     mean and variance are normalize_batch's, over `count` elements each; the running variance is the unbiased one.
     """
-    mean, variance = c.detach(mean), c.mul(c.detach(variance), count / (count - 1))
+    variance = c.mul(variance, count / (count - 1))
     if mean.shape[0] != 1:  # statistics per instance: their average over the batch
         mean, variance = (c.div(c.sum(s, (0,), True), s.shape[0]) for s in (mean, variance))
     moved = []
@@ -73,6 +73,8 @@ def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, e
     out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
     if running_mean is not None:
         momentum = float(momentum) if isinstance(momentum, int) else momentum
+        # detached here too, so that metas alone say that a buffer gets no history: capture asks them
+        mean, variance = c.detach(mean), c.detach(variance)
         moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
         inplace.copy_(running_mean, moved[0])
         inplace.copy_(running_var, moved[1])

@@ -84,6 +84,7 @@ def _parts(x, dim, count, kernel, stride, padding, dilation, fill):
     """For each place of a window along `dim`: that element of all `count` windows, as views of a padded tensor."""
     x = _bordered(x, dim, [(count, kernel, stride, padding, dilation)], fill)
     reach = (count - 1) * stride + 1
+    stride = 1 if isinstance(count, int) and count == 1 else stride  # one window: no step that nothing uses
     return [c.slice(x, dim, i * dilation, i * dilation + reach, stride) for i in range(kernel)]
 
 

@@ -23,7 +23,7 @@ def _drawn(input):
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
     """x above 0, below it x times a slope drawn from [lower, upper] per element; their mean when not training."""
     if lower > upper:
-        raise ValueError(
+        raise RuntimeError(
             f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
         )
     slope = c.add(c.mul(_drawn(input), upper - lower), lower) if training else (lower + upper) / 2

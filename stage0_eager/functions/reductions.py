@@ -58,6 +58,13 @@ def sum(input, dim=None, keepdim=False, *, dtype=None):
     return c.sum(input, all_dims(input, dim), keepdim)
 
 
+@sum.quickly
+def _sum(input, dim=None, keepdim=False, *, dtype=None):
+    if dtype is None and type(dim) is not list:
+        return c.sum.eager(input, _all_dims(input._data.ndim, dim), keepdim)
+    return sum.run(input, dim, keepdim, dtype=dtype)
+
+
 @operator
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """Product over `dim` (all when None)."""

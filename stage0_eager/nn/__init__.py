@@ -54,9 +54,7 @@ from stage0_eager.nn.layers import (
     Identity,
     LayerNorm,
     Linear,
-    ModuleList,
     MSELoss,
-    Sequential,
 )
 from stage0_eager.nn.losses import (
     BCELoss,
@@ -103,6 +101,7 @@ from stage0_eager.nn.normalisation import (
     InstanceNorm3d,
     RMSNorm,
 )
+from stage0_eager.nn.numbered import ModuleList, Sequential
 from stage0_eager.nn.padding import (
     CircularPad1d,
     CircularPad2d,

@@ -13,8 +13,9 @@ from stage0_eager.functions.attention import as_float_mask, attention_heads, pro
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.dropout import Dropout
-from stage0_eager.nn.layers import LayerNorm, Linear, ModuleList
+from stage0_eager.nn.layers import LayerNorm, Linear
 from stage0_eager.nn.module import Module, Parameter
+from stage0_eager.nn.numbered import ModuleList
 from stage_contracts import dtype as dt
 
 

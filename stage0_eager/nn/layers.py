@@ -6,14 +6,12 @@ Input: sizes; parameters are drawn from the default generator as torch draws the
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
-from stage0_eager.nn.module import Module, Parameter, bump_structure_epoch
+from stage0_eager.nn.module import Module, Parameter
 from stage_contracts import dtype as dt
 
 
@@ -152,58 +150,3 @@ class MSELoss(Module):
 
     def forward(self, input, target):
         return F.mse_loss(input, target, self.reduction)
-
-
-class Sequential(Module):
-    """Modules applied one after another. Takes modules, or one OrderedDict of them."""
-
-    def __init__(self, *args: Any):
-        super().__init__()
-        named = args[0].items() if len(args) == 1 and isinstance(args[0], OrderedDict) else enumerate(args)
-        for name, module in named:
-            self.add_module(str(name), module)
-
-    def forward(self, input):
-        for module in self:
-            input = module(input)
-        return input
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return list(self._modules.values())[index]
-
-
-class ModuleList(Module):
-    """A list whose modules are registered."""
-
-    def __init__(self, modules: Iterable[Module] = ()):
-        super().__init__()
-        for module in modules:
-            self.append(module)
-
-    def append(self, module: Module) -> ModuleList:
-        self.add_module(str(len(self._modules)), module)
-        return self
-
-    def __iter__(self) -> Iterator[Module]:
-        return iter(self._modules.values())
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self._modules.values())[index])
-        return list(self._modules.values())[index]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        key = list(self._modules)[index]
-        self._modules[key] = module
-        bump_structure_epoch()

@@ -67,6 +67,9 @@ def test_elementwise(name):
             compare(op, *lead, number, x)
         compare(op, *lead, x, x[::-1])
         compare(op, *lead, x[:1].reshape(()), 2)
+        if lead:
+            for numbers in ((1.5, 0.0), (1, 2), (True, 0.5)):
+                compare(op, *lead, *numbers)
         compare(op, *lead, x, np.ones(x.shape, np.float32))
         compare(op, *lead, x, np.ones(x.size + 1, x.dtype))  # sizes that clash
         if name in ("add", "where", "lt"):
@@ -117,6 +120,7 @@ QUICK = {
     "softmax": [(0,), (-1,), (9,), (0, dt.float64)],
     "log_softmax": [(0,), (-1,), (9,), (-1, dt.float64)],
     "reshape": [((-1,),), ((3, -1),), ([6],), ((7, 9),)],
+    "sum": [(), (0,), (-1, True), ((0, 1),), ([0],), (9,), ((0, 0),)],
     "select": [(0, 0), (-1, -1), (1, 2), (0, 7), (7, 0)],
     "getitem": [(i,) for i in INDICES],
 }

@@ -28,6 +28,13 @@ def test_folds_of_few_elements(shape, turn):
                     assert out.meta == getattr(core, fold).meta(Tensor(x).meta, dims, keep)
 
 
+def test_a_fold_refuses_the_same_dimensions_at_any_size():
+    for shape in ((2, 3), (2, 9000)):
+        for dims, error in (((0, 0), RuntimeError), ((0, -2), RuntimeError), ((2,), IndexError)):
+            with pytest.raises(error):
+                core.sum(Tensor(np.ones(shape)), dims, False)
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (3, 5, 40, 7), (6, 1, 300)])
 def test_one_vector_of_places_for_all(shape):
     x = RNG.standard_normal(shape)

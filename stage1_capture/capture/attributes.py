@@ -212,7 +212,10 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
         try:
             return wrap(tx.output, found.__get__(real, cls), _child(value, name))
         except AttributeError:
-            return _absent(tx, value, name)
+            if class_lookup(cls, "__getattr__") is not MISSING:
+                tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
+            tx.output.guard("ABSENT", value.source, name)
+            return None
     if found is not MISSING and hasattr(type(found), "__set__"):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return _call_descriptor(tx, value, found, name)
@@ -233,6 +236,10 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
         return _bind(tx, value, found, name, on_instance=True)
     if not value.fresh and class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
+    elif not value.fresh and value.source is not None:  # hasattr would ask the user's __getattr__
+        tx.output.guard("ABSENT", class_of(value), name)
+        if _has_dict(real):
+            tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return _absent(tx, value, name)
 
 

@@ -161,8 +161,7 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 
 def _by_identity(real: Any) -> bool:
-    plain = isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum))
-    return plain or type(real) is type or class_lookup(type(real), "__hash__") is vars(object)["__hash__"]
+    return isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum)) or type(real) is type
 
 
 def kind_of(value: Variable) -> type:

@@ -206,8 +206,10 @@ def _slot_kind(value: Variable, shift: int) -> str:
 
 
 def splittable(code: types.CodeType) -> bool:
-    """Whether the frame may be cut: not when the program asks Python for the frame itself."""
-    return not FRAME_READERS & {*code.co_names} and not code.co_flags & _GENERATORS
+    """Whether the frame may be cut: not when the program, or super(), asks Python for the frame itself."""
+    whole = resume.users_code(code).code
+    in_a_cell = "__class__" in whole.co_freevars and {*whole.co_varnames[:1]} & {*whole.co_cellvars}
+    return not (FRAME_READERS & {*code.co_names} or code.co_flags & _GENERATORS or in_a_cell)
 
 
 FRAME_READERS = {"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"}
@@ -242,6 +244,7 @@ def _guard_mutation(output: OutputGraph) -> None:
 
     A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
     """
+    _guard_changed(output)
     written = [t for t in output.mutated if t.source is not None]
     inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
     for target in written:
@@ -252,6 +255,16 @@ def _guard_mutation(output: OutputGraph) -> None:
             if other is not target:
                 output.guard("NOT_ALIASED", other.source, target.source)
                 output.guard("NOT_ALIASED", _base(other), target.source)
+
+
+def _guard_changed(output: OutputGraph) -> None:
+    """When a container or object is changed, nothing else that was looked at may be the same one."""
+    looked_at = [v for v in output.known.values() if v.source is not None]
+    for before in output.effects.changed.values():
+        changed = before.variable
+        for other in looked_at:
+            if other is not changed and type(other) is type(changed):
+                output.guard("NOT_ALIASED", other.source, changed.source)
 
 
 def _base(tensor: TensorVariable) -> AttrSource:

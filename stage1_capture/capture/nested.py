@@ -44,11 +44,26 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
     called = stack[place]
     real = called.real if isinstance(called, UserDefinedObjectVariable) else None
     if any(real is known for known in CALLS_BACK):
-        for i in range(place + 1, len(stack)):
-            stack[i] = _compiled(frame, stack[i])
+        back = _called_back(real, frame, instruction, stack, first + 2)
+        if back is not None:
+            stack[back] = _compiled(frame, stack[back])
         return stack
     stack[place] = _compiled(frame, called)
     return stack
+
+
+def _called_back(
+    real: Any, frame: Any, instruction: Instruction, stack: list[Variable], first: int
+) -> int | None:
+    """Where the function lies that C code will call: the first argument of map, filter and reduce, else `key`."""
+    if instruction.opname == "CALL_FUNCTION_EX":
+        return None
+    if real in (map, filter, functools.reduce):
+        return first if instruction.arg else None
+    names, last = frame.keyword_names, len(stack)
+    if instruction.opname == "CALL_KW":
+        names, last = frame.constant(stack[-1], "a call"), last - 1
+    return last - len(names) + names.index("key") if "key" in names else None
 
 
 def _compiled(frame: Any, called: Variable) -> Variable:

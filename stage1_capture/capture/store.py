@@ -108,8 +108,8 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     if not plain or class_lookup(type(target.real), "__delattr__") is not object.__delattr__:  # type: ignore
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     assert isinstance(target, UserDefinedObjectVariable)
-    if isinstance(class_lookup(type(target.real), name), property):
-        tx.unsupported("GB0006", f"a del of the property {name}")
+    if hasattr(type(class_lookup(type(target.real), name)), "__set__"):
+        tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     if lookup(tx, target, name) is None or name not in {*target.attrs, *getattr(target.real, "__dict__", {})}:
         tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
     tx.output.will_change(target)

@@ -7,6 +7,7 @@ inside.
 
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -287,6 +288,8 @@ def from_constant(value: Any) -> Variable:
         return SetVariable(set(value), type(value))
     if type(value) is slice:
         return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
+        return UserDefinedObjectVariable(value)
     return ConstantVariable(value)
 
 

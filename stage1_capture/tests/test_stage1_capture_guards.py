@@ -95,6 +95,31 @@ def reads_settings(x):
     return SETTINGS.scaled(x) * SETTINGS.width + len(SETTINGS.names)
 
 
+class Computing:
+    __slots__ = ("__dict__", "slot")
+
+    def __getattr__(self, name):
+        return 3
+
+
+COMPUTING = Computing()
+
+
+class Slots:
+    __slots__ = ("slot",)
+
+
+SLOTS = Slots()
+
+
+def computes(x):
+    return x * COMPUTING.anything
+
+
+def looks_for_slot(x):
+    return x + 1 if hasattr(SLOTS, "slot") else x - 1
+
+
 def looks_for(x):
     return x + 1 if hasattr(SETTINGS, "extra") else x - 1
 
@@ -210,6 +235,9 @@ REBINDINGS = {
     "method shadowed": (reads_settings, (X,), lambda *_: added(SETTINGS, "scaled", lambda x: x)),
     "list of an object": (reads_settings, (X,), lambda *_: rebound(SETTINGS, "names", ["x", "y"])),
     "object": (reads_settings, (X,), here("SETTINGS", 3)),
+    "computed attribute that is there now": (computes, (X,), lambda *_: added(COMPUTING, "anything", 1)),
+    "computed attribute on the class": (computes, (X,), lambda *_: added(Computing, "anything", 1)),
+    "slot that was empty": (looks_for_slot, (X,), lambda *_: added(SLOTS, "slot", 1)),
     "attribute that was absent": (looks_for, (X,), lambda *_: added(SETTINGS, "extra", 1)),
     "shadowed builtin": (uses_len, (X,), lambda *_: shadowed("len", lambda x: 7)),
     "default": (has_default, (X,), lambda *_: rebound(has_default, "__defaults__", (4,))),

@@ -15,7 +15,7 @@ import numpy as np
 
 from stage2_autograd.aliasing import shares_storage
 from stage_contracts.graph import Node, map_args, meta_of, nodes_in
-from stage_contracts.joint import JointGraph
+from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
 
 UNBOUNDED = 2**31 - 1  # scipy's capacities are int32
@@ -141,7 +141,4 @@ def _meta_or_tuple(node: Node) -> Any:
 
 def bytes_of(node: Node) -> int:
     """Bytes of a value; at the hints, where sizes are symbolic, because a choice must not become an assumption."""
-    count = meta_of(node).dtype.itemsize
-    for size in meta_of(node).shape:
-        count *= size if isinstance(size, int) else size.hint
-    return count
+    return bytes_at_hints(meta_of(node))

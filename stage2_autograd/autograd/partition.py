@@ -15,7 +15,7 @@ from stage2_autograd.tiny import partition as save_everything
 from stage2_autograd.tiny.partition import kind_of, split
 from stage_contracts import config
 from stage_contracts.graph import Node, meta_of
-from stage_contracts.joint import JointGraph, Partition
+from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
 
 # Kinds of operators that the lowering fuses into whatever reads their result, so that a second run costs a few
 # instructions per element and no memory traffic. All others run once, unless the budget demands more.
@@ -107,7 +107,7 @@ def work(node: Node) -> int:
 
 
 def _result_bytes(node: Node) -> int:
-    return bytes_of(node) if not isinstance(node.val, tuple) else sum(m.nbytes for m in node.val)
+    return bytes_of(node) if not isinstance(node.val, tuple) else sum(map(bytes_at_hints, node.val))
 
 
 def _reason(node: Node, repeated: Collection[Node]) -> str:

@@ -19,7 +19,8 @@ from stage0_eager.trace import TracedArray, Tracer
 from stage0_eager.views import UNDO
 from stage_contracts.core_metas import is_dense
 from stage_contracts.graph import Node
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.symbolic import same_shape
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
 
@@ -108,7 +109,7 @@ _UNDO: dict[str, Any] = {
 
 def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
     """`value` with the strides that the written memory has, so that views of it are views as in eager."""
-    if value.meta.strides == meta.strides:
+    if same_shape(value.meta.strides, meta.strides):
         return value
     if not is_dense(meta.shape, meta.strides):  # memory with gaps, from outside: it is written back by value
         return c.contiguous(value)
@@ -119,6 +120,8 @@ def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
 
 def overlaps(meta: TensorMeta) -> bool:
     """Whether two elements may be one place in memory, so that eager refuses to write to it."""
+    if same_shape(meta.strides, contiguous_strides(meta.shape)):
+        return False
     reach = 0  # how far the dimensions so far extend
     for stride, size in sorted(zip(meta.strides, meta.shape, strict=True)):
         if size == 1:

@@ -16,6 +16,7 @@ from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
 from stage_contracts.joint import JointGraph, Partition
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
@@ -72,7 +73,7 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
 def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
     """An array as `meta` describes it: numbers around 0, special values among them; zeros and ones as integers."""
     rng = np.random.default_rng(seed)
-    shape = tuple(s if isinstance(s, int) else s.hint for s in meta.shape)
+    shape = tuple(map(hinted, meta.shape))
     if meta.dtype.is_floating_point:
         values = rng.normal(size=shape)
         flat = values.reshape(-1)
@@ -81,7 +82,7 @@ def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
         data = values.astype(meta.dtype.numpy)
     else:
         data = rng.integers(0, 2, shape).astype(meta.dtype.numpy)
-    order = sorted(range(meta.ndim), key=lambda d: -int(meta.strides[d]))
+    order = sorted(range(meta.ndim), key=lambda d: -hinted(meta.strides[d]))
     laid_out = np.ascontiguousarray(data.transpose(order)).transpose(np.argsort(order)) if shape else data
     return arrays.move(laid_out, meta.device)
 

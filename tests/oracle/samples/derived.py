@@ -56,5 +56,5 @@ for _name in [n.removeprefix("cutaway.") for n in TABLE if n.startswith("cutaway
             dtypes=("float64",) if _name == "float_power_" else _base.dtypes,
         )  # fmt: skip
 
-# What functionalisation makes of writes, and what capture makes of autograd.grad.
-internal(assign_data="copy_", overwrite="copy_", autograd_grad="autograd.grad")
+# What capture makes of autograd.grad.
+internal(autograd_grad="autograd.grad")
