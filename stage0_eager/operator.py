@@ -22,12 +22,13 @@ from stage0_eager.tensor import made_in_inference
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
-# NumPy's names of arguments, which torch takes for its own in every function.
+# NumPy's names of arguments, which torch takes for its own in every function; A is torch.linalg's.
 _NUMPY_NAMES = {
     "axis": "dim",
     "keepdims": "keepdim",
     "x": "input",
     "a": "input",
+    "A": "input",
     "x1": "input",
     "x2": "other",
 }

@@ -106,6 +106,22 @@ def test_the_same_as_torch(name, dtype):
     assert max(found[column] for column in compare.COLUMNS) <= compare.LIMITS[dtype], found
 
 
+@pytest.mark.parametrize("name", ["gpt2", "resnet"])
+def test_a_compiled_training_step_is_eagers(name):
+    found = []
+    for compiled in (False, True):
+        module, model, batch = made(name, "float64")
+        called = cutaway.compile(model, fullgraph=True) if compiled else model
+        loss = CASES[name].run(module, called, batch)[1]
+        loss.backward()
+        gradients = {key: p.grad.numpy() for key, p in model.named_parameters()}
+        found.append((loss.item(), gradients, {key: b.numpy() for key, b in model.named_buffers()}))
+    (loss, gradients, buffers), (other, others, moved) = found
+    assert other == pytest.approx(loss, rel=1e-12)
+    for key, wanted in {**gradients, **buffers}.items():
+        assert compare.distance({**others, **moved}[key], wanted) < 1e-9, key
+
+
 # ---- what one model has and the others have not --------------------------------------------------------------
 
 

@@ -26,28 +26,28 @@ def _eye(x):
 
 
 @operator
-def det(A):
+def det(input):
     """Determinant of square matrices."""
-    return c.det(A)
+    return c.det(input)
 
 
 @operator
-def slogdet(A):
+def slogdet(input):
     """(sign, logabsdet) of the determinant."""
-    return results.SignLogabsdet(*c.slogdet(A))
+    return results.SignLogabsdet(*c.slogdet(input))
 
 
 @operator
-def logdet(A):
+def logdet(input):
     """log of the determinant: NaN where it is negative, minus infinity where it is 0."""
-    sign, log = c.slogdet(A)
+    sign, log = c.slogdet(input)
     return c.where(c.lt(sign, 0), float("nan"), log)
 
 
 @operator
-def inverse(A):
+def inverse(input):
     """The inverse. Raises LinAlgError for a singular matrix."""
-    return c.inv(A)
+    return c.inv(input)
 
 
 @operator
@@ -66,9 +66,9 @@ def matrix_exp(A):
 
 
 @operator
-def cholesky(A, upper=False):
-    """L, lower triangular, with L @ L.T = A (or U = L.T). Raises LinAlgError unless A is positive-definite."""
-    return c.cholesky(A, bool(upper))
+def cholesky(input, upper=False):
+    """L, lower triangular, with L @ L.T = input (or U = L.T). Raises LinAlgError unless input is positive-definite."""
+    return c.cholesky(input, bool(upper))
 
 
 @operator

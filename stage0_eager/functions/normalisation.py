@@ -56,7 +56,7 @@ def moved_averages(mean, variance, running_mean, running_var, count, momentum):
 
     mean and variance are normalize_batch's, over `count` elements each; the running variance is the unbiased one.
     """
-    mean, variance = c.detach(mean), c.mul(c.detach(variance), count / (count - 1))
+    variance = c.mul(variance, count / (count - 1))
     if mean.shape[0] != 1:  # statistics per instance: their average over the batch
         mean, variance = (c.div(c.sum(s, (0,), True), s.shape[0]) for s in (mean, variance))
     moved = []

@@ -75,7 +75,7 @@ from stage0_eager.functions.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from stage0_eager.functions.random_gates import gumbel_softmax, rrelu
+from stage0_eager.functions.random_gates import gumbel_softmax
 from stage0_eager.functions.rectifiers import (
     glu,
     hardshrink,
@@ -107,6 +107,7 @@ from stage0_eager.nn.inplace_forms import (
     mish,
     relu,
     relu6,
+    rrelu,
     selu,
     silu,
     threshold,

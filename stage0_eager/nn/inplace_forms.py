@@ -6,7 +6,7 @@ Input: as the operator of the same name takes it. Plain functions, which capture
 
 from __future__ import annotations
 
-from stage0_eager.functions import activations, dropouts, rectifiers
+from stage0_eager.functions import activations, dropouts, random_gates, rectifiers
 from stage0_eager.functions import inplace as in_place
 
 
@@ -68,6 +68,11 @@ def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
 def threshold(input, threshold, value, inplace=False):
     """x where above the threshold, else value."""
     return _applied(rectifiers.threshold, input, inplace, threshold, value)
+
+
+def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
+    """x where positive, else x times a slope drawn from [lower, upper], or their mean when not training."""
+    return _applied(random_gates.rrelu, input, inplace, lower, upper, training)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):

@@ -158,6 +158,13 @@ def test_complex_results_are_refused_with_what_to_do():
         linalg.eig(Tensor(A))
 
 
+def test_matrices_by_name():
+    for given in ({"A": Tensor(A)}, {"input": Tensor(A)}):
+        assert linalg.det(**given).tolist() == linalg.det(Tensor(A)).tolist()
+        assert linalg.inv(**given).tolist() == linalg.inv(Tensor(A)).tolist()
+    assert linalg.svdvals(A=Tensor(A)).tolist() == linalg.svdvals(Tensor(A)).tolist()
+
+
 def test_mode_and_histc():
     found = T("mode")(Tensor(np.array([[3, 1, 3, 1, 2], [5, 4, 4, 5, 5]])))
     assert found.values.tolist() == [1, 5] and found.indices.tolist() == [3, 4]

@@ -229,6 +229,8 @@ def test_gates_that_draw():
     )
     assert F.rrelu(x).tolist()[0] == pytest.approx([-2 * 11 / 48, 3.0])
     assert nn.RReLU(0.2, 0.4).eval()(x).tolist()[0] == pytest.approx([-0.6, 3.0])
+    y = x.clone()
+    assert F.rrelu(y, inplace=True) is y and y.tolist()[0] == pytest.approx([-2 * 11 / 48, 3.0])
     logits = Tensor(np.log(np.array([[0.2, 0.3, 0.5]] * 4000)), True)
     hard = F.gumbel_softmax(logits, hard=True)
     np.testing.assert_allclose(value(hard).mean(0), [0.2, 0.3, 0.5], atol=0.03)
