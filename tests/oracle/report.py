@@ -134,7 +134,7 @@ def exceptions(found: dict[str, dict[str, Outcome]]) -> dict[tuple[str, str], st
 
 def as_data(found: dict[str, dict[str, Outcome]]) -> dict:
     return {
-        name: {column: {"passed": o.passed, "failures": o.failures} for column, o in outcomes.items()}
+        name: {column: vars(outcome) for column, outcome in outcomes.items()}
         for name, outcomes in found.items()
     }
 
@@ -142,15 +142,22 @@ def as_data(found: dict[str, dict[str, Outcome]]) -> dict:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", help="rows to check (all); with rows, nothing is written")
-    chosen = parser.parse_args(arguments).rows
+    parser.add_argument(
+        "--update", action="store_true", help="write these rows into the report of the others"
+    )
+    chosen, update = parser.parse_args(arguments).rows, parser.parse_args(arguments).update
     warnings.simplefilter("ignore")
     missing = undeclared()
     if missing:
         print(f"no declaration in tests/oracle/samples: {', '.join(missing)}", file=sys.stderr)
     start = time.monotonic()
     found = walk([ROWS[name] for name in chosen] if chosen else list(ROWS.values()))
+    if update:
+        kept = json.loads((HERE / "report.json").read_text(encoding="utf-8"))
+        before = {name: {c: Outcome(**o) for c, o in row.items()} for name, row in kept.items()}
+        found = {name: found.get(name) or before[name] for name in ROWS if name in found or name in before}
     report = markdown(found, time.monotonic() - start)
-    if not chosen:
+    if update or not chosen:
         (HERE / "report.md").write_text(report, encoding="utf-8")
         (HERE / "report.json").write_text(json.dumps(as_data(found), indent=0) + "\n", encoding="utf-8")
     else:

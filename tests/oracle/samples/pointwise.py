@@ -252,7 +252,7 @@ for _name, (_function, _dtypes, _a, _b) in BINARY.items():
         _name, _function, S(T(3, 4, **_a), T(3, 4, **_b)), S(T(2, 1, 4, **_a), T(3, 1, **_b)), *_number,
         S(T(**_a), T(3, **_b)), S(T(0, 3, **_a), T(3, **_b)),
         dtypes=_dtypes, elementwise=True, units=8, scale=1 if _name.startswith("logadd") else None,
-        edge_exceptions={"torch": "2 ** other overflows first, and 0 times it is NaN; here only the result may overflow"} if _name == "ldexp" else {},
+        edge_exceptions={"NumPy": "2 ** (other / 2) overflows in half precision", "torch": "2 ** other overflows first, and 0 times it is NaN; here only the result may overflow"} if _name == "ldexp" else {},
         invalid=(SHAPES_OF_INTEGERS if _dtypes in (INTEGRAL, INTEGERS) else SHAPES, Invalid(S("text", T(3)), TypeError)),
     )  # fmt: skip
 
