@@ -60,7 +60,7 @@ def versions() -> str:
     return ", ".join([f"Python {platform.python_version()}", *(f"{n} {have[n]}" for n in names if n in have)])
 
 
-def markdown(found: dict[str, dict[str, Outcome]], seconds: float) -> str:
+def markdown(found: dict[str, dict[str, Outcome]], took: str) -> str:
     columns = [column.name for column in COLUMNS if column.installed]
     failures = sum(len(o.failures) for row in found.values() for o in row.values())
     passed = sum(o.passed for row in found.values() for o in row.values())
@@ -69,7 +69,7 @@ def markdown(found: dict[str, dict[str, Outcome]], seconds: float) -> str:
         "# The oracle's table",
         "",
         f"{len(operators())} operators ({aliases} of them second names), {len(ROWS) - len(operators())} in-place forms; "
-        f"{passed} cases passed, {failures} failed. {date.today()}, seed {SEED}, {versions()}, {seconds:.0f} s. "
+        f"{passed} cases passed, {failures} failed. {date.today()}, seed {SEED}, {versions()}; {took}. "
         "Made by `make oracle`.",
         "",
         "A number is how many cases passed: samples × dtypes × layouts × edge values. `–`: the column has nothing to "
@@ -152,14 +152,18 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no declaration in tests/oracle/samples: {', '.join(missing)}", file=sys.stderr)
     start = time.monotonic()
     found = walk([ROWS[name] for name in chosen] if chosen else list(ROWS.values()))
+    took = (
+        f"{len(found)} rows run in {time.monotonic() - start:.0f} s{', the others before' if update else ''}"
+    )
     if update:
         kept = json.loads((HERE / "report.json").read_text(encoding="utf-8"))
         before = {name: {c: Outcome(**o) for c, o in row.items()} for name, row in kept.items()}
         found = {name: found.get(name) or before[name] for name in ROWS if name in found or name in before}
-    report = markdown(found, time.monotonic() - start)
+    report = markdown(found, took)
     if update or not chosen:
         (HERE / "report.md").write_text(report, encoding="utf-8")
-        (HERE / "report.json").write_text(json.dumps(as_data(found), indent=0) + "\n", encoding="utf-8")
+        rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in as_data(found).items()]
+        (HERE / "report.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
     else:
         print(report)
     failed = [(n, c, o.failures[0]) for n, row in found.items() for c, o in row.items() if o.failures]
