@@ -96,17 +96,14 @@ class Row:
     dtypes: tuple[str, ...] = FLOATS
     elementwise: bool = False  # shapes do not matter: the walk over edge values uses shapes of its own
     layouts: tuple[str, ...] = ()  # those that are walked, where not all are
-    may_refuse: tuple[
-        str, ...
-    ] = ()  # errors with these words are no failure: whether rightly, torch's column says
+    # errors with these words are no failure: whether rightly, torch's column says
+    may_refuse: tuple[str, ...] = ()
     edges: bool = True  # NaN and infinities are planted among its values
     units: float = 4  # tolerance, in units of compare.UNITS
-    scale: float | None = (
-        None  # what smaller values are measured by; None: 0 if elementwise, else the largest value
-    )
-    canonical: Callable | None = (
-        None  # applied to both sides first: what settles a freedom, as the signs of vectors
-    )
+    # what smaller values are measured by; None: 0 if elementwise, else the largest value
+    scale: float | None = None
+    # applied to both sides first: what settles a freedom, as the signs of vectors
+    canonical: Callable | None = None
     torch: str | Callable | None = None  # torch's spelling, where it is not the same name
     invalid: tuple[Invalid, ...] = ()
     exceptions: dict[str, str] = field(default_factory=dict)  # column: why the row does not take part
@@ -117,9 +114,8 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}
-INTERNAL: dict[
-    str, str
-] = {}  # rows that carry part of a public function: that function, whose samples reach them
+# Rows that carry part of a public function: that function, whose samples reach them.
+INTERNAL: dict[str, str] = {}
 
 
 def declare(name: str, numpy: Callable | None, *samples: Sample, invalid: tuple = (), **options: Any) -> None:
@@ -127,6 +123,21 @@ def declare(name: str, numpy: Callable | None, *samples: Sample, invalid: tuple 
     if name in ROWS:
         raise ValueError(f"{name} is declared twice")
     ROWS[name] = Row(name, numpy, samples, invalid=tuple(invalid), **options)
+
+
+def declaring(**usual: Any) -> Callable[..., None]:
+    """`declare` for a group of rows: with options that are usual in it, and one Invalid or several."""
+
+    def group(name: str, numpy: Callable | None, *samples: Sample, invalid: Any = (), **options: Any) -> None:
+        several = (invalid,) if isinstance(invalid, Invalid) else invalid
+        declare(name, numpy, *samples, invalid=several, **{**usual, **options})
+
+    return group
+
+
+def refuses(error: type, says: str, *args: Any, **kwargs: Any) -> Invalid:
+    """A call that must raise `error` with words `says`."""
+    return Invalid(S(*args, **kwargs), error, says)
 
 
 def same_as(name: str, original: str, **options: Any) -> None:

@@ -7,7 +7,7 @@ and test_stage0_distributions.py; here their shapes, dtypes, metas, compiled for
 import numpy as np
 
 import cutaway as ct
-from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, Invalid, S, T, declare, internal
+from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, S, T, declaring, internal, refuses
 
 BITS = {
     "NumPy": "random: see stage0_eager/tests/test_stage0_random.py",
@@ -16,19 +16,7 @@ BITS = {
 }
 
 
-def makes(name, numpy, *samples, invalid=(), **options):
-    invalid = (invalid,) if isinstance(invalid, Invalid) else invalid
-    declare(
-        name,
-        numpy,
-        *samples,
-        invalid=invalid,
-        **{"dtypes": ("float32",), "edges": False, "layouts": ("contiguous",), **options},
-    )
-
-
-def refuses(error, says, *args, **kwargs):
-    return Invalid(S(*args, **kwargs), error, says)
+makes = declaring(dtypes=("float32",), edges=False, layouts=("contiguous",))
 
 
 makes(

@@ -5,9 +5,8 @@ Input: none. Indices are operands of fixed dtype; what has an order is drawn wit
 
 import numpy as np
 
-from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, Invalid, S, T, V, declare
+from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, Invalid, S, T, V, declaring, refuses
 
-WORDS = {"dtypes": ALL, "units": 1}
 DATA = {
     "meta": "the shape of the result depends on the data",
     "aot_eager": "the shape of the result depends on the data",
@@ -15,18 +14,7 @@ DATA = {
 NO_VMAP = {"vmap": "slices would have results of different shapes"}
 
 
-def moves(name, numpy, *samples, invalid=(), **options):
-    declare(
-        name,
-        numpy,
-        *samples,
-        invalid=(invalid,) if isinstance(invalid, Invalid) else invalid,
-        **{**WORDS, **options},
-    )
-
-
-def refuses(error, says, *args, **kwargs):
-    return Invalid(S(*args, **kwargs), error, says)
+moves = declaring(dtypes=ALL, units=1)
 
 
 # ---- x[...] ----------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ Input: none. References are written row by row.
 import numpy as np
 from scipy import special
 
-from tests.oracle.samples.networks import layer, reduced, refuses
-from tests.oracle.spec import WIDE, I, S, T, V, internal
+from tests.oracle.samples.networks import layer, reduced
+from tests.oracle.spec import WIDE, I, S, T, V, internal, refuses
 
 # ---- margins ---------------------------------------------------------------------------------------------------
 

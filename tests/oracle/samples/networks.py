@@ -6,23 +6,9 @@ Input: none. References are the formulas of the layers' papers, in NumPy.
 import numpy as np
 from scipy import special
 
-from tests.oracle.spec import FLOATS, I, Invalid, S, T, V, declare, internal
+from tests.oracle.spec import FLOATS, I, S, T, V, declaring, internal, refuses
 
-WORDS = {"units": 16, "edges": False}
-
-
-def layer(name, numpy, *samples, invalid=(), **options):
-    declare(
-        name,
-        numpy,
-        *samples,
-        invalid=(invalid,) if isinstance(invalid, Invalid) else invalid,
-        **{**WORDS, **options},
-    )
-
-
-def refuses(error, says, *args, **kwargs):
-    return Invalid(S(*args, **kwargs), error, says)
+layer = declaring(units=16, edges=False)
 
 
 # ---- normalisation ---------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.signal import windows
 
-from tests.oracle.samples.views import moves, refuses, sections
-from tests.oracle.spec import FLOATS, NUMBERS, WIDE, I, S, T, declare, internal
+from tests.oracle.samples.views import moves, sections
+from tests.oracle.spec import FLOATS, NUMBERS, WIDE, I, S, T, declare, internal, refuses
 
 for _name in ("split_with_sizes", "unsafe_split_with_sizes"):
     moves(

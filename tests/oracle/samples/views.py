@@ -5,24 +5,12 @@ Input: none. No arithmetic: every dtype, and results equal to the last bit. An i
 
 import numpy as np
 
-from tests.oracle.spec import ALL, I, Invalid, S, T, V, declare, internal
+from tests.oracle.spec import ALL, I, Invalid, S, T, V, declaring, internal, refuses
 
 DIM = Invalid(S(T(2, 3), 5), IndexError, "Dimension out of range")
-WORDS = {"dtypes": ALL, "units": 1}
 
 
-def moves(name, numpy, *samples, invalid=(), **options):
-    declare(
-        name,
-        numpy,
-        *samples,
-        invalid=(invalid,) if isinstance(invalid, Invalid) else invalid,
-        **{**WORDS, **options},
-    )
-
-
-def refuses(error, says, *args, **kwargs):
-    return Invalid(S(*args, **kwargs), error, says)
+moves = declaring(dtypes=ALL, units=1)
 
 
 # ---- shapes ----------------------------------------------------------------------------------------------------
