@@ -16,7 +16,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.modules["torch"] = None  # type: ignore[assignment]  # any import of torch from here on raises ImportError
+
+
+class OutOfReach:
+    """An import of torch from here on raises ImportError. (None in sys.modules would: SciPy looks there, and trips.)"""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ImportError("torch is out of reach here")
+
+
+sys.meta_path.insert(0, OutOfReach)  # type: ignore[arg-type]
 
 import cupy as cp  # noqa: E402
 import ml_dtypes  # noqa: E402

@@ -166,6 +166,8 @@ def ldexp(input, other):
     """input * 2 ** other, in two steps, so that only the result may overflow."""
     if input.dtype is dt.float64 and isinstance(other, Tensor) and not other.is_floating_point():
         other = c.cast(other, dt.float64)
+    elif isinstance(other, Tensor) and other.dtype is dt.bool_:
+        other = c.cast(other, dt.float32)
     half = c.floor(c.div(other, 2))
     rest = c.where(c.isinf(half), 0, c.sub(other, half))  # an infinity has no rest
     return c.mul(c.mul(input, c.exp2(half)), c.exp2(rest))

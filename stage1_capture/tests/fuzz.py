@@ -1,7 +1,8 @@
-"""Random programs compared with themselves: `python -m stage1_capture.tests.fuzz 20000` writes a report.
+"""Random programs compared with themselves: `python -m stage1_capture.tests.fuzz 20000` prints a report.
 
-Input: how many programs, and where to begin. Each runs compiled twice (the second time on what the first compiled)
-and eager twice, on equal arguments: results, what is left in the arguments, printed output, the log, exceptions.
+Input: how many programs, the first seed, and how many seconds at most. Each runs compiled twice (the second time on
+what the first compiled) and eager twice, on equal arguments: results, what is left in the arguments, printed output,
+the log, exceptions.
 """
 
 import contextlib
@@ -10,6 +11,7 @@ import datetime
 import io
 import platform
 import sys
+import time
 
 import numpy as np
 
@@ -61,10 +63,15 @@ def check(seed, capture=default_capture):
     return None, compiled
 
 
-def main(count=20_000, start=0):
-    graphs = breaks = 0
+def main(count=20_000, start=0, seconds=0):
+    """Run `count` programs, or those that fit into `seconds`, and print the report."""
+    graphs = breaks = done = 0
     wrong = []
+    begun = time.monotonic()
     for seed in range(start, start + count):
+        if seconds and time.monotonic() - begun > seconds:
+            break
+        done += 1
         try:
             problem, compiled = check(seed)
         except Exception as error:
@@ -75,7 +82,9 @@ def main(count=20_000, start=0):
             wrong.append(seed)
             print(f"seed {seed}: {problem}\n{write_program(seed)}", file=sys.stderr)
     print(f"Random programs of stage1_capture/tests/grammar.py, {datetime.date.today()}")
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}, seeds {start} to {start + count - 1}")
+    print(
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {done} programs, seeds {start} to {start + done - 1}"
+    )
     print(
         f"{graphs} graphs, {breaks} breaks, {len(wrong)} mismatches{': ' if wrong else ''}{wrong[:20] or ''}"
     )

@@ -60,7 +60,7 @@ def versions() -> str:
     return ", ".join([f"Python {platform.python_version()}", *(f"{n} {have[n]}" for n in names if n in have)])
 
 
-def markdown(found: dict[str, dict[str, Outcome]], seconds: float) -> str:
+def markdown(found: dict[str, dict[str, Outcome]], took: str) -> str:
     columns = [column.name for column in COLUMNS if column.installed]
     failures = sum(len(o.failures) for row in found.values() for o in row.values())
     passed = sum(o.passed for row in found.values() for o in row.values())
@@ -69,7 +69,7 @@ def markdown(found: dict[str, dict[str, Outcome]], seconds: float) -> str:
         "# The oracle's table",
         "",
         f"{len(operators())} operators ({aliases} of them second names), {len(ROWS) - len(operators())} in-place forms; "
-        f"{passed} cases passed, {failures} failed. {date.today()}, seed {SEED}, {versions()}, {seconds:.0f} s. "
+        f"{passed} cases passed, {failures} failed. {date.today()}, seed {SEED}, {versions()}; {took}. "
         "Made by `make oracle`.",
         "",
         "A number is how many cases passed: samples × dtypes × layouts × edge values. `–`: the column has nothing to "
@@ -134,7 +134,7 @@ def exceptions(found: dict[str, dict[str, Outcome]]) -> dict[tuple[str, str], st
 
 def as_data(found: dict[str, dict[str, Outcome]]) -> dict:
     return {
-        name: {column: {"passed": o.passed, "failures": o.failures} for column, o in outcomes.items()}
+        name: {column: vars(outcome) for column, outcome in outcomes.items()}
         for name, outcomes in found.items()
     }
 
@@ -142,17 +142,28 @@ def as_data(found: dict[str, dict[str, Outcome]]) -> dict:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", nargs="*", help="rows to check (all); with rows, nothing is written")
-    chosen = parser.parse_args(arguments).rows
+    parser.add_argument(
+        "--update", action="store_true", help="write these rows into the report of the others"
+    )
+    chosen, update = parser.parse_args(arguments).rows, parser.parse_args(arguments).update
     warnings.simplefilter("ignore")
     missing = undeclared()
     if missing:
         print(f"no declaration in tests/oracle/samples: {', '.join(missing)}", file=sys.stderr)
     start = time.monotonic()
     found = walk([ROWS[name] for name in chosen] if chosen else list(ROWS.values()))
-    report = markdown(found, time.monotonic() - start)
-    if not chosen:
+    took = (
+        f"{len(found)} rows run in {time.monotonic() - start:.0f} s{', the others before' if update else ''}"
+    )
+    if update:
+        kept = json.loads((HERE / "report.json").read_text(encoding="utf-8"))
+        before = {name: {c: Outcome(**o) for c, o in row.items()} for name, row in kept.items()}
+        found = {name: found.get(name) or before[name] for name in ROWS if name in found or name in before}
+    report = markdown(found, took)
+    if update or not chosen:
         (HERE / "report.md").write_text(report, encoding="utf-8")
-        (HERE / "report.json").write_text(json.dumps(as_data(found), indent=0) + "\n", encoding="utf-8")
+        rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in as_data(found).items()]
+        (HERE / "report.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
     else:
         print(report)
     failed = [(n, c, o.failures[0]) for n, row in found.items() for c, o in row.items() if o.failures]

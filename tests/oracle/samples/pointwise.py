@@ -83,17 +83,26 @@ _EDGES = {
 
 
 def counted(function):
-    """A reference to which a bool is the number 0.0 or 1.0 (NumPy would answer in float16)."""
+    """A reference to which integers and bools are float32 numbers, as they are to torch (NumPy would choose others)."""
 
     def reference(*operands, **options):
-        wide = [x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind == "b" else x for x in operands]
+        wide = [
+            x.astype(np.float32).astype(float) if isinstance(x, np.ndarray) and x.dtype.kind in "iub" else x
+            for x in operands
+        ]
         return function(*wide, **options)
 
     return reference
 
 
 for _name, (_function, _low, _high, _dtypes) in UNARY.items():
-    if isinstance(_function, np.ufunc) and _name not in ("abs", "logical_not", "bitwise_not"):
+    if isinstance(_function, np.ufunc) and _name not in (
+        "abs",
+        "neg",
+        "square",
+        "logical_not",
+        "bitwise_not",
+    ):
         _function = counted(_function)
     _x = {"low": _low, "high": _high}
     declare(
@@ -237,13 +246,13 @@ _TAKES_NUMBERS = set(BINARY) - {"maximum", "minimum", "fmax", "fmin", "atan2", "
 
 for _name, (_function, _dtypes, _a, _b) in BINARY.items():
     _number = [S(T(3, 4, **_a), 2)] if _name in _TAKES_NUMBERS else []
-    if _name in ("atan2", "copysign", "float_power", "xlogy", "xlog1py", "ldexp"):
+    if _name in ("atan2", "copysign", "xlogy", "xlog1py", "ldexp"):
         _function = counted(_function)
     declare(
         _name, _function, S(T(3, 4, **_a), T(3, 4, **_b)), S(T(2, 1, 4, **_a), T(3, 1, **_b)), *_number,
         S(T(**_a), T(3, **_b)), S(T(0, 3, **_a), T(3, **_b)),
         dtypes=_dtypes, elementwise=True, units=8, scale=1 if _name.startswith("logadd") else None,
-        edge_exceptions={"NumPy": "2 ** other overflows first, as in torch"} if _name == "ldexp" else {},
+        edge_exceptions={"NumPy": "2 ** (other / 2) overflows in half precision", "torch": "2 ** other overflows first, and 0 times it is NaN; here only the result may overflow"} if _name == "ldexp" else {},
         invalid=(SHAPES_OF_INTEGERS if _dtypes in (INTEGRAL, INTEGERS) else SHAPES, Invalid(S("text", T(3)), TypeError)),
     )  # fmt: skip
 
