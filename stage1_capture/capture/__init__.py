@@ -6,7 +6,9 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
+    builtin_checkpoint,
     builtin_library,
+    builtin_tape,
     builtin_types,
     container_methods,
     higher_order,

@@ -4,8 +4,8 @@ Input: a captured graph of public operators. `stage2_autograd.tiny` has the same
 """
 
 from stage2_autograd.autograd.decompose import decompose
+from stage2_autograd.autograd.differentiate import differentiate
 from stage2_autograd.autograd.functionalize import functionalize
 from stage2_autograd.autograd.partition import partition
-from stage2_autograd.tiny import differentiate
 
 __all__ = ["decompose", "differentiate", "functionalize", "partition"]

@@ -30,6 +30,8 @@ class Problem:
     read: frozenset[Node]  # by the backward, or gradients themselves
     forward: frozenset[Node]  # needed by the user's outputs: computing one of these again is recomputation
     outputs: frozenset[Node]  # of the user: written to memory whatever is chosen
+    inside: frozenset[Node] = frozenset()  # of a checkpoint: run again, never saved
+    results: frozenset[Node] = frozenset()  # of a checkpoint: run once
 
 
 def problem(joint: JointGraph) -> Problem:
@@ -45,9 +47,18 @@ def problem(joint: JointGraph) -> Problem:
     wanted = ancestors(reads)
     values = tuple(n for n in graph.nodes if n in wanted and n.op != "get_attr")
     read = frozenset(n for n in reads if n.op != "get_attr")
-    return Problem(
-        values, read, frozenset(ancestors(nodes_in(outputs))), frozenset(map(storage, nodes_in(outputs)))
-    )
+    owned = frozenset(map(storage, nodes_in(outputs)))
+    marked = [n for n in graph.calls if "checkpoint" in n.meta and n.meta["region"] == "forward"]
+    results = frozenset(marked) & (owned | {storage(n) for n in marked if _leaves_its_checkpoint(n)})
+    inside = frozenset(marked) - results
+    return Problem(values, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
+
+
+def _leaves_its_checkpoint(node: Node) -> bool:
+    """Whether a node of the forward outside of the checkpointed call reads it."""
+    mine = node.meta["checkpoint"]
+    readers = [user for user in node.users if user.meta.get("region") == "forward"]
+    return any(user.meta.get("checkpoint") != mine for user in readers)
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:
@@ -65,11 +76,19 @@ def ancestors(nodes: Iterable[Node]) -> set[Node]:
 def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
     """The values to save, in order: fewest bytes in all, and of equally small choices the one that recomputes least.
 
-    again: may this operator run a second time, in the backward? Inputs never "run", so they count as given.
+    again: may this operator run a second time, in the backward? Inputs never "run", so they count as given. What is
+    inside a checkpoint always does, and the results of one never do: so the checkpoints stay apart.
     """
     number = {node: i for i, node in enumerate(task.values)}
+
+    def repeats(node: Node) -> bool:
+        return node in task.inside or (node not in task.results and again(node))
+
     source, sink = 2 * len(number), 2 * len(number) + 1
-    weights = [cost(node, node in task.outputs or not again(node)) for node in task.values]
+    weights = [
+        None if node in task.inside else cost(node, node in task.outputs or not repeats(node))
+        for node in task.values
+    ]
     unit = max(1, -(-sum(w for w in weights if w is not None) // FINITE))
     tails: list[int] = []
     heads: list[int] = []
@@ -84,7 +103,7 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
         entry, exit_ = 2 * i, 2 * i + 1
         weight = weights[i]
         edge(entry, exit_, UNBOUNDED if weight is None else -(-weight // unit))
-        if node.op == "placeholder" or (node in task.forward and not again(node)):
+        if node.op == "placeholder" or (node in task.forward and not repeats(node)):
             edge(source, entry)
         for used in node.all_input_nodes:
             if used in number:
