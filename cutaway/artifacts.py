@@ -28,9 +28,8 @@ class HalfArtifacts:
     lowered: LoweredGraph
     fused: Program  # kernels and steps, without memory or source
     planned: Program  # with slots
-    emitted: dict[str, Program] = field(
-        default_factory=dict
-    )  # by target name; the one that runs, others on demand
+    # by target name; the one that runs, others on demand
+    emitted: dict[str, Program] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
 
 

@@ -112,9 +112,8 @@ class CompiledFunction:
     """What `compile` returns for a function. `entries` are its compiled versions, most recently used first;
     `artifacts` are all their stages, oldest first."""
 
-    __capture_rule__ = Rule(
-        "follow", "_fn"
-    )  # code that is captured itself calls the function behind this one
+    # code that is captured itself calls the function behind this one
+    __capture_rule__ = Rule("follow", "_fn")
 
     def __init__(
         self,

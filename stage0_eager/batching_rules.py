@@ -260,11 +260,8 @@ def _batch_of(tensors: list[Tensor]) -> Tensor:
     return c.cat([c.reshape(t, (1, *t.shape)) for t in tensors], 0)
 
 
-_SPECIAL = (
-    external_metas.floats,
-    external_metas.integers,
-    external_metas.frexp,
-)  # elementwise library routines
+# elementwise library routines
+_SPECIAL = (external_metas.floats, external_metas.integers, external_metas.frexp)
 RULES: dict[str, Callable[[Call], Any]] = {
     **{row.name: pointwise for row in CORE_OPS.values() if row.kind == "pointwise" or row.meta in _SPECIAL},
     # composites with a derivative of their own, elementwise

@@ -212,9 +212,8 @@ def _expand(xp: Any, x: Any, shape: tuple) -> Any:
         out.flags.writeable = x.flags.writeable
         return out
     steps = [0 if size == 1 else stride for size, stride in zip(x.shape, x.strides, strict=True)]
-    return xp.lib.stride_tricks.as_strided(
-        out, out.shape, [0] * lead + steps
-    )  # as NumPy: a size of 1 never steps
+    # as NumPy: a size of 1 never steps
+    return xp.lib.stride_tricks.as_strided(out, out.shape, [0] * lead + steps)
 
 
 def _permute(xp: Any, x: Any, dims: tuple) -> Any:

@@ -145,9 +145,8 @@ def _settle(core: CoreOp, xp: Any, out: Any, args: tuple, place: int | None = No
     if out.flags.c_contiguous and (
         xp is np or all(a.flags.c_contiguous for a in args if hasattr(a, "flags"))
     ):
-        return (
-            out.ravel().reshape(out.shape) if 1 in out.shape else out
-        )  # sizes of 1 with strides of their own
+        # sizes of 1 with strides of their own
+        return out.ravel().reshape(out.shape) if 1 in out.shape else out
     meta = core.meta(*map(_meta_of, args))
     wanted = (meta if place is None else meta[place]).strides
     if tuple(s // out.itemsize for s in out.strides) == wanted:

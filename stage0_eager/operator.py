@@ -53,9 +53,8 @@ class Operator:
         self.shares = core is not None and core.kind in ("view", "identity")  # the result may share storage
         self.derivatives: dict[str, Derivative] = {}
         self.rules: tuple[Derivative, ...] = ()
-        self.save_plans: dict[
-            int, tuple
-        ] = {}  # what record() saves, by the set of rules that will run (as bits)
+        # what record() saves, by the set of rules that will run (as bits)
+        self.save_plans: dict[int, tuple] = {}
         self.bind = _binder(name, params, body)
         self.params = tuple(inspect.signature(self.bind).parameters)
         self.arity = len(self.params)

@@ -26,9 +26,8 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     if all(len(s) == len(first) and all(map(same_size, s, first)) for s in shapes):
         return tuple(first)
     rank = max((len(s) for s in shapes), default=0)
-    alone = [
-        sum(len(s) >= rank - i for s in shapes) == 1 for i in range(rank)
-    ]  # dimensions that one shape has
+    # dimensions that one shape has
+    alone = [sum(len(s) >= rank - i for s in shapes) == 1 for i in range(rank)]
     result: list[Any] = [1] * rank
     for shape in shapes:
         for i, size in enumerate(shape, start=rank - len(shape)):
@@ -327,9 +326,8 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
                 f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
             )
         sizes.append(old if keep else size)
-        strides.append(
-            0 if isinstance(old, int) and old == 1 else stride
-        )  # as NumPy: a size of 1 never steps
+        # as NumPy: a size of 1 never steps
+        strides.append(0 if isinstance(old, int) and old == 1 else stride)
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
         raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)

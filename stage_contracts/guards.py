@@ -187,9 +187,8 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         **names,
     }
 
-    named: dict[
-        int, str
-    ] = {}  # by identity: an expected object is never hashed or compared, which may be user code
+    # by identity: an expected object is never hashed or compared, which may be user code
+    named: dict[int, str] = {}
 
     def name_of(value: Any) -> str:
         if id(value) not in named:

@@ -76,9 +76,8 @@ def reordered(seed: int, monkeypatch) -> None:
 
     for op, kernel in ((core.sum, shuffled_sum), (core.matmul, shuffled_matmul)):
         monkeypatch.setattr(op, "kernel", kernel)
-        monkeypatch.setattr(
-            op, "eager", evaluation._general(op)
-        )  # its own short way does not ask for op.kernel
+        # its own short way does not ask for op.kernel
+        monkeypatch.setattr(op, "eager", evaluation._general(op))
 
 
 def test_float32_agrees_within_what_eager_itself_varies(monkeypatch):

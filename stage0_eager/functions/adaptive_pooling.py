@@ -51,9 +51,8 @@ def _output_sizes(name, input, output_size, rank):
 def _windows(size, count, device):
     """(start (count, 1), end (count, 1), width of the widest) of each window along a dimension."""
     i = c.reshape(c.iota(count, 0, 1, dt.int64, device), (count, 1))
-    count = (
-        1 if isinstance(count, int) and count == 0 else count
-    )  # there are no windows, but no division by zero
+    # there are no windows, but no division by zero
+    count = 1 if isinstance(count, int) and count == 0 else count
     start = c.floor_divide(c.mul(i, size), count)
     end = c.floor_divide(c.add(c.mul(c.add(i, 1), size), count - 1), count)
     spans = [-((i + 1) * -size // count) - i * size // count for i in range(count)]

@@ -47,9 +47,8 @@ def ctc_of_rows(log_probs, targets, input_lengths, target_lengths, blank, zero_i
     width = 2 * labels + 1
     blanks = c.full((n, labels, 1), blank, dt.int64, log_probs.device)
     paired = c.reshape(c.cat([blanks, c.reshape(targets, (n, labels, 1))], 2), (n, 2 * labels))
-    path = c.cat(
-        [paired, c.full((n, 1), blank, dt.int64, log_probs.device)], 1
-    )  # blank, l1, blank, l2, ..., blank
+    # blank, l1, blank, l2, ..., blank
+    path = c.cat([paired, c.full((n, 1), blank, dt.int64, log_probs.device)], 1)
     before = c.constant_pad(c.slice(path, 1, 0, max(width - 2, 0), 1), ((0, 0), (min(2, width), 0)), blank)
     may_skip = c.logical_and(c.ne(path, blank), c.ne(path, before))
     places = c.iota(width, 0, 1, dt.int64, log_probs.device)

@@ -27,9 +27,8 @@ def _in_place(view: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        before = Tensor(
-            self._data
-        )  # what the tensor was: the view's source, on the tape and as owner of the memory
+        # what the tensor was: the view's source, on the tape and as owner of the memory
+        before = Tensor(self._data)
         _take_over(before, self)
         _take_over(self, view(before, *args, **kwargs))
         return self

@@ -275,9 +275,8 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     _check_rank(name, input, rank)
     kernel, stride, padding, dilation = window_numbers(name, rank, kernel_size, stride, padding)
     if rank == 3 and any(size < k for size, k in zip(input.shape[-3:], kernel, strict=True)):
-        raise RuntimeError(
-            f"input image {tuple(input.shape[-3:])} smaller than kernel size {kernel}"
-        )  # torch's rule
+        # torch's rule
+        raise RuntimeError(f"input image {tuple(input.shape[-3:])} smaller than kernel size {kernel}")
     if divisor_override == 0:
         raise RuntimeError("divisor must be not zero")
     sizes = _sizes(name, input, (kernel, stride, padding, dilation), ceil_mode)

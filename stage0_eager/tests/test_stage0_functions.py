@@ -199,9 +199,8 @@ def test_against_torch(name):
     floating = lambda a: a.dtype == np.float64  # noqa: E731
     positional, keywords = wrapped(args, lambda a: Tensor(a.copy(), floating(a)))
     positional_t, keywords_t = wrapped(args, lambda a: torch.tensor(a, requires_grad=floating(a)))
-    keywords_t = {
-        k: v.detach() if hasattr(v, "detach") else v for k, v in keywords_t.items()
-    }  # weights of a loss
+    # weights of a loss
+    keywords_t = {k: v.detach() if hasattr(v, "detach") else v for k, v in keywords_t.items()}
     out, want = function(*positional, **keywords), other(*positional_t, **keywords_t)
     assert tuple(want.shape) == out.shape and str(want.dtype) == f"torch.{out.dtype.name}"
     np.testing.assert_allclose(out.detach().numpy(), want.detach().numpy(), rtol=1e-11, atol=1e-13)

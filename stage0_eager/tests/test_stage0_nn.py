@@ -81,9 +81,8 @@ def test_state_dict_round_trip():
     assert one(x).tolist() == other(x).tolist()
     with no_grad():
         one.scale.add_(1)
-    assert state["scale"].tolist() == [2] and other.scale.tolist() == [
-        1
-    ]  # state shares with its module, not further
+    # state shares with its module, not further
+    assert state["scale"].tolist() == [2] and other.scale.tolist() == [1]
     assert not state["scale"].requires_grad
 
 

@@ -207,10 +207,8 @@ def test_names_with_prefix_without_children_and_with_repeats():
     assert [n for n, _ in net.named_parameters()][-1] == "head.weight"
     assert [n for n, _ in net.named_parameters(remove_duplicate=False)][-1] == "tied.weight"
     assert [n for n, _ in net.named_buffers()] == [f"body.1.{n}" for n in ("running_mean", "running_var", "num_batches_tracked")]  # fmt: skip
-    assert list(net.state_dict())[-2:] == [
-        "head.weight",
-        "tied.weight",
-    ]  # a tied weight stands under both names
+    # a tied weight stands under both names
+    assert list(net.state_dict())[-2:] == ["head.weight", "tied.weight"]
     assert list(net.head.state_dict(prefix="x.")) == ["x.weight"]
     assert net.state_dict(keep_vars=True)["head.weight"] is net.head.weight
 
@@ -219,14 +217,8 @@ def test_apply_visits_children_before_their_parent():
     seen = []
     net = Net()
     assert net.apply(lambda m: seen.append(type(m).__name__)) is net
-    assert seen == [
-        "Linear",
-        "BatchNorm1d",
-        "Sequential",
-        "Linear",
-        "Linear",
-        "Net",
-    ]  # as torch: a tied one twice
+    # as torch: a tied one twice
+    assert seen == ["Linear", "BatchNorm1d", "Sequential", "Linear", "Linear", "Net"]
 
 
 def test_load_state_dict_says_what_it_left_out_and_can_take_the_storage():

@@ -55,9 +55,8 @@ Kwargs = dict[str, Variable]
 Builtin = Callable[[Tx, Args, Kwargs], Variable]
 
 BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
-CALLED: dict[
-    type, Callable[[Tx, Any, Args, Kwargs], Variable]
-] = {}  # kinds of value that are called in their own way
+# kinds of value that are called in their own way
+CALLED: dict[type, Callable[[Tx, Any, Args, Kwargs], Variable]] = {}
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: container_methods.py
 FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
 

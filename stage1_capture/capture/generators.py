@@ -38,9 +38,8 @@ class GeneratorVariable(IteratorVariable):
 
     frame: GeneratorTranslator | None = None
     state: str = "created"
-    handled: list[Any] = field(
-        default_factory=list
-    )  # exceptions its except blocks were handling at the yield
+    # exceptions its except blocks were handling at the yield
+    handled: list[Any] = field(default_factory=list)
 
     def advance(self, tx: Any) -> Variable | None:
         try:

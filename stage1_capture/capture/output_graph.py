@@ -68,9 +68,8 @@ class OutputGraph:
         self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
-        self.mutable_through: dict[
-            TensorVariable, TensorVariable
-        ] = {}  # detached -> the input it is a view of
+        # detached -> the input it is a view of
+        self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.effects = SideEffects()
         self.root_steps = 0  # instructions of the outermost frame so far

@@ -149,9 +149,8 @@ def same_as_eager(seam, function, *tensors, what=""):
         expected = function(*theirs)
     for i, (a, b) in enumerate(zip([*results, *ours], [*expected, *theirs], strict=True)):
         assert_same(a._data, b._data, f"{what}: tensor {i}")
-        exact = (
-            seam("functionalize") is not tiny_functionalize
-        )  # which bumps a counter once, and only an input's
+        # which bumps a counter once, and only an input's
+        exact = seam("functionalize") is not tiny_functionalize
         known = exact or i >= len(results)
         counts = (a.version, b.version) if exact else (bool(a.version), bool(b.version))
         assert not known or counts[0] == counts[1], f"{what}: version of tensor {i}, eager's: {counts}"

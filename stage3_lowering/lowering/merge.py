@@ -52,9 +52,8 @@ def build_kernel(
 ) -> Kernel:
     """One kernel of all `nests`. `needed`: the buffers that somebody outside reads."""
     sections: list[Section] = []
-    produced: dict[
-        str, tuple[int, bool]
-    ] = {}  # buffer -> its section, and whether it is stored once per outer point
+    # buffer -> its section, and whether it is stored once per outer point
+    produced: dict[str, tuple[int, bool]] = {}
     renamed: dict[str, Value] = {}
     for nest in nests:
         at, part = _place(nest, sections, produced)

@@ -112,10 +112,8 @@ def rewrite(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
     for variable, size in reversed(
         list(zip((*nest.loop_variables, *nest.reduction_variables), old_sizes, strict=True))
     ):
-        expression, step = (
-            sympy.Integer(0),
-            1,
-        )  # innermost first: take new loops until they make up the old one
+        # innermost first: take new loops until they make up the old one
+        expression, step = (sympy.Integer(0), 1)
         while step < size:
             new, count = fine.pop()
             expression += step * new

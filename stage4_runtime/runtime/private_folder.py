@@ -28,9 +28,8 @@ def cache_root() -> Path:
     if configured:
         return Path(configured).expanduser()
     try:
-        from platformdirs import (
-            user_cache_path,
-        )  # imported late: a machine that only runs programs may lack it
+        # imported late: a machine that only runs programs may lack it
+        from platformdirs import user_cache_path
     except ImportError:
         home = Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
         return Path(os.environ.get("XDG_CACHE_HOME") or home) / "cutaway"

@@ -188,9 +188,8 @@ class OnGpu(OnHost):
                 driver.funcSetAttribute(function, 8, loaded.shared)  # MAX_DYNAMIC_SHARED_SIZE_BYTES
 
         def run(*addresses: int, module: Any = module) -> None:  # unloading the module unloads the function
-            packed = (ctypes.c_uint64 * (len(addresses) + 2))(
-                *addresses
-            )  # two scratch pointers of Triton's: 0
+            # two scratch pointers of Triton's: 0
+            packed = (ctypes.c_uint64 * (len(addresses) + 2))(*addresses)
             where = [ctypes.addressof(packed) + 8 * k for k in range(len(packed))]
             pointers = (ctypes.c_void_p * len(where))(*where)
             stream = self.xp.cuda.get_current_stream().ptr

@@ -31,9 +31,8 @@ class Case:
     batch: Callable[[np.random.Generator], tuple]
     run: Callable[[Any, Any, tuple], tuple]  # the file's module, the model, tensors -> (logits, loss)
     seed: int = 0  # of the batch
-    settle: Callable[[Any, Any], None] = lambda torch, model: (
-        None
-    )  # changes torch's first weights, off the tape
+    # changes torch's first weights, off the tape
+    settle: Callable[[Any, Any], None] = lambda torch, model: None
     zero_gradients: str = ""  # the end of the names of parameters whose gradient is 0 in exact arithmetic
 
 

@@ -83,10 +83,8 @@ class Reference:
         dtype = op.dtype(kinds, *step.options)
         folded = max(1, arrays[0].size) if op.rounds == "always" else 1
         error = op.error(errors, sizes, folded)
-        narrow = "float32" in (
-            dtype,
-            *(k.dtype for k in kinds),
-        )  # a step inside may be, where the result is not
+        # a step inside may be, where the result is not
+        narrow = "float32" in (dtype, *(k.dtype for k in kinds))
         if op.rounds == "always" or (op.rounds == "float32" and narrow):
             eps = float(np.finfo("float32" if narrow else "float64").eps) if dtype in FLOATS else 0.0
             error += (
@@ -156,9 +154,8 @@ def programs(draw: Any, longest: int = 12) -> Program:
 
 def next_step(draw: Any, run: Reference) -> Step | None:
     last = len(run.values) - 1
-    number = (
-        draw(st.integers(0, len(OPERATIONS) - 1)) + 7 * last
-    )  # hypothesis prefers small numbers: spread them
+    # hypothesis prefers small numbers: spread them
+    number = draw(st.integers(0, len(OPERATIONS) - 1)) + 7 * last
     name = sorted(OPERATIONS)[number % len(OPERATIONS)]
     op = OPERATIONS[name]
     operands = tuple(draw(st.integers(0, last)) for _ in range(op.arity))

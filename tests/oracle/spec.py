@@ -89,9 +89,8 @@ class Row:
     """What the oracle knows of one operator."""
 
     name: str
-    numpy: (
-        Callable | None
-    )  # the reference: float64 (int64, bool) arrays in, arrays out; None: see `exceptions`
+    # the reference: float64 (int64, bool) arrays in, arrays out; None: see `exceptions`
+    numpy: Callable | None
     samples: tuple[Sample, ...]
     dtypes: tuple[str, ...] = FLOATS
     elementwise: bool = False  # shapes do not matter: the walk over edge values uses shapes of its own
