@@ -5,10 +5,6 @@ Input: joint graphs in core operators.
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from stage2_autograd.partitioners import recompute_pointwise
@@ -22,10 +18,10 @@ from stage2_autograd.tests.helpers import (
     reductions,
     tensor,
 )
+from stage2_autograd.tests.swapping import run_swapped
 from stage2_autograd.tiny import partition as save_everything
 from stage_contracts.graph import GraphError
 
-ROOT = Path(__file__).parent.parent.parent
 partition_core = pytest.mark.conformance("partition", tier="core")
 partition_full = pytest.mark.conformance("partition")
 
@@ -130,37 +126,16 @@ def test_cutting_without_what_the_backward_reads_says_so(seam):
 # ---- wrong partitioners fail, and the message names the seam -----------------------------------------------
 
 
-def run_swapped(target: str, *more: str) -> subprocess.CompletedProcess:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "stage2_autograd",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--tier",
-        "core",
-    ]
-    return subprocess.run(
-        [*command, *more, "--swap", f"partition={target}"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-
-
 @pytest.mark.parametrize("name", wrong_partitioners.PLANTED)
 def test_a_wrong_partitioner_fails_and_is_named(name):
     target = f"stage2_autograd.tests.wrong_partitioners:{name}"
-    result = run_swapped(target, "-x")
+    result = run_swapped(f"partition={target}")
     assert result.returncode == 1, result.stdout[-2000:]
     assert f"seam `partition` ({target})" in result.stdout
 
 
 def test_the_other_partitioner_passes():
-    result = run_swapped("stage2_autograd.partitioners:recompute_pointwise")
+    result = run_swapped("partition=stage2_autograd.partitioners:recompute_pointwise", stop=False)
     assert result.returncode == 0, result.stdout[-3000:]
 
 

@@ -5,10 +5,6 @@ Input: the tiny seams, and wrong_seams.py. The partitioners have the same tests 
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from stage2_autograd import autograd
@@ -22,25 +18,8 @@ from stage2_autograd.tests.helpers import (
     reductions,
     tensor,
 )
+from stage2_autograd.tests.swapping import run_swapped
 from stage_contracts.dtype import float32
-
-ROOT = Path(__file__).parent.parent.parent
-
-
-def run_swapped(*swaps: str, stop: bool = True) -> subprocess.CompletedProcess:
-    options = [part for swap in swaps for part in ("--swap", swap)] + ["-x"] * stop
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "stage2_autograd",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "--tier",
-        "core",
-    ]
-    return subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=110)
 
 
 def everything(x, w, buffer):
