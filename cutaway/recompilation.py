@@ -21,7 +21,7 @@ from stage_contracts import config, events
 
 _HOUSE = Path(__file__).parent.parent
 _PACKAGES = tuple(
-    f"{_HOUSE / name}{os.sep}" for name in ("cutaway", "stage0_eager", "stage1_capture", "stage4_runtime")
+    f"{_HOUSE / name}{os.sep}" for name in ("cutaway", "stage_contracts", "stage0_eager", "stage4_runtime")
 )
 
 if TYPE_CHECKING:
