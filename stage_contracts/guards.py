@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from stage_contracts.device import Device
-from stage_contracts.dtype import DType
+from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
+from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import Source
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,13 @@ GUARD_KINDS: dict[str, GuardKind] = {
     ),
     "OPEN_TENSOR": GuardKind(
         2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
+    ),
+    "ARRAY": GuardKind(2, "check_array({s}, {e})", "an ndarray's dtype, shape, strides"),
+    "OPEN_ARRAY": GuardKind(
+        2, "check_open_array({s}, {e})", "as ARRAY, but for the sizes that are left open"
+    ),
+    "LEFT_TO_NUMPY": GuardKind(
+        5, "left_to_numpy({s})", "an ndarray that is not captured: of strings, objects, another layout"
     ),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
@@ -106,7 +113,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, (TensorMeta, OpenMeta)):
+    if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -128,31 +135,6 @@ def same_objects(found: Iterable[Any], wanted: tuple) -> bool:
     return len(row) == len(wanted) and all(map(operator.is_, row, wanted))
 
 
-@dataclass(frozen=True)
-class OpenMeta:
-    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
-
-    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
-    """
-
-    dtype: DType
-    device: Device
-    requires_grad: bool
-    sizes: tuple[int | None, ...]
-    order: tuple[int, ...]
-
-    def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
-        return f"{self.dtype.name}[{sizes}]" + " requires_grad" * self.requires_grad
-
-    def strides(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The strides of a dense array of this shape, in elements."""
-        strides: list[Any] = [0] * len(shape)
-        for dim, stride in zip(self.order, contiguous_strides([shape[d] for d in self.order]), strict=True):
-            strides[dim] = stride
-        return tuple(strides)
-
-
 def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
     """Whether a tensor is what `meta` says, at any of the open sizes."""
     shape = getattr(tensor, "shape", ())
@@ -167,7 +149,14 @@ def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
 
 
 # What the text of a guard may call.
-CHECKS = {"check_tensor": check_tensor, "check_open_tensor": check_open_tensor, "same_objects": same_objects}
+CHECKS = {
+    "check_tensor": check_tensor,
+    "check_open_tensor": check_open_tensor,
+    "same_objects": same_objects,
+    "check_array": check_array,
+    "check_open_array": check_open_array,
+    "left_to_numpy": left_to_numpy,
+}
 
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 

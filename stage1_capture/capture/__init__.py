@@ -12,6 +12,8 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_types,
     container_methods,
     higher_order,
+    numpy_calls,
+    numpy_methods,
     opcodes_exceptions,
     opcodes_match,
 )

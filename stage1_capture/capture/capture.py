@@ -32,7 +32,15 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.source import (
+    ArgSource,
+    ArraySource,
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    Source,
+)
 
 GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
@@ -165,6 +173,7 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
 def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
+    output.breaks_here = True
     del output.frames[1:]
     derived = resume.users_code(function.__code__)
     code = derived.code
@@ -245,7 +254,8 @@ def _guard_mutation(output: OutputGraph) -> None:
     A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
     """
     _guard_changed(output)
-    written = [t for t in output.mutated if t.source is not None]
+    # who shares memory with an array that is written to is seen at the call: nothing here relies on it
+    written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
     inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
     for target in written:
         output.guard("IDENTITY", _base(target), None)
