@@ -1,13 +1,12 @@
-"""Code objects put together from the user's instructions, with others in front of them and behind.
+"""Code objects put together from the user's bytecode, with instructions in front of it and behind.
 
-Input: a code object and what resume.py puts around it. The library `bytecode` knows the formats: prefixes, inline
-caches, the exception table, the table of lines and columns. The user's instructions are moved as they are.
+Input: a code object and what resume.py puts around it. The library `bytecode` writes what is added and the exception
+table. The user's bytes stand between as they are: taking a whole function apart for each break, and together again,
+took as long as the rest of capture.
 """
 
 from __future__ import annotations
 
-import copy
-import functools
 import types
 from collections.abc import Iterable
 from typing import Any
@@ -16,7 +15,7 @@ from bytecode import UNSET, ConcreteBytecode, ConcreteInstr
 from bytecode.concrete import ExceptionTableEntry
 from bytecode.instr import InstrLocation
 
-from stage1_capture.capture.bytecode import Instruction, instructions
+from stage1_capture.capture.bytecode import Instruction, exception_entries, instructions
 
 NOWHERE = InstrLocation(None, None, None, None)  # of no line
 
@@ -32,14 +31,21 @@ def units(made: Iterable[ConcreteInstr]) -> int:
     return sum(one.size for one in made) // 2
 
 
-def original(code: types.CodeType, start: int, end: int) -> list[ConcreteInstr]:
-    """The user's instructions between two offsets, prefixes and caches included."""
-    return _taken_apart(code, code.co_filename)[start // 2 : end // 2]
+def again(code: types.CodeType, start: int, end: int, location: InstrLocation) -> list[ConcreteInstr]:
+    """A copy of the instructions between two offsets, prefixes and caches included: one element for each unit."""
+    whole = ConcreteBytecode.from_code(code.replace(co_code=code.co_code[start:end]), extended_arg=True)
+    return [ConcreteInstr(one.name, one.arg, location=location) for one in whole]
 
 
-def location_of(code: types.CodeType, instruction: Instruction) -> InstrLocation:
-    """Lines and columns of an instruction."""
-    return original(code, instruction.end - 2, instruction.end)[0].location or NOWHERE
+def location_of(instruction: Instruction) -> InstrLocation:
+    """Its lines and columns."""
+    places = instruction.positions
+    known = places and places.lineno is not None and places.col_offset is not None
+    return (
+        InstrLocation(places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
+        if known
+        else NOWHERE
+    )
 
 
 def assembled(
@@ -47,35 +53,42 @@ def assembled(
     head: list[ConcreteInstr],
     copied: tuple[Instruction, list[ConcreteInstr]] | None,
     tail: list[ConcreteInstr],
-    stacksize: int,
     **fields: Any,
 ) -> types.CodeType:
-    """`code` between `head` and `tail`, with `fields` of it changed (argcount, varnames, consts, flags, ...).
+    """`code` between `head` and `tail`, with `fields` of it changed.
 
     copied: an instruction of the user's and what does the same, in front of `tail`: what that raises goes where it
     would have gone.
     """
-    users = _taken_apart(code, code.co_filename)
-    made = copy.copy(users)
-    again = copied[1] if copied else []
-    made[:] = [*head, *users, *again, *tail]
     shift = units(head)
-    made.exception_table = [
-        ExceptionTableEntry(
-            e.start_offset + shift, e.stop_offset + shift, e.target + shift, e.stack_depth, e.push_lasti
-        )
-        for e in users.exception_table
+    table = [
+        ExceptionTableEntry(e.start // 2 + shift, e.end // 2 - 1 + shift, e.target // 2 + shift, e.depth, e.lasti)
+        for e in exception_entries(code)
     ]
     if copied and (handler := copied[0].handler) is not None:
-        start, target = shift + len(users), instructions(code)[handler.target].start // 2 + shift
-        entry = ExceptionTableEntry(start, start + units(again) - 1, target, handler.depth, handler.lasti)
-        made.exception_table.append(entry)
-    for name, value in fields.items():
-        setattr(made, name, value)
-    return made.to_code(stacksize, compute_exception_stack_depths=False)
+        start, length = shift + len(code.co_code) // 2, units(copied[1])
+        target = instructions(code)[handler.target].start // 2 + shift
+        table.append(ExceptionTableEntry(start, start + length - 1, target, handler.depth, handler.lasti))
+    front = _written(head, code.co_firstlineno, table)
+    behind = _written([*(copied[1] if copied else []), *tail], _last_line(code))
+    return code.replace(
+        **fields,
+        co_code=front.co_code + code.co_code + behind.co_code,
+        co_linetable=front.co_linetable + code.co_linetable + behind.co_linetable,
+        co_exceptiontable=front.co_exceptiontable,
+    )
 
 
-@functools.lru_cache(maxsize=256)
-def _taken_apart(code: types.CodeType, file: str) -> ConcreteBytecode:
-    """One element for each unit of two bytes. Equal code may come from two files."""
-    return ConcreteBytecode.from_code(code, extended_arg=True)
+def _written(
+    added: list[ConcreteInstr], line: int, table: list[ExceptionTableEntry] | None = None
+) -> types.CodeType:
+    """The library's code object of some instructions; its lines are counted from `line`."""
+    made = ConcreteBytecode(added, exception_table=table)
+    made.first_lineno = line
+    return made.to_code(stacksize=0, compute_exception_stack_depths=False)
+
+
+def _last_line(code: types.CodeType) -> int:
+    """Where the table of lines stands at its end."""
+    lines = [place[0] for place in code.co_positions() if place[0] is not None]
+    return lines[-1] if lines else code.co_firstlineno

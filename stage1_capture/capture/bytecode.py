@@ -76,7 +76,7 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
         starts.append(prefixed)
     handlers = [
         (entry.start, entry.end, Handler(index_of[entry.target], entry.depth, bool(entry.lasti)))
-        for entry in dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]
+        for entry in exception_entries(code)
     ]
     return tuple(
         Instruction(
@@ -93,6 +93,12 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
         )
         for index, i in enumerate(decoded)
     )
+
+
+@functools.lru_cache(maxsize=512)
+def exception_entries(code: types.CodeType) -> tuple[Any, ...]:
+    """The exception table: start, end, target (offsets), depth, lasti of each protected region."""
+    return tuple(dis.Bytecode(code).exception_entries)  # type: ignore[attr-defined]
 
 
 _EXTENDED = dis.opmap["EXTENDED_ARG"]

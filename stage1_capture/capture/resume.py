@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.capture import bytecode
-from stage1_capture.capture.assemble import ConcreteInstr, assembled, emit, location_of, original, units
+from stage1_capture.capture.assemble import ConcreteInstr, again, assembled, emit, location_of, units
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.liveness import live_before
 from stage_contracts.breaks import Unsupported
@@ -196,11 +196,11 @@ def _break_code(
         return _entered(code, entry, program[entry.index].start)
     last = _last_index(program, entry.index)
     instruction = program[last]
-    place = location_of(code, instruction)
+    place = location_of(instruction)
     depth = max(len(e.layout) for e in (entry, *exits))
     slot_of = {name: i for i, name in enumerate(_variables(code, entry, depth))}
     stubs = [_stub(code, e, slot_of, len(code.co_consts) + i, instruction) for i, e in enumerate(exits)]
-    run = original(code, program[entry.index].start, instruction.end)
+    run = again(code, program[entry.index].start, instruction.end, place)
     if _with_null(instruction):
         method = instruction.opname == "LOAD_METHOD"
         run = emit(
@@ -209,7 +209,7 @@ def _break_code(
     elif len(exits) == 2:
         if instruction.opname == "FOR_ITER":  # END_FOR and POP_TOP, which it skips
             skipped = program[instruction.target].start, program[exits[1].index].start
-            stubs[1] = original(code, *skipped) + stubs[1]
+            stubs[1] = again(code, *skipped, place) + stubs[1]
         run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), units(stubs[0]), place)
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
     run = emit("NOP", location=place) + run
@@ -221,7 +221,7 @@ def _stub(
     code: types.CodeType, exit_: Entry, slot_of: dict[str, int], constant: int, instruction: Instruction
 ) -> list[ConcreteInstr]:
     """Put the stack away, and return `resume(*slots, *stack)`."""
-    put = functools.partial(emit, location=location_of(code, instruction))
+    put = functools.partial(emit, location=location_of(instruction))
     layout = list(enumerate(exit_.layout))
     on_stack = (
         [*layout[:-2], *((i, k) for i, k in layout[-2:] if k != NULL)] if _with_null(instruction) else layout
@@ -295,13 +295,14 @@ def _entered(
         head,
         copied,
         tail or [],
-        code.co_stacksize + len(variables) + 4,
-        consts=consts,
-        varnames=variables,
-        argcount=len(parameters(code, entry)),
-        posonlyargcount=0,
-        kwonlyargcount=0,
-        cellvars=(),
-        freevars=("__class__",) if owner else (),
-        flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+        co_consts=tuple(consts),
+        co_varnames=variables,
+        co_nlocals=len(variables),
+        co_argcount=len(parameters(code, entry)),
+        co_posonlyargcount=0,
+        co_kwonlyargcount=0,
+        co_cellvars=(),
+        co_freevars=("__class__",) if owner else (),
+        co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
+        co_stacksize=code.co_stacksize + len(variables) + 4,
     )
