@@ -19,6 +19,7 @@ from stage1_capture.capture.numbers import (
     open_negative,
     open_truth,
 )
+from stage1_capture.capture.numpy_arrays import dtype_comparison
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -173,6 +174,8 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
     function, dunder, reflected = COMPARISONS[symbol]
     decided = open_compare(symbol, function, left, right)
+    if decided is None:
+        decided = dtype_comparison(function, left, right)
     if decided is not None:
         return decided
     try:
