@@ -17,6 +17,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     ListVariable,
     SetVariable,
+    TensorVariable,
     UserDefinedObjectVariable,
 )
 
@@ -84,6 +85,10 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     return lines
 
 
+def _tensor(r: Rebuilder, before: Before, target: str) -> list[str]:
+    return [f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()]
+
+
 _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
 
 
@@ -104,5 +109,6 @@ _REPLAY: dict[type, Any] = {
     ConstDictVariable: _dict,
     SetVariable: _set,
     UserDefinedObjectVariable: _object,
+    TensorVariable: _tensor,
     CellVariable: _cell,
 }

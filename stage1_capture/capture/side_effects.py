@@ -14,6 +14,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     ListVariable,
     SetVariable,
+    TensorVariable,
     UserDefinedObjectVariable,
     Variable,
 )
@@ -52,7 +53,7 @@ class SideEffects:
                 before = dict(entries)
             case SetVariable(items=elements):
                 before = set(elements)
-            case UserDefinedObjectVariable():
+            case UserDefinedObjectVariable() | TensorVariable():
                 before = None
             case CellVariable(contents=contents):
                 before = contents
