@@ -15,12 +15,12 @@ from stage0_eager import TABLE, anomaly, autograd, tape
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
+from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.store import store_gradient
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import tensor_attribute
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,
@@ -107,14 +107,14 @@ def backward(
     found = list(_walked(
         tx, "backward", shadow, lambda: tape.walk(shadows[0], shadows[1], keeps, creates, shadows[2])
     ).values())  # fmt: skip
-    by_shadow = {id(shadow.values[t.node]): t for t in (*reached, *(chosen or ())) if t.node is not None}
+    by_shadow = {id(shadow.values[tx.output.node_of(t)]): t for t in (*reached, *(chosen or ()))}
     leaves = [by_shadow[id(leaf)] for leaf, _ in found]
     _guard_leaves(tx, leaves)
     with enable_grad(), interpreting(shadow):
         given = list(tape.own_memory([g for _, g in found], shadows[1], creates))
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
-        old = tensor_attribute(tx, leaf, "grad")
+        old = load_attribute(tx, leaf, "grad")
         store_gradient(tx, leaf, new if _is_none(old) else _sum(tx, old, new, creates))
     return NONE
 
@@ -153,10 +153,8 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
     """The inputs of the function that `roots` depend on."""
     ends = {id(e.leaf) for node in tape.nodes_behind(roots) for e in node.edges if e.leaf is not None}
     ends |= {id(root) for root in roots if root._grad_fn is None and root.requires_grad}
-    inputs = [
-        t for t in tx.output.known.values() if isinstance(t, TensorVariable) and t.node in shadow.values
-    ]
-    return [t for t in inputs if id(shadow.values[t.node]) in ends]
+    inputs = [t for t in tx.output.known.values() if isinstance(t, TensorVariable)]
+    return [t for t in inputs if t.node is not None and id(shadow.values.get(t.node)) in ends]
 
 
 def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
@@ -191,9 +189,9 @@ def _gradients(
 ) -> list[Variable]:
     """The node, and each gradient as a value (None for an input that nothing depends on)."""
     output, origins = tx.output, (tx.output.origin(),)
-    roots, wanted, seeds = (g and [output.node_of(t) for t in g] for g in groups)
+    roots, wanted, seeds = ([output.node_of(t) for t in group or ()] for group in groups)
     metas = tuple(None if g is None else g.meta for g in found)
-    node = output.graph.call_function(
+    node: Node = output.graph.call_function(
         OPERATOR, (roots, wanted, *([seeds] if seeds else [])), options, val=metas, origins=origins
     )
     shadow.values[node] = tuple(found)
@@ -202,7 +200,7 @@ def _gradients(
         if meta is None:
             items.append(NONE)
             continue
-        item: Node = output.graph.call_function(python.getitem, (node, i), val=meta, origins=origins)
+        item = output.graph.call_function(python.getitem, (node, i), val=meta, origins=origins)
         shadow.values[item] = g
         items.append(TensorVariable(meta, item))
     return items

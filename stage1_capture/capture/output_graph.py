@@ -134,6 +134,8 @@ class OutputGraph:
         """To be called before a write to a container, object or cell."""
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
+        if self.effects.in_the_end and variable.source is not None:
+            self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
 
     # ---- what is computed ------------------------------------------------------------------------
