@@ -132,9 +132,9 @@ def _shadow_tape(tx: Tx, *groups: list[TensorVariable] | None) -> tuple[ShadowTa
             tx.unsupported("GB0002", f"a backward under {what}")
     tx.output.guard("LENGTH", RegisteredSource(register(anomaly.WATCH)), 0)
     tx.output.guard("IDENTITY", AttrSource(RegisteredSource(register(STATE)), "saved_hooks"), None)
-    nodes = [group and [tx.output.node_of(t) for t in group] for group in groups]
+    nodes = [None if group is None else [tx.output.node_of(t) for t in group] for group in groups]
     shadow = tx.output.shadow_tape()
-    return shadow, [group and [shadow.values[node] for node in group] for group in nodes]
+    return shadow, [None if group is None else [shadow.values[node] for node in group] for group in nodes]
 
 
 def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> Any:

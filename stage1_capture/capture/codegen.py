@@ -61,7 +61,7 @@ class PyCodegen:
             if wanted is not mode:
                 where.append(f"{self.named(set_grad_enabled)}({wanted})")
                 mode = wanted
-        if self.output.graph.calls:
+        if self.output.graph.has_calls:
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
             first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)
