@@ -165,7 +165,10 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 
 def _by_identity(real: Any) -> bool:
-    return isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum)) or type(real) is type
+    """Whether the object hashes as itself, and equals nothing else."""
+    plain = isinstance(real, Module) and type(real).__hash__ is object.__hash__
+    named = isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum))
+    return plain or named or type(real) is type
 
 
 def kind_of(value: Variable) -> type:

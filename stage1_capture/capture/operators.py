@@ -49,7 +49,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
-    if not tx.output.graph.calls:
+    if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if tx.output.grad_enabled is not tx.output.graph_mode:
