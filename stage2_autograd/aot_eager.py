@@ -14,6 +14,7 @@ from stage0_eager.kernels import run_kernel
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -24,7 +25,7 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     As in eager, a result that is a view shares memory with what it views.
     """
     twin = graph.copy()  # so that later edits of `graph` do not change what runs
-    twin.attributes = {k: v._data if isinstance(v, Tensor) else v for k, v in graph.attributes.items()}
+    twin.attributes = {name: _runnable(value) for name, value in graph.attributes.items()}
 
     read_sizes = size_reader(graph)
 
@@ -46,6 +47,13 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
 
     open_sizes = any(_holds_size((n.args, n.kwargs)) for n in graph.nodes if n.op == "call_function")
     return run_with_sizes if open_sizes else run
+
+
+def _runnable(value: Any) -> Any:
+    """An attribute of a graph as kernels take it: the array of a constant, a subgraph as a function of arrays."""
+    if isinstance(value, GraphModule):
+        return aot_eager(value.graph)
+    return value._data if isinstance(value, Tensor) else value
 
 
 # ---- open sizes -----------------------------------------------------------------------------------------------
