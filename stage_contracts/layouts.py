@@ -22,7 +22,7 @@ def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> 
     if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
         (strides,) = layouts
         if is_dense(shape, strides):
-            return packed_strides(shape, strides) if 1 in shape else strides
+            return packed_strides(shape, strides) if any(same_size(n, 1) for n in shape) else strides
     return contiguous_strides(shape)
 
 
