@@ -163,3 +163,18 @@ class KeySource(Source):
 
     def __str__(self) -> str:
         return f"{self.base}[key]"
+
+
+@dataclass(frozen=True)
+class RowSource(Source):
+    """Several values as a tuple. kept: they are the same objects for as long as the structure epoch stands still."""
+
+    sources: tuple[Source, ...]
+    kept: bool = False
+
+    def expression(self) -> str:
+        return f"({''.join(f'{s.expression()}, ' for s in self.sources)})"
+
+    def __str__(self) -> str:
+        few = ", ".join(map(str, self.sources[:3]))
+        return f"({few}, and {len(self.sources) - 3} more)" if len(self.sources) > 3 else f"({few})"

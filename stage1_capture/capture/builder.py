@@ -116,7 +116,7 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     return NumberVariable(output, real, source, ((source, real),))
 
 
-def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
+def _in_arguments(output: OutputGraph, source: Source | None, optimizers: bool = True) -> bool:
     """Whether a number is where calls differ: an argument, or an item in one or in an attribute of one.
 
     What a module holds describes the model, and is a constant; what an optimizer holds changes from step to step.
@@ -127,7 +127,7 @@ def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
             if source in output.module_sources:
                 return False
             if source in output.optimizer_sources:
-                return True
+                return optimizers
     return isinstance(source, ArgSource)
 
 
@@ -148,11 +148,22 @@ def once(output: OutputGraph, real: Any, source: Source | None, build: Callable[
 def _wrap_sequence(kind: type) -> Callable[[OutputGraph, Any, Source | None], Variable]:
     def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
-        output.guard("LENGTH", source, len(real))
+        if source is not None and _holds_parameters(output, real, source):
+            output.guard("ITEMS", source, tuple(real))
+            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+        else:
+            output.guard("LENGTH", source, len(real))
         items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
         return once(output, real, source, lambda: kind(items, source=source))
 
     return build
+
+
+def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
+    """Whether it is a row of parameters, as an optimizer has: guarded as these very objects, which tell the epoch what
+    changes about them. In an argument it may be another row at the next call."""
+    many = len(real) > 1 and all(isinstance(item, Parameter) for item in real)
+    return many and not _in_arguments(output, ItemSource(source, 0), False)
 
 
 def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:

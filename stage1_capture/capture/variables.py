@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
@@ -50,6 +51,7 @@ class TensorVariable(Variable):
     meta: TensorMeta
     node: Node | None = None
     real: Any = None  # the tensor itself, for an input: its identity and class, never its data
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
 
 
 @dataclass(eq=False)
@@ -295,8 +297,8 @@ def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
     if type(value) is SymInt:
         return value.env.number(value)  # type: ignore[attr-defined]
-    if isinstance(value, Tensor):
-        raise Unsupported("a key that is a tensor, as a value", code="GB0001")
+    if isinstance(value, (Tensor, Module)):
+        raise Unsupported(f"a key that is a {type(value).__name__}, as a value", code="GB0001")
     if type(value) is tuple:
         return TupleVariable([from_constant(v) for v in value])
     if type(value) is list:

@@ -155,11 +155,17 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "LEFT_TO_NUMPY": lambda s, g, seen, scope: f"{s}: an array for NumPy alone -> {type(seen).__name__}",
     "NOT_ALIASED": _aliasing,
     "ALIASED": _aliasing,
+    "APART": lambda s, g, seen, scope: (
+        f"{s} and {g.expected}: all different -> the same object in two places"
+    ),
+    "WRITTEN": lambda s, g, seen, scope: f"{s}: apart from {g.expected} -> one is, or is a view of, another",
     "IDENTITY": _value_of("{s}"),
     "TYPE": _value_of("type({s})", type),
     "EQUALS": _value_of("{s}"),
     "LENGTH": _value_of("len({s})", len),
     "KEYS": _value_of("{s}", tuple),
+    "ITEMS": lambda s, g, seen, scope: f"{s}: {len(g.expected)} objects -> others",
+    "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",

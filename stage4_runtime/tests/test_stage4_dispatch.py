@@ -13,7 +13,7 @@ from stage_contracts.dtype import dtype_of
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry
-from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource
+from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource, RowSource
 from stage_contracts.tensor_meta import TensorMeta
 
 core = pytest.mark.conformance("dispatch", tier="core")
@@ -110,6 +110,12 @@ MISSES = [
     (Guard("ABSENT_KEY", X, "k"), ({"k": 2},), "x['k']: absent -> 2"),
     (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
     (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),
+    (Guard("APART", RowSource((X,)), RowSource((N,))), (NAMES, NAMES),
+     "(x) and (n): all different -> the same object in two places"),
+    (Guard("WRITTEN", RowSource((X,)), RowSource((N,))), (NAMES, NAMES),
+     "(x): apart from (n) -> one is, or is a view of, another"),
+    (Guard("ITEMS", X, (len, max)), ([len, min],), "x: 2 objects -> others"),
+    (Guard("NO_GRADIENTS", RowSource((X,)), None), (SimpleNamespace(grad=1),), ".grad of (x): None -> a tensor of one"),
     (Guard("GRAD_MODE", None, False), (None,), "is_grad_enabled(): False -> True"),
     (Guard("SHAPE", X, "n > 3", LINE), (None, 2), "n > 3: held -> fails at model.py:31"),
     (Guard("EQUALS", AttrSource(X, "width"), 3), (SimpleNamespace(),),
