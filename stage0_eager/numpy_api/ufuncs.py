@@ -74,7 +74,12 @@ def computed_in(rule: str, values: tuple, dtype: DType | None) -> DType:
         if found is not dtype:
             raise NotHere(f"no loop for {dtype.name}")
         return dtype
-    return RULES[rule][0](promotion.result_type(map(kind_of, values)))
+    kinds = [kind_of(value) for value in values]
+    if rule == "float" and all(
+        isinstance(kind, DType) for kind in kinds
+    ):  # uint8 and int8 both fit into float16
+        kinds = [promotion.FLOAT_FOR.get(kind, kind) for kind in kinds]
+    return RULES[rule][0](promotion.result_type(kinds))
 
 
 def _enter(name: str, rule: str, compute: Callable, arity: int) -> None:
