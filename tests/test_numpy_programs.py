@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import cutaway
+from tests.numpy_programs import programs, writing  # noqa: F401  (they fill the table)
 from tests.numpy_programs.compare import assert_same, observe
-from tests.numpy_programs.programs import PROGRAMS, arguments
+from tests.numpy_programs.registry import PROGRAMS, arguments
 
 BUILT = ("kmeans_labels", "heat", "write_through_a_chain_of_views", "promotion", "small_integers_wrap")
 
