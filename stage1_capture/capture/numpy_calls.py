@@ -122,9 +122,14 @@ def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable 
     if first is not None and result is first.tensor and not first.scalar:
         return first
     scalar = not result.meta.shape and (row is None or row.scalar)
-    base = (first.base or first) if first is not None and row is not None and row.view else None
-    frozen = row is not None and row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
-    return NumpyNdarrayVariable(result, scalar=scalar, base=base, frozen=frozen or bool(base and base.frozen))
+    if first is None or row is None or not row.view:
+        return NumpyNdarrayVariable(result, scalar=scalar)
+    frozen = first.frozen or row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
+    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen)
+    if first.view is not None or first.derived:
+        made.derived = True
+        tx.output.reversals.append(made)
+    return made
 
 
 # ---- arguments --------------------------------------------------------------------------------------------------
@@ -286,9 +291,13 @@ def _plain_number(value: Variable) -> bool:
 
 def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
     """To be called before a write to an array: NumPy refuses one that is read-only."""
-    root = array.base or array
+    root = array.root
     if array.frozen or array.scalar:
         left(tx, f"a write to {describe(array)}, which is read-only")
+    if array.view is not None or array.derived:
+        left(tx, f"a write to {describe(array)}, which is a reversed view")
+    if any(other.derived and other.root is root for other in tx.output.reversals):
+        left(tx, f"a write to {describe(array)}, of which there is a reversed view")
     if root.real is not None:
         if not root.real.flags.writeable:
             left(tx, f"a write to {describe(array)}, which is read-only")
@@ -318,6 +327,15 @@ def write(tx: Tx, target: NumpyNdarrayVariable, value: Variable) -> None:
     writable(tx, target)
     inner = value.tensor if isinstance(value, NumpyNdarrayVariable) else value
     record(tx, numpy_api.indexing.copyto, [target.tensor, inner])
+    written(tx, target)
+
+
+def written(tx: Tx, array: NumpyNdarrayVariable) -> None:
+    """To be called after a write: reversed views, which are copies in the graph, are read anew."""
+    for view in tx.output.reversals:
+        if view.root is array.root:
+            source, index = view.view
+            view.tensor = record(tx, numpy_api.indexing.getitem, [source.tensor, index])
 
 
 # ---- the table --------------------------------------------------------------------------------------------------

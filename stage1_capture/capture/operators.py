@@ -255,6 +255,8 @@ def _call_in_place(
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
     meta = target.meta
+    if tx.output.reversals and op.namespace == "cutaway":
+        tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     whole = tx.output.mutable_through.get(target)
     if whole is not None and whole.real._base is None:
         tx.output.mutated[whole] = None

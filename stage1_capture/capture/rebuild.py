@@ -151,6 +151,8 @@ def contents(value: Variable) -> list[Variable]:
             return [a for a in attrs.values() if a is not None]
         case SuperVariable(receiver=receiver):
             return [receiver]
+        case NumpyNdarrayVariable(view=tuple() as view):
+            return [view[0]]
         case IteratorVariable() if hasattr(value, "parts"):
             return value.parts()
         case NestedFunctionVariable(function=function):
@@ -182,6 +184,11 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
 
 def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
     """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    if value.derived:
+        r.unsupported(value)
+    if value.view is not None:
+        array, index = value.view
+        return f"{r.expression(array)}[{r.expression(index)}]"
     text = f"{r.expression(value.tensor)}.numpy()"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
 
