@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stage_contracts.device import Device
-from stage_contracts.dtype import DType
+from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
+from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import ExpressionSource, RowSource, Source
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,13 @@ GUARD_KINDS: dict[str, GuardKind] = {
     ),
     "OPEN_TENSOR": GuardKind(
         2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
+    ),
+    "ARRAY": GuardKind(2, "check_array({s}, {e})", "an ndarray's dtype, shape, strides"),
+    "OPEN_ARRAY": GuardKind(
+        2, "check_open_array({s}, {e})", "as ARRAY, but for the sizes that are left open"
+    ),
+    "LEFT_TO_NUMPY": GuardKind(
+        5, "left_to_numpy({s})", "an ndarray that is not captured: of strings, objects, another layout"
     ),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
@@ -116,7 +123,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, (TensorMeta, OpenMeta)):
+    if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -130,31 +137,6 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
         and tensor.requires_grad is meta.requires_grad
         and tensor.device == meta.device
     )
-
-
-@dataclass(frozen=True)
-class OpenMeta:
-    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
-
-    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
-    """
-
-    dtype: DType
-    device: Device
-    requires_grad: bool
-    sizes: tuple[int | None, ...]
-    order: tuple[int, ...]
-
-    def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
-        return f"{self.dtype.name}[{sizes}]" + " requires_grad" * self.requires_grad
-
-    def strides(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The strides of a dense array of this shape, in elements."""
-        strides: list[Any] = [0] * len(shape)
-        for dim, stride in zip(self.order, contiguous_strides([shape[d] for d in self.order]), strict=True):
-            strides[dim] = stride
-        return tuple(strides)
 
 
 def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
@@ -173,7 +155,18 @@ def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
 # What the text of a guard may call.
 CHECKS = {
     f.__name__: f
-    for f in (check_tensor, check_open_tensor, same_objects, apart, written_apart, no_gradients, Row)
+    for f in (
+        check_tensor,
+        check_open_tensor,
+        check_array,
+        check_open_array,
+        left_to_numpy,
+        same_objects,
+        apart,
+        written_apart,
+        no_gradients,
+        Row,
+    )
 }
 
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"

@@ -139,6 +139,19 @@ class ScalarSource(Source):
 
 
 @dataclass(frozen=True)
+class ArraySource(Source):
+    """An ndarray (or NumPy scalar) as a tensor on the same memory, so that a graph takes it as an input."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"__tensor_of__({self.base.expression()})"
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+@dataclass(frozen=True)
 class KeySource(Source):
     """`base[key]` where the key is an object: the one that `register` gave this number."""
 

@@ -32,7 +32,14 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.source import (
+    ArgSource,
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    Source,
+)
 
 GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
@@ -165,6 +172,7 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
 def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
+    output.breaks_here = True
     del output.frames[1:]
     code = resume.users_code(function.__code__).code
     index = resume.first_index(code, frame.index)

@@ -12,7 +12,7 @@ from typing import Any
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import TensorVariable
 from stage_contracts.guards import Guard
-from stage_contracts.source import AttrSource, RowSource, Source
+from stage_contracts.source import ArraySource, AttrSource, RowSource, Source
 
 FEW_PAIRS = 12  # up to here pair by pair
 
@@ -23,7 +23,8 @@ def guard_mutation(output: OutputGraph) -> None:
     A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
     """
     _guard_changed(output)
-    written = [t for t in output.mutated if t.source is not None]
+    # who shares memory with an array that is written to is seen at the call: nothing here relies on it
+    written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
     inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
     if not written:
         return

@@ -83,6 +83,7 @@ class OutputGraph:
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
 
     # ---- where we are ----------------------------------------------------------------------------

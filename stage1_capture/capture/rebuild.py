@@ -29,6 +29,7 @@ from stage1_capture.capture.variables import (
     LazyVariable,
     ListVariable,
     NestedFunctionVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -179,6 +180,12 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     return r.name(value, f"{r.named(spent)}({r.outputs_name}[{index}], {operator!r})")
 
 
+def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
+    """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    text = f"{r.expression(value.tensor)}.numpy()"
+    return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
     if value.kind is tuple:
         return f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
@@ -305,6 +312,7 @@ def _iterator(r: Rebuilder, value: Any) -> str:
 
 _MAKE: dict[type, Make] = {
     TensorVariable: _tensor,
+    NumpyNdarrayVariable: _array,
     ConstantVariable: lambda r, v: r.constant(v.value),
     TupleVariable: _tuple,
     ListVariable: lambda r, v: f"[{r.all(v.items)}]",

@@ -55,6 +55,25 @@ class TensorVariable(Variable):
 
 
 @dataclass(eq=False)
+class NumpyNdarrayVariable(Variable):
+    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
+
+    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
+    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    """
+
+    tensor: TensorVariable
+    scalar: bool = False
+    real: Any = None
+    base: NumpyNdarrayVariable | None = None
+    frozen: bool = False
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.tensor.meta
+
+
+@dataclass(eq=False)
 class ListVariable(Variable):
     items: list[Variable]
 
@@ -305,6 +324,8 @@ def describe(variable: Any) -> str:
             return repr(value)
         case TensorVariable(meta=meta):
             return f"a tensor {meta}"
+        case NumpyNdarrayVariable(tensor=tensor):
+            return f"an array {tensor.meta}"
         case UserFunctionVariable(name=name):
             return f"the function {name}"
         case UserDefinedObjectVariable(real=real) if isinstance(real, _NAMED):

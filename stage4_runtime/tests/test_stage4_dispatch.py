@@ -7,6 +7,7 @@ import pytest
 
 import stage0_eager
 from stage4_runtime.runtime import explain_miss
+from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.device import CPU
 from stage_contracts.dtype import dtype_of
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, compile_guards
@@ -63,6 +64,7 @@ def tensor(*shape, dtype="float32"):
     return stage0_eager.Tensor(np.zeros(shape, dtype))
 
 
+ARRAY = ArrayMeta(np.dtype("float64"), (4, 640), (5120, 8))
 OPEN = OpenMeta(dtype_of("float32"), CPU, False, (None, 640), (0, 1))
 
 
@@ -88,6 +90,13 @@ MISSES = [
      "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
     (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.shape: (None, 640) -> (4,)"),
     (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
+    (Guard("ARRAY", X, ARRAY, LINE), (np.zeros((4, 8)),), "x.shape[1]: 640 -> 8 at model.py:31"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros((4, 640), "float32"),), "x.dtype: float64 -> float32"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros(4),), "x.shape: (4, 640) -> (4,)"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros((640, 4)).T,), "x.strides: another layout -> (8, 32)"),
+    (Guard("ARRAY", X, ARRAY), (3,), "type(x): ndarray -> int"),
+    (Guard("OPEN_ARRAY", X, OPEN), (np.zeros((4, 8), "float32"),), "x.shape[1]: 640 -> 8"),
+    (Guard("LEFT_TO_NUMPY", X, None), (np.zeros(3),), "x: an array for NumPy alone -> ndarray"),
     (Guard("EQUALS", N, 3, LINE), (None, 4), "n: 3 -> 4 at model.py:31"),
     (Guard("EQUALS", N, 3), (None, 3.0), "n: 3 -> 3.0"),
     (Guard("EQUALS", N, "a" * 100), (None, "b"), f"n: '{'a' * 56}... -> 'b'"),

@@ -5,9 +5,11 @@ Input: one guard of every kind, with a call that passes it and calls that do not
 
 import types
 
+import numpy as np
 import pytest
 
 from stage_contracts import dtype as dt
+from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_tensor, compile_guards
@@ -56,6 +58,7 @@ class Thing:
 
 
 SHARED = Thing()
+FLOAT = np.dtype("float32")
 # kind: (guard, its text, a call that holds, calls that do not)
 CASES = {
     "GRAD_MODE": (Guard("GRAD_MODE", None, True), "is_grad_enabled() is True", (), []),
@@ -64,6 +67,13 @@ CASES = {
                 (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),
     "OPEN_TENSOR": (Guard("OPEN_TENSOR", X, OPEN), "check_open_tensor(x, 'float32[?, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(2, 4)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(strides=(1, 2)),), (3,)]),
+    "ARRAY": (Guard("ARRAY", X, ArrayMeta(FLOAT, (2, 3), (12, 4))), "check_array(x, 'float32 ndarray[2, 3]')",
+               (np.zeros((2, 3), FLOAT),), [(np.zeros((3, 2), FLOAT),), (np.zeros((2, 3)),), (FakeTensor(),), (3,),
+                (np.zeros((3, 2), FLOAT).T,), (np.ma.zeros((2, 3), FLOAT),)]),
+    "OPEN_ARRAY": (Guard("OPEN_ARRAY", X, OPEN), "check_open_array(x, 'float32[?, 3]')", (np.zeros((7, 3), FLOAT),),
+               [(np.zeros((7, 4), FLOAT),), (np.zeros((7, 3)),), (np.zeros((3, 7), FLOAT).T,), (3,)]),
+    "LEFT_TO_NUMPY": (Guard("LEFT_TO_NUMPY", X, None), "left_to_numpy(x)", (np.array(["a"]),),
+               [(np.zeros(3),), ("a",)]),
     "NOT_ALIASED": (Guard("NOT_ALIASED", X, Y), "x is not y", (1, 2), [(SHARED, SHARED)]),
     "APART": (Guard("APART", RowSource((X,)), RowSource((Y,))), "apart((x, ), (y, ))", (1, 2), [(SHARED, SHARED)]),
     "APART twice": (Guard("APART", RowSource((X, Y)), RowSource(())), "", (1, 2), [(SHARED, SHARED)]),
