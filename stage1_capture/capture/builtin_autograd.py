@@ -44,6 +44,8 @@ def grad_(
         tx.unsupported("GB0002", "autograd.grad with allow_unused")
     if not tx.output.grad_enabled or not all(t.meta.requires_grad for t in [*roots, *wanted]):
         tx.unsupported("GB0002", "autograd.grad of what does not require grad")
+    if tx.output.effects.hooks:
+        tx.unsupported("GB0002", "autograd.grad after a hook was registered on a tensor from outside")
     if tx.output.mutated:
         tx.unsupported("GB0002", "autograd.grad after a write in the same graph")
     nodes = [[argument(tx, OPERATOR, t, tx.output.node_of) for t in group] for group in (roots, wanted)]

@@ -12,6 +12,7 @@ from typing import Any
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstDictVariable,
+    HandleVariable,
     ListVariable,
     SetVariable,
     UserDefinedObjectVariable,
@@ -40,6 +41,7 @@ class SideEffects:
 
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
+    hooks: list[HandleVariable] = field(default_factory=list)  # on tensors from outside
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write. What was made inside needs no replay."""
@@ -68,4 +70,4 @@ class SideEffects:
         return found and found[1]
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.globals)
+        return bool(self.changed or self.globals or self.hooks)
