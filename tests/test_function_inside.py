@@ -298,6 +298,27 @@ def test_differentiating_the_compiled_backward_is_refused_as_always():
     np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-12)
 
 
+def test_a_whole_training_step():
+    def step(x, w):
+        y = Several.apply(Scaled.apply(x, 0.5, w), w)[0]
+        y.register_hook(lambda g: g * 2)
+        y.sum().backward()
+        with cutaway.no_grad():
+            x -= 0.1 * x.grad
+        return x.grad
+
+    def run(function):
+        x, w = inputs()
+        function(x, w)
+        function(x, w)
+        return x.tolist(), x.grad.tolist(), w.grad.tolist()
+
+    for backend in ("eager", "aot_eager"):
+        found = run(cutaway.compile(step, backend=backend, fullgraph=True))
+        for a, b in zip(found, run(step), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 # ---- what is not captured: a break that names the class, and eager's results ---------------------------------
 
 

@@ -204,6 +204,17 @@ def test_what_a_hook_reads_is_guarded(monkeypatch):
     assert len(compiled.artifacts) == 2
 
 
+def test_a_hook_on_an_input_before_a_backward_inside_runs_eagerly():
+    def program(x, w):
+        x.register_hook(lambda g: g * 3)
+        (cutaway.sin(x) * w).sum().backward()
+        return (x.grad * w).sum()
+
+    with pytest.raises(Unsupported, match="a backward that reaches x, which has a hook"):
+        cutaway.compile(program, backend="aot_eager", fullgraph=True)(*inputs())
+    check(cutaway.compile(program, backend="aot_eager"), program)
+
+
 def test_a_hook_on_an_input_stays_after_the_call():
     """Each call registers one more, as in eager; the handle it returns takes its own away."""
 

@@ -17,6 +17,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.state import STATE
 from stage1_capture.capture.builder import REGISTRIES, wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import MISSING, class_lookup, tensor_attribute
@@ -30,6 +31,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     IteratorVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     SliceVariable,
     SuperVariable,
@@ -44,9 +46,11 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class whose attributes nobody can rebind, as Python's own
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -79,6 +83,8 @@ def missing(value: Variable, name: str) -> str:
             kind = type(constant).__name__
         case TensorVariable():
             kind = "Tensor"
+        case NumpyNdarrayVariable():
+            kind = "numpy.ndarray"
         case _:
             kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
     return f"{kind!r} object has no attribute {name!r}"
@@ -101,12 +107,16 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
             return _class_object_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
+            return function_attribute(value, name)
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable(owner=owner, receiver=receiver):
@@ -140,6 +150,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
     match value:
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found is MISSING else _bind(tx, value, found, name, on_instance=False)
@@ -162,6 +174,8 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
 def _class_object_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable | None:
     if name in ("__name__", "__qualname__", "__module__"):
         return ConstantVariable(getattr(cls.real, name))
+    if cls.source is None and not cls.real.__flags__ & _IMMUTABLE:  # reached by way of something made inside
+        cls = UserDefinedObjectVariable(cls.real, source=RegisteredSource(register(cls.real)))
     found = class_lookup(cls.real, name)
     meta = class_lookup(type(cls.real), name)
     if meta is not MISSING and hasattr(type(meta), "__set__"):
@@ -194,7 +208,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     ):
         tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
     if name == "__class__":
-        return UserDefinedObjectVariable(cls)
+        return UserDefinedObjectVariable(cls, source=class_of(value))
     found = class_lookup(cls, name)
     own = object.__getattribute__(real, "__dict__") if hasattr(cls, "__dict__") and _has_dict(real) else {}
     stored = value.attrs.get(name, MISSING)

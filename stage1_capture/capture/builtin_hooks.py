@@ -129,6 +129,8 @@ def _replace(readers: list[Node], old: Node, new: Node) -> None:
 
 
 def _no_gradient_so_far(tx: Tx, what: str) -> None:
+    """A node in the middle of the graph would change gradients that were taken before the program put it there."""
+    tx.output.shadows.pop(tx.output.graph, None)
     if any(n.target is TABLE["cutaway.autograd_grad"] for n in tx.output.graph.calls):
         tx.unsupported("GB0002", f"{what} after a gradient was taken in the same graph")
 

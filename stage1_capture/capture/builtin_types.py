@@ -10,10 +10,12 @@ import collections
 import functools
 import types
 
+import numpy as np
+
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import lookup, missing
+from stage1_capture.capture.attributes import class_of, lookup, missing
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
@@ -29,6 +31,7 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     ExceptionVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -72,6 +75,8 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(real)
         case TensorVariable():
             return Tensor
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            return meta.dtype.numpy.type if scalar else np.ndarray
         case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
             return kind
         case UserDefinedObjectVariable(real=real):
@@ -83,7 +88,7 @@ def python_type(tx: Tx, value: Variable) -> type:
 
 @builtin(type)
 def type_(tx: Tx, value: Variable) -> Variable:
-    return UserDefinedObjectVariable(python_type(tx, value))
+    return UserDefinedObjectVariable(python_type(tx, value), source=class_of(value))
 
 
 @builtin(isinstance)
