@@ -14,6 +14,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_tape,
     builtin_types,
     container_methods,
+    control_flow,
     higher_order,
     numpy_calls,
     numpy_methods,

@@ -63,13 +63,13 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
         raise Restart(replace(tx.output.options, graph_mode=True))
-    detached = [_detached(tx, a) for a in args]
-    result = _call(tx, op, detached, {k: _detached(tx, v) for k, v in kwargs.items()})
+    detached = [detached_of(tx, a) for a in args]
+    result = _call(tx, op, detached, {k: detached_of(tx, v) for k, v in kwargs.items()})
     back = {id(new): old for new, old in zip(detached, args, strict=True)}
     return back.get(id(result), result)  # x.add_() is x
 
 
-def _detached(tx: Tx, value: Variable) -> Variable:
+def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
@@ -78,9 +78,9 @@ def _detached(tx: Tx, value: Variable) -> Variable:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached
         case ListVariable(items=items):
-            return ListVariable([_detached(tx, i) for i in items])
+            return ListVariable([detached_of(tx, i) for i in items])
         case TupleVariable(items=items, kind=kind):
-            return TupleVariable([_detached(tx, i) for i in items], kind)
+            return TupleVariable([detached_of(tx, i) for i in items], kind)
     return value
 
 
@@ -102,7 +102,7 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
-    return _results(tx, _record(tx, op, args, kwargs, result), result)
+    return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
 
 def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -230,14 +230,14 @@ def record_node(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
 ) -> Variable:
     """One call of an operator whose result metas are known: its node, and the value it yields."""
-    return _results(tx, _record(tx, op, args, kwargs, val), val)
+    return results_of(tx, _record(tx, op, args, kwargs, val), val)
 
 
 def _origins(tx: Tx) -> tuple:
     return (tx.output.origin(),)
 
 
-def _results(tx: Tx, node: Any, result: Any) -> Variable:
+def results_of(tx: Tx, node: Any, result: Any) -> Variable:
     if isinstance(result, TensorMeta):
         return TensorVariable(result, node)
     graph, origins = tx.output.graph, _origins(tx)

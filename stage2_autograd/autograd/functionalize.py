@@ -30,6 +30,7 @@ from stage2_autograd.autograd.storages import (
     replaced,
 )
 from stage2_autograd.retrace import placeholders_like, retrace
+from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
@@ -63,7 +64,13 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         with no_grad():  # gradients apart in eager may be one value here
             functional.output(_with_own_storage(again, stored, len(computed)))
     return FunctionalGraph(
-        functional, len(computed), written, tracer.rng_calls, results, silent, versions
+        within(functional, functional_subgraph),
+        len(computed),
+        written,
+        tracer.rng_calls,
+        results,
+        silent,
+        versions,
     ).verify()
 
 
@@ -95,6 +102,15 @@ def functional_backward(graph: Graph, name: str) -> Graph:
     assert tracer.graph is not None
     tracer.graph.output([tracer.node_of(t) for t in outputs])
     return tracer.graph
+
+
+def functional_subgraph(graph: Graph) -> Graph:
+    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    return functional(graph, FunctionalTracer(Graph(graph.name)), written)
+
+
+def written(tracer: FunctionalTracer, tensor: Tensor) -> bool:
+    return storage_of(tracer, tensor).generation > 0
 
 
 # ---- the tracer --------------------------------------------------------------------------------------------
