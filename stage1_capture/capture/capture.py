@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stage1_capture.capture import bytecode, resume
+from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
 from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
@@ -226,6 +227,7 @@ def _with_residual(
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
+    check_followed(output)
     guard_mutation(output)
     codegen = PyCodegen(output, function, GRAPH_NAME)
     text, code = codegen.generate(values, finish)

@@ -51,6 +51,7 @@ class PyCodegen:
         for before in effects.changed.values():
             rebuilder.count_contents(before.variable)
         rebuilder.count([value for _, value in effects.globals.values()])
+        rebuilder.count([*effects.hooks])
         for _, args, kwargs in effects.calls:
             rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]

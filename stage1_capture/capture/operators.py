@@ -254,6 +254,8 @@ def _call_in_place(
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
+    tx.output.must_be_new(target)
+    tx.output.written.append(target)
     meta = target.meta
     whole = tx.output.mutable_through.get(target)
     if whole is not None and whole.real._base is None:

@@ -7,6 +7,7 @@ needed it.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -73,6 +74,11 @@ class OutputGraph:
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
+        self.follows_since: int | None = None  # set while backward_graphs.py follows one: when it began
+        # what runs in the backward: its name, and whether it still reads the same
+        self.followed: list[tuple[str, Callable[[], bool]]] = []
+        self.written: list[TensorVariable] = []  # every write to a tensor, in order
+        self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
@@ -135,9 +141,22 @@ class OutputGraph:
         """To be called before a write to a container, object or cell."""
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
+        self.must_be_new(variable)
         if self.effects.in_the_end and variable.source is not None:
             self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
+
+    def store_global(self, module: dict, name: str, value: Variable) -> None:
+        if self.follows_since is not None:
+            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+        self.effects.store_global(module, name, value)
+
+    def must_be_new(self, variable: Variable) -> None:
+        """In a function that runs in the backward, later: it may change nothing but what it made itself."""
+        if self.follows_since is not None and (
+            variable.source is not None or variable.born < self.follows_since
+        ):
+            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
 
     # ---- what is computed ------------------------------------------------------------------------
 

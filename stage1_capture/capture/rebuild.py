@@ -25,6 +25,7 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     DictViewVariable,
     ExceptionVariable,
+    HandleVariable,
     IteratorVariable,
     LazyVariable,
     ListVariable,
@@ -147,6 +148,8 @@ def contents(value: Variable) -> list[Variable]:
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
             more = [v for v in (cause, context) if v is not None]
             return [*args, *(a for a in attrs.values() if a is not None), *more]
+        case HandleVariable(call=(tensor, _, hooks)):
+            return [tensor, *hooks]
         case UserDefinedObjectVariable(attrs=attrs):
             return [a for a in attrs.values() if a is not None]
         case SuperVariable(receiver=receiver):
@@ -258,6 +261,14 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     return name
 
 
+def _handle(r: Rebuilder, value: HandleVariable) -> str:
+    """The call that registers the hook; one that is in the graph has no object."""
+    if value.call is None:
+        return r.unsupported(value)
+    tensor, method, hooks = value.call
+    return r.name(value, f"{r.expression(tensor)}.{method}({r.all(hooks)})")
+
+
 def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
     """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
     for key, attribute in value.attrs.items():
@@ -327,6 +338,7 @@ _MAKE: dict[type, Make] = {
     UserFunctionVariable: _function,
     UserMethodVariable: _method,
     ExceptionVariable: _exception,
+    HandleVariable: _handle,
     UserDefinedObjectVariable: _object,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,

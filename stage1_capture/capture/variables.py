@@ -8,6 +8,7 @@ inside.
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,11 +23,14 @@ from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
+BIRTHS = itertools.count()
+
 
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
+    born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
 
 
 @dataclass(eq=False)
@@ -201,6 +205,19 @@ class UserDefinedObjectVariable(Variable):
     fresh: bool = False
     private: bool = False  # made by the capture for the program, which must not hand it on
     class_source: Source | None = None  # of a fresh one: where its class was found
+
+
+@dataclass(eq=False)
+class HandleVariable(UserDefinedObjectVariable):
+    """What registering a hook returns.
+
+    node: holds the hook of a value computed inside, `tensor`.
+    call: what the residual code does for a tensor from outside: the tensor, the method, its arguments.
+    """
+
+    node: Node | None = None
+    tensor: TensorVariable | None = None
+    call: tuple[TensorVariable, str, tuple[Variable, ...]] | None = None
 
 
 @dataclass(eq=False)
