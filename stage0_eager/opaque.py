@@ -7,9 +7,11 @@ brings a body for eager calls, a meta rule, and a kernel `(array namespace, *arg
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from stage0_eager.operator import Operator
+from stage0_eager.pytree import leaves_of, mapped
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record
 from stage0_eager.trace import Tracer
@@ -23,6 +25,8 @@ class OpaqueOperator(Operator):
     """One row. Graphs call it by `qualname`; a Tracer records it as it is, derivative and all."""
 
     opaque = True
+    listed = False  # whether its results come as a list
+    pullback: Callable[..., dict[str, Any]] | None = None  # all gradients in one call, in place of rules
 
     def __init__(
         self,
@@ -47,14 +51,49 @@ class OpaqueOperator(Operator):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         interpreter = STATE.interpreter
-        if not isinstance(interpreter, Tracer):
+        if interpreter is None:
             return self.run(*args, **kwargs)
+        if not isinstance(interpreter, Tracer):  # a vmap: example by example
+            return self._interpreted(interpreter, args, kwargs)
         args = self.bind(*args, **kwargs)
         recording = STATE.grad_enabled and needs_tape(self, args)
         out = interpreter.process(self, args)
         if recording:
             record(self, args, out)
         return out
+
+
+def functional_form(op: OpaqueOperator) -> OpaqueOperator:
+    """The operator that, where `op` writes to arguments, gives their new values behind op's results."""
+    places = [op.params.index(name) for name in op.mutates]
+
+    def with_copies(args: tuple, copy: Callable[[Any], Any]) -> tuple[tuple, list]:
+        copied = tuple(mapped(copy, a) if i in places else a for i, a in enumerate(args))
+        return copied, [leaf for i in places for leaf in leaves_of(copied[i]) if leaf is not None]
+
+    def meta(*args: Any) -> tuple:
+        args, written = with_copies(args, lambda m: m)
+        made = op.meta_rule(*args)
+        return (*_several(made), *written)
+
+    def kernel(xp: Any, *args: Any) -> tuple:
+        args, written = with_copies(args, lambda a: a if a is None else a.copy(order="K"))
+        return (*_several(op.kernel(xp, *args)), *written)  # type: ignore[misc]
+
+    @wraps(op.body)  # type: ignore[arg-type]
+    def body(*args: Any, **kwargs: Any) -> tuple:
+        args, written = with_copies(op.bind(*args, **kwargs), lambda t: t if t is None else t.clone())
+        return (*_several(op(**dict(zip(op.params, args, strict=True)))), *written)
+
+    name = f"functional.{op.qualname}"
+    return OPAQUE.get(name) or OpaqueOperator(f"functional.{op.namespace}", op.name, body, meta, kernel)
+
+
+def _several(result: Any) -> tuple:
+    """What an operator gives, as a tuple."""
+    if result is None:
+        return ()
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def opaque_kernel(qualname: str) -> Callable[..., Any]:

@@ -240,7 +240,7 @@ def _record(
     modules: list[GraphModule],
     operands: list[TensorVariable],
     numbers: tuple,
-) -> list[Variable]:
+) -> list[Any]:
     """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
     output = tx.output
     for module in modules:
@@ -253,7 +253,7 @@ def _record(
     if output.grad_enabled and not output.graph_mode:
         raise Restart(replace(output.options, graph_mode=True))
     if output.graph_mode and not output.grad_enabled:
-        operands = [detached_of(tx, t) for t in operands]
+        operands = [detached_of(tx, t) for t in operands]  # type: ignore[misc]
     wants = output.grad_enabled and any(t.meta.requires_grad for t in operands)
     metas = op.meta(*(t.meta for t in first), *modules, [t.meta for t in operands], *numbers)
     metas = tuple(

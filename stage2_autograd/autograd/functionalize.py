@@ -28,7 +28,7 @@ from stage2_autograd.autograd.storages import (
     replaced,
 )
 from stage2_autograd.retrace import placeholders_like, retrace
-from stage2_autograd.subgraphs import functional, within
+from stage2_autograd.subgraphs import functional, within, written_back
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
@@ -99,6 +99,8 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
+        if op.opaque and op.mutates:
+            return written_back(self, op, args)
         out = super().process(op, args)
         if out is None:
             return None
