@@ -119,6 +119,11 @@ class Graph:
         return [n for n in self._nodes if n.op == "call_function"]
 
     @property
+    def has_calls(self) -> bool:
+        """Whether it computes anything. (Calls stand behind the inputs, so the last node usually tells.)"""
+        return any(n.op == "call_function" for n in reversed(self._nodes))
+
+    @property
     def output_node(self) -> Node:
         return self._nodes[-1]
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
@@ -23,6 +25,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SliceVariable,
     TensorVariable,
     TupleVariable,
@@ -34,7 +37,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
-from stage_contracts.source import ScalarSource
+from stage_contracts.source import RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -46,7 +49,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
-    if not tx.output.graph.calls:
+    if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if tx.output.grad_enabled is not tx.output.graph_mode:
@@ -191,6 +194,10 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
     match realize(variable):
         case TensorVariable() as tensor:
             return leaf(tensor)
+        case NumpyNdarrayVariable(real=np.generic()) as scalar if op.namespace == "cutaway":
+            return known_scalar(tx, scalar)  # a number to the functions of tensors
+        case NumpyNdarrayVariable(tensor=tensor):
+            return leaf(tensor)
         case NumberVariable(sym=sym) as number if sym is not None:
             return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
         case ConstantVariable(value=value):
@@ -206,6 +213,13 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
         case other:
             code = "GB0005" if other.source is not None else "GB0002"
             tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+
+def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
+    """The number that a NumPy scalar from outside is, guarded."""
+    if not isinstance(scalar.source, RegisteredSource):
+        tx.output.guard("EQUALS", scalar.source, scalar.real)
+    return scalar.real.item()
 
 
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
