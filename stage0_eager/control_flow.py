@@ -84,7 +84,7 @@ def scan(
     check_scan(combine_fn, state, rows, dim, reverse)
     form: list[Any] = []  # of what one turn gives
 
-    def combine(*flat: Tensor) -> list[Tensor]:
+    def combine(*flat: Tensor) -> tuple[Tensor, ...]:
         carry = rebuilt(init, flat[: len(state)])
         made = _pure("scan", combine_fn, carry, rebuilt(xs, flat[len(state) :]))
         if not isinstance(made, tuple) or len(made) != 2:
@@ -93,7 +93,7 @@ def scan(
             )
         _must_match("scan", "init", carry, "next carry", made[0])
         form[:] = made[1:]
-        return [*leaves_of(made[0]), *leaves_of(made[1])]
+        return (*leaves_of(made[0]), *leaves_of(made[1]))
 
     dim = dim % rows[0].ndim
     along = [joining.movedim(x, dim, 0) for x in rows]
@@ -111,9 +111,9 @@ def map(f: Callable, xs: Any, *args: Any) -> Any:
     check_map(rows)
     form: list[Any] = []
 
-    def call(*flat: Tensor) -> list[Tensor]:
+    def call(*flat: Tensor) -> tuple[Tensor, ...]:
         form[:] = [_pure("map", f, rebuilt(xs, flat), *args)]
-        return leaves_of(form[0])
+        return tuple(leaves_of(form[0]))
 
     made = fold(call, rows, 0, len(rows), False, shape.stack)
     return rebuilt(form[0], made)

@@ -15,8 +15,8 @@ from stage0_eager import anomaly
 from stage0_eager.arrays import owner
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage_contracts.core_metas import is_dense
 from stage_contracts.dtype import FLOATING
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 INFERENCE_SAVED = (

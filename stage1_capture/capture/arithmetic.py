@@ -131,7 +131,7 @@ _declined = ConstantVariable(NotImplemented)
 
 def _declines(result: Variable) -> bool:
     """Whether an operand's method leaves the operation to the other operand."""
-    return isinstance(result, ConstantVariable) and result.value is NotImplemented
+    return type(result) is ConstantVariable and result.value is NotImplemented
 
 
 def _constants(*operands: Variable) -> tuple | None:

@@ -22,6 +22,7 @@ from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
+from stage1_capture.capture.numbers import open_conversion
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -125,6 +126,9 @@ def _known(real: Any) -> bool:
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
+    still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    if still_open is not None:
+        return still_open
     values = [tx.constant(a, name) for a in args]
     options = {k: tx.constant(v, name) for k, v in kwargs.items()}
     return attempt(tx, name, lambda: from_constant(function(*values, **options)), exact=True)

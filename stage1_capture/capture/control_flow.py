@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from stage0_eager import control_flow
 from stage0_eager.control_flow_operators import COND, MAP, SCAN, WHILE_LOOP
@@ -132,7 +132,8 @@ def scan_(
     taken, modules = _with_all_taken([step], len(metas))
     numbers = (len(state), len(along), True) if backwards else (len(state), len(along))
     results = _record(tx, SCAN, [], modules, [*state, *along, *taken], numbers)
-    stacks = [_moved(tx, y, 0, axis) if axis < y.meta.ndim else y for y in results[len(state) :]]
+    ys = cast("list[TensorVariable]", results[len(state) :])
+    stacks = [_moved(tx, y, 0, axis) if axis < y.meta.ndim else y for y in ys]
     return TupleVariable(
         [with_tensors(init, iter(results[: len(state)])), with_tensors(made.items[1], iter(stacks))]
     )
@@ -240,7 +241,7 @@ def _record(
     modules: list[GraphModule],
     operands: list[TensorVariable],
     numbers: tuple,
-) -> list[Any]:
+) -> list[Variable]:
     """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
     output = tx.output
     for module in modules:
@@ -253,7 +254,7 @@ def _record(
     if output.grad_enabled and not output.graph_mode:
         raise Restart(replace(output.options, graph_mode=True))
     if output.graph_mode and not output.grad_enabled:
-        operands = [detached_of(tx, t) for t in operands]  # type: ignore[misc]
+        operands = [cast(TensorVariable, detached_of(tx, t)) for t in operands]
     wants = output.grad_enabled and any(t.meta.requires_grad for t in operands)
     metas = op.meta(*(t.meta for t in first), *modules, [t.meta for t in operands], *numbers)
     metas = tuple(

@@ -149,7 +149,7 @@ def _store_state(tx: Tx, name: str, value: Variable) -> None:
 def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Variable) -> None:
     if not target.fresh:
         tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
-    none = isinstance(value, ConstantVariable) and value.value is None
+    none = type(value) is ConstantVariable and value.value is None
     if name == "__cause__":
         target.cause, target.suppress = None if none else value, True
     elif name == "__context__":

@@ -15,7 +15,7 @@ from stage3_lowering.tiny import views
 from stage3_lowering.tiny.body import Body
 from stage3_lowering.tiny.spellings import SPELLINGS, TYPES
 from stage3_lowering.tiny.views import View, concrete
-from stage_contracts import core_metas
+from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node, map_args
@@ -64,7 +64,7 @@ class Lowering:
     def new(self, meta: TensorMeta) -> View:
         """A buffer for a result: its strides where they are dense, else row-major."""
         name, meta = f"buf{len(self.buffers) - len(self.inputs) - len(self.constants)}", concrete(meta)
-        dense = core_metas.is_dense(meta.shape, meta.strides)
+        dense = layouts.is_dense(meta.shape, meta.strides)
         self.buffers[name] = meta if dense else TensorMeta(meta.shape, meta.dtype, device=meta.device)
         return View(name, self.buffers[name])
 
