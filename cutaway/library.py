@@ -16,12 +16,16 @@ from stage0_eager.library import (
     define,
     impl,
     infer_schema,
+    kernel_ptx,
     lookup,
     ops,
     register_autograd,
     register_fake,
     register_kernel,
     register_vmap,
+    triton_op,
+    wrap_triton,
+    writes_of,
 )
 from stage0_eager.pytree import leaves_of, mapped
 from stage0_eager.tensor import Tensor
@@ -132,5 +136,5 @@ _TESTS: dict[str, Callable[[CustomOpDef, tuple, dict], None]] = dict(
 
 __all__ = [
     "CustomOpDef", "OpCheckError", "custom_op", "define", "impl", "infer_schema", "opcheck", "ops", "register_autograd",
-    "register_fake", "register_kernel", "register_vmap",
+    "kernel_ptx", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton", "writes_of",
 ]  # fmt: skip

@@ -22,6 +22,8 @@ from stage0_eager.state import STATE, interpreting, no_grad
 from stage0_eager.tape import needs_tape
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import Tracer, run_on_metas
+from stage0_eager.triton_driver import kernel_ptx
+from stage0_eager.triton_kernels import wrap_triton, writes_of
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -374,7 +376,17 @@ class _Namespace:
 
 ops = _Namespace("ops")
 
+
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str]) -> Any:
+    """As custom_op, for a function that computes with `wrap_triton(kernel)[grid](...)`: it is its own fake rule."""
+    if fn is None:
+        return lambda function: triton_op(name, function, mutates_args=mutates_args)
+    made = custom_op(name, fn, mutates_args=mutates_args)
+    made.register_fake(fn)
+    return made
+
+
 __all__ = [
     "CustomOpDef", "custom_op", "define", "impl", "infer_schema", "lookup", "ops", "register_autograd",
-    "register_fake", "register_kernel", "register_vmap",
+    "kernel_ptx", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton", "writes_of",
 ]  # fmt: skip

@@ -10,11 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from stage0_eager.arrays import is_array
 from stage0_eager.operator import Operator
 from stage0_eager.pytree import leaves_of, mapped
 from stage0_eager.state import STATE
 from stage0_eager.tape import needs_tape, record
+from stage0_eager.tensor import Tensor
 from stage0_eager.trace import Tracer
+from stage_contracts.tensor_meta import TensorMeta
 
 OPAQUE: dict[
     str, OpaqueOperator
@@ -68,8 +71,10 @@ def functional_form(op: OpaqueOperator) -> OpaqueOperator:
     places = [op.params.index(name) for name in op.mutates]
 
     def with_copies(args: tuple, copy: Callable[[Any], Any]) -> tuple[tuple, list]:
-        copied = tuple(mapped(copy, a) if i in places else a for i, a in enumerate(args))
-        return copied, [leaf for i in places for leaf in leaves_of(copied[i]) if leaf is not None]
+        """The arguments with copies of what is written, wherever it stands, and these copies."""
+        copies = {id(leaf): copy(leaf) for i in places for leaf in leaves_of(args[i]) if is_data(leaf)}
+        copied = tuple(mapped(lambda leaf: copies.get(id(leaf), leaf), a) for a in args)
+        return copied, [leaf for i in places for leaf in leaves_of(copied[i]) if is_data(leaf)]
 
     def meta(*args: Any) -> tuple:
         args, written = with_copies(args, lambda m: m)
@@ -77,16 +82,21 @@ def functional_form(op: OpaqueOperator) -> OpaqueOperator:
         return (*_several(made), *written)
 
     def kernel(xp: Any, *args: Any) -> tuple:
-        args, written = with_copies(args, lambda a: a if a is None else a.copy(order="K"))
+        args, written = with_copies(args, lambda a: a.copy(order="K"))
         return (*_several(op.kernel(xp, *args)), *written)  # type: ignore[misc]
 
     @wraps(op.body)  # type: ignore[arg-type]
     def body(*args: Any, **kwargs: Any) -> tuple:
-        args, written = with_copies(op.bind(*args, **kwargs), lambda t: t if t is None else t.clone())
+        args, written = with_copies(op.bind(*args, **kwargs), lambda t: t.clone())
         return (*_several(op(**dict(zip(op.params, args, strict=True)))), *written)
 
     name = f"functional.{op.qualname}"
     return OPAQUE.get(name) or OpaqueOperator(f"functional.{op.namespace}", op.name, body, meta, kernel)
+
+
+def is_data(value: Any) -> bool:
+    """Whether this is a tensor, or stands for one: an array, a meta."""
+    return isinstance(value, (Tensor, TensorMeta)) or is_array(value)
 
 
 def _several(result: Any) -> tuple:

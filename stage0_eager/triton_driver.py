@@ -66,26 +66,31 @@ def interprets(kernel: Any) -> bool:
     return type(kernel).__name__ == "InterpretedFunction"
 
 
-def launch(kernel: Any, grid: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    """`kernel[grid](*args, **kwargs)` with arrays where pointers are, on the current stream of the arrays' library."""
+def launch(kernel: Any, grid: Any, kwargs: dict[str, Any]) -> None:
+    """`kernel[grid](**kwargs)` with arrays where pointers are, on the current stream of the arrays' library."""
+    kwargs = {name: _pointer(value) for name, value in kwargs.items()}
     if interprets(kernel):
         _let_ranges_run()
-        _without_benchmarks(kernel)
+        kernel, kwargs = _first_configuration(kernel, kwargs)
     else:
         _use_cupy()
-    kernel[grid](*map(_pointer, args), **{name: _pointer(value) for name, value in kwargs.items()})
+    kernel[grid](**kwargs)
 
 
 def _pointer(value: Any) -> Any:
     return Pointer(value) if arrays.is_array(value) else value
 
 
-def _without_benchmarks(kernel: Any) -> None:
-    """Interpreted, all configurations do the same at no speed worth measuring: the first is taken."""
+def _first_configuration(kernel: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The function under autotune and heuristics, with their arguments. Interpreted, no configuration is the faster."""
     while type(kernel).__name__ in ("Autotuner", "Heuristics"):
         if type(kernel).__name__ == "Autotuner":
-            kernel.configs = kernel.configs[:1]
+            kwargs = {**kwargs, **kernel.configs[0].all_kwargs()}
+        else:
+            for name, heuristic in kernel.values.items():
+                kwargs[name] = heuristic(kwargs)
         kernel = kernel.fn
+    return kernel, kwargs
 
 
 @lru_cache(maxsize=1)
@@ -127,7 +132,7 @@ def _use_cupy() -> None:
             return cp.cuda.get_current_stream().ptr
 
         def get_device_capability(self, device: int = 0) -> tuple[int, int]:
-            return divmod(int(cp.cuda.Device(device).compute_capability), 10)  # type: ignore[return-value]
+            return divmod(int(cp.cuda.Device(device).compute_capability), 10)
 
         def get_active_torch_device(self) -> Any:
             raise RuntimeError("Triton asked for a torch device; there is no torch here")
@@ -159,3 +164,44 @@ def _milliseconds(cp: Any, call: Callable, quantiles: Any) -> Any:
     if not quantiles:
         return times[len(times) // 2]
     return [times[min(len(times) - 1, int(q * len(times)))] for q in quantiles]
+
+
+def kernel_ptx(node: Any, target: Any) -> str:
+    """The PTX of a kernel as a graph's node calls it, for a `triton.backends.compiler.GPUTarget`. Needs no GPU.
+
+    Autotuned kernels are compiled in their first configuration.
+    """
+    from triton.backends.nvidia.compiler import CUDABackend
+    from triton.compiler import ASTSource, compile
+
+    op = node.target
+    kernel, given = op.launched, dict(zip(op.params, op.bind(*node.args, **node.kwargs), strict=True))
+    options = dict(given.pop("options") or {})
+    values = {
+        name: value for name, value in given.items() if name not in ("grids", "layouts") and value is not ...
+    }
+    kernel, values = _first_configuration(kernel, values)
+    options |= {name: values.pop(name) for name in list(values) if name not in kernel.arg_names}
+    fixed = {kernel.arg_names[i] for i in kernel.constexprs}
+    signature = {name: "constexpr" if name in fixed else _type_of(values[name]) for name in kernel.arg_names}
+    constants = {name: values[name] for name in kernel.arg_names if name in fixed}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    make, CUDABackend.make_cubin = CUDABackend.make_cubin, lambda *_: b""  # PTX is enough
+    try:
+        return compile(source, target=target, options={"enable_fp_fusion": False, **options}).asm["ptx"]
+    finally:
+        CUDABackend.make_cubin = make
+
+
+_POINTEES = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64", "bool": "i1"}
+
+
+def _type_of(value: Any) -> str:
+    """Triton's word for a node's argument: `*fp32` for a tensor, `i32`, `fp32`."""
+    meta = getattr(value, "val", None)
+    if meta is not None:
+        name = meta.dtype.name
+        return "*" + _POINTEES.get(name, name.replace("uint", "u").replace("int", "i"))
+    if isinstance(value, bool):
+        return "i1"
+    return "fp32" if isinstance(value, float) else "i32" if -(2**31) <= value < 2**31 else "i64"

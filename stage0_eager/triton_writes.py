@@ -28,7 +28,8 @@ PASSES = ("multiple_of", "max_contiguous", "max_constancy", "broadcast_to", "whe
 
 def written_parameters(function: Callable) -> tuple[str, ...]:
     """The names of the parameters that may point to what the kernel writes, in order."""
-    params = tuple(inspect.signature(function).parameters)
+    signature = inspect.signature(function).parameters
+    params = tuple(p for p in signature if "constexpr" not in str(signature[p].annotation))
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, SyntaxError):
@@ -86,8 +87,12 @@ class _Flow(ast.NodeVisitor):
         name = _last(node.func)
         first = node.args[:1] or [k.value for k in node.keywords if k.arg in ("pointer", "base", "ptr")]
         if name in WRITES or name.startswith("atomic_"):
-            self.written.update(*map(self.of, [*first, *_receiver(node)]))  # tl.store(pointer), or descriptor.store()
-        elif name not in VALUES and name not in PASSES:  # a function of the user's: it may write to what it is given
+            self.written.update(
+                *map(self.of, [*first, *_receiver(node)])
+            )  # tl.store(pointer), or descriptor.store()
+        elif (
+            name not in VALUES and name not in PASSES
+        ):  # a function of the user's: it may write to what it is given
             self.written.update(*map(self.of, [*node.args, *(k.value for k in node.keywords)]))
         self.generic_visit(node)
 

@@ -55,9 +55,8 @@ def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bo
 
 def written_back(tracer: Any, op: Any, args: tuple) -> Any:
     """A call of an opaque operator that writes: one that returns the new values instead, and the writes after it."""
-    targets = [
-        leaf for name in op.mutates for leaf in leaves_of(args[op.params.index(name)]) if leaf is not None
-    ]
+    given = [leaf for name in op.mutates for leaf in leaves_of(args[op.params.index(name)])]
+    targets = [leaf for leaf in given if isinstance(leaf, Tensor)]
     made = tracer.process(functional_form(op), args)
     results, values = made[: len(made) - len(targets)], made[len(made) - len(targets) :]
     with interpreting(tracer):
