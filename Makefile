@@ -5,7 +5,7 @@
 #   make test            lint, format, types, import rules, every test
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
-#   make gpu             every operator, the skeleton, a user's Triton kernels, on an NVIDIA GPU (CuPy, Triton); keeps reports
+#   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton); keeps reports
 #   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
 #   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report

@@ -40,8 +40,16 @@ class Pointer:
     def new_empty(self, *_: Any, **__: Any) -> Pointer:
         return self
 
-    def copy_(self, *_: Any) -> None:
-        return None
+    def copy_(self, source: Pointer) -> None:
+        """Other memory's elements; autotune restores with it what its trials have written to."""
+        if source is not self:
+            self.array[...] = source.array
+
+    def clone(self) -> Pointer:
+        return Pointer(self.array.copy(order="K"))
+
+    def zero_(self) -> None:
+        self.array[...] = 0
 
     def set_(self, *_: Any) -> None:
         return None
