@@ -13,10 +13,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
 from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.triton_kernels import is_triton_kernel
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -316,6 +318,8 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
+    if is_triton_kernel(real):
+        return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
@@ -337,7 +341,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     OrderedDict: _wrap_dict,
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
-    **dict.fromkeys((types.ModuleType, Operator), wrap_identity),
+    **dict.fromkeys((types.ModuleType, Operator, CustomOpDef), wrap_identity),
     types.BuiltinFunctionType: _wrap_builtin,
     types.CellType: _wrap_cell,
     set: _wrap_set,

@@ -87,6 +87,10 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
         case UserMethodVariable(function=inner, receiver=receiver):
             assert isinstance(inner, Variable)
             return call_function(tx, inner, [receiver, *args], kwargs)
+        case UserDefinedObjectVariable(real=real) if (
+            type(real).__name__ == "ConstexprFunction"
+        ):  # triton.cdiv
+            return fold(tx, real.fn, args, kwargs)
         case UserDefinedObjectVariable(real=Operator() as op):
             return call_operator(tx, op, args, kwargs)
         case UserDefinedObjectVariable(real=real) if not function.fresh and _known(real):

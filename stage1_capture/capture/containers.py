@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.triton_kernels import is_triton_kernel
 from stage1_capture.capture.arithmetic import compare, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, hashable, iterate, must_be_local
@@ -22,6 +23,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TritonLaunchVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
@@ -75,6 +77,8 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
         case ConstantVariable(value=constant):
             index = tx.constant(key, "an index")
             return attempt(tx, "an index", lambda: from_constant(constant[index]), exact=True)
+        case UserDefinedObjectVariable(real=real) if is_triton_kernel(real):
+            return TritonLaunchVariable(real, key)
     method = special_method(tx, container, "__getitem__")
     if method is None:
         tx.unsupported("GB0001", f"an item of {describe(container)}")

@@ -78,6 +78,14 @@ class NumpyNdarrayVariable(Variable):
 
 
 @dataclass(eq=False)
+class TritonLaunchVariable(Variable):
+    """`kernel[grid]`, not called yet."""
+
+    kernel: Any
+    grid: Variable
+
+
+@dataclass(eq=False)
 class ListVariable(Variable):
     items: list[Variable]
 
