@@ -7,6 +7,7 @@ needed it.
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -38,10 +39,12 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
+    dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
+    dropped: frozenset[types.CodeType] = frozenset()
 
 
 class Restart(Exception):
@@ -85,12 +88,22 @@ class OutputGraph:
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
         self.exceptions: list[Any] = []  # being handled, outermost first
+        self.generators: list[Any] = []  # all that were made
         self.policy = policy  # which sizes of the inputs are left open
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
+
+    def let_go(self) -> None:
+        """The capture is over: no object of the program lives longer because it was looked at."""
+        for frame in self.frames:
+            frame.locals.clear()
+            frame.stack.clear()
+        for held in (self.known, self.kept, self.generators, self.exceptions, self.mutated):
+            held.clear()
+        self.effects = SideEffects()
 
     # ---- where we are ----------------------------------------------------------------------------
 

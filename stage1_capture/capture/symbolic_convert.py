@@ -130,19 +130,21 @@ class InstructionTranslator:
         try:
             handler(self, instruction)
         except Raised as raised:
-            self.handle(instruction, raised)
+            if not self.handle(instruction, raised.value):
+                raise
 
-    def handle(self, instruction: bytecode.Instruction, raised: Raised) -> None:
-        """Unwind to the handler of the instruction that raised."""
+    def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
+        """Unwind to the handler of the instruction that raised, if it has one."""
         self.resume_here()
         place = instruction.handler
         if place is None:
-            raise raised
+            return False
         del self.stack[place.depth :]
         if place.lasti:
             self.push(RaisingPlaceVariable(instruction.start))
-        self.push(raised.value)
+        self.push(raised)
         self.index = place.target
+        return True
 
     def resume_here(self) -> None:
         """Frames inside this one are left: an exception of theirs was taken here."""
