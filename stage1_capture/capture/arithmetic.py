@@ -24,6 +24,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DictViewVariable,
+    IdVariable,
     IteratorVariable,
     ListVariable,
     NotConstant,
@@ -171,6 +172,8 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
 def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
     function, dunder, reflected = COMPARISONS[symbol]
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable) and symbol in ("==", "!="):
+        return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     decided = open_compare(symbol, function, left, right)
     if decided is not None:
         return decided
@@ -212,6 +215,8 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
     if left is right:
         return True
     match left, right:
+        case IdVariable(of=a), IdVariable(of=b):
+            return is_same(tx, a, b)
         case ConstantVariable(value=a), ConstantVariable(value=b):
             if a is b or type(a) is not type(b) or a != b:
                 return a is b

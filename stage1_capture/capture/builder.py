@@ -27,6 +27,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     LazyVariable,
     ListVariable,
+    ObjectKey,
     SetVariable,
     SliceVariable,
     TensorVariable,
@@ -201,9 +202,11 @@ def _wrap_state(output: OutputGraph, real: dict, source: Source | None) -> Varia
     """A dict whose keys are tensors, as an optimizer's state: they are looked up by what they are."""
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, tuple(real))
-    items: dict[Any, Variable] = {
-        key: lazily(output, value, source and KeySource(source, register(key))) for key, value in real.items()
-    }
+    items: dict[Any, Variable] = {}
+    for key, value in real.items():
+        number = register(key)
+        known = wrap(output, key, RegisteredSource(number))
+        items[ObjectKey(known, id(known))] = lazily(output, value, source and KeySource(source, number))
     return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
@@ -215,9 +218,20 @@ def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable
 
 
 def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    """Something without state worth following: a class, builtin, operator, Python module, enum member."""
+    """What is guarded to be this very object: a class, module, builtin, operator, enum member."""
+    return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+
+
+def _identical(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Any]) -> Any:
+    """The one variable of an object that each source of it is guarded to lead to."""
     output.guard("IDENTITY", source, real, source in output.epoch_sources)
-    return UserDefinedObjectVariable(real, source=source)
+    known = output.known.get(id(real))
+    if known is None:
+        known = output.known[id(real)] = build()
+        output.kept.append(real)
+    elif known.source is None:  # the library had it before
+        known.source = source
+    return known
 
 
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
@@ -227,8 +241,7 @@ def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Va
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
-    output.guard("IDENTITY", source, real, source in output.epoch_sources)
-    return function_variable(output, real, source)
+    return _identical(output, real, source, lambda: function_variable(output, real, source))
 
 
 def function_variable(

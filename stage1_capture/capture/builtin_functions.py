@@ -22,7 +22,6 @@ from stage1_capture.capture.calls import (
     Kwargs,
     call_function,
     fold,
-    hashable,
     iterate,
     make_iterator,
 )
@@ -38,6 +37,7 @@ from stage1_capture.capture.iterators import (
     is_foreign_iterator,
     step,
 )
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (

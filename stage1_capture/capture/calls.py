@@ -7,7 +7,6 @@ builtins of builtin_*.py interpreted; any other call is a break.
 from __future__ import annotations
 
 import abc
-import enum
 import operator
 import types
 from collections.abc import Callable
@@ -32,7 +31,6 @@ from stage1_capture.capture.tensor_attributes import (
 )
 from stage1_capture.capture.variables import (
     ConstantVariable,
-    ConstDictVariable,
     ListVariable,
     PartialVariable,
     SetVariable,
@@ -138,34 +136,6 @@ def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) 
         if exact and all(isinstance(a, str) for a in error.args):
             tx.throw(type(error), *error.args)
         tx.unsupported("GB0002", f"{what} raises {type(error).__name__}: {error}")
-
-
-def hashable(tx: Tx, key: Variable) -> Any:
-    """A dict's key or a set's element: a constant, or an object that is its own key."""
-    match realize(key):
-        case UserDefinedObjectVariable(real=real, fresh=False) if _by_identity(real):
-            return real
-        case UserFunctionVariable(real=types.FunctionType() as real):
-            return real
-        case TensorVariable(real=real) if real is not None:  # an optimizer's state: a tensor hashes as itself
-            return real
-        case ListVariable() | ConstDictVariable() | SetVariable() if kind_of(key) is not frozenset:
-            tx.throw(TypeError, f"unhashable type: {kind_of(key).__name__!r}")
-    constant = tx.constant(key, "a key")
-    try:
-        hash(constant)
-    except TypeError as error:
-        tx.throw(TypeError, *error.args)
-    return constant
-
-
-def _by_identity(real: Any) -> bool:
-    return isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum)) or type(real) is type
-
-
-def kind_of(value: Variable) -> type:
-    """list, or the class of a dict or set."""
-    return getattr(value, "kind", list)
 
 
 def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:

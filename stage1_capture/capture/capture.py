@@ -14,6 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage1_capture.capture import bytecode, resume
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
@@ -26,6 +27,7 @@ from stage1_capture.capture.variables import (
     OuterExceptionVariable,
     RaisingPlaceVariable,
     TensorVariable,
+    UserDefinedObjectVariable,
     Variable,
 )
 from stage_contracts.breaks import GraphBreak, Unsupported
@@ -263,8 +265,24 @@ def _guard_changed(output: OutputGraph) -> None:
     for before in output.effects.changed.values():
         changed = before.variable
         for other in looked_at:
-            if other is not changed and type(other) is type(changed):
+            if other is not changed and _may_be_one(other, changed):
                 output.guard("NOT_ALIASED", other.source, changed.source)
+
+
+def _may_be_one(one: Variable, other: Variable) -> bool:
+    """Whether guards of their own leave it open that two values from outside are one object."""
+    if type(one) is not type(other):
+        return False
+    reals = [v.real for v in (one, other) if isinstance(v, UserDefinedObjectVariable)]
+    return len({type(real) for real in reals}) < 2 and not any(isinstance(r, _IDENTICAL) for r in reals)
+
+
+_IDENTICAL = (
+    type,
+    types.ModuleType,
+    types.BuiltinFunctionType,
+    Module,
+)  # which are guarded to be the very same
 
 
 def _base(tensor: TensorVariable) -> AttrSource:

@@ -17,12 +17,12 @@ from stage1_capture.capture.calls import (
     Builtin,
     Kwargs,
     attempt,
-    hashable,
     iterate,
     must_be_local,
 )
 from stage1_capture.capture.containers import is_same_or_equal
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,

@@ -10,7 +10,8 @@ from typing import Any
 
 from stage1_capture.capture.arithmetic import compare, truth
 from stage1_capture.capture.attributes import special_method
-from stage1_capture.capture.calls import attempt, call_function, hashable, iterate, must_be_local
+from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,

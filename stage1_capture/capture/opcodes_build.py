@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import hashable, iterate
+from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
     ConstantVariable,

@@ -6,9 +6,13 @@ walks over them or holds their items sees what eager shows.
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
+from stage0_eager.nn.module import bump_structure_epoch
+from stage1_capture.capture.builder import REGISTRIES
+from stage1_capture.capture.object_dict import described
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.side_effects import DELETED, Before, SideEffects
 from stage1_capture.capture.tensor_attributes import class_lookup
@@ -18,7 +22,9 @@ from stage1_capture.capture.variables import (
     ListVariable,
     SetVariable,
     UserDefinedObjectVariable,
+    UserFunctionVariable,
 )
+from stage_contracts.source import AttrSource
 
 if TYPE_CHECKING:
     from stage1_capture.capture.codegen import PyCodegen
@@ -30,11 +36,18 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
     for before in effects.changed.values():
         target = r.expression(before.variable)
         lines += _REPLAY[_family(before.variable)](r, before, target)
+    if any(_is_registry(before.variable) for before in effects.changed.values()):
+        lines.append(f"{codegen.named(bump_structure_epoch)}()")
     for module, name in effects.globals:
         _, value = effects.globals[module, name]
         where = f"{codegen.named(effects.globals[module, name][0])}[{name!r}]"
         lines.append(f"del {where}" if value is DELETED else f"{where} = {r.expression(value)}")
     return lines
+
+
+def _is_registry(variable: Any) -> bool:
+    """Whether it is what a module keeps its parameters, buffers, submodules or hooks in."""
+    return isinstance(variable.source, AttrSource) and variable.source.name in REGISTRIES
 
 
 def _family(variable: Any) -> type:
@@ -54,26 +67,32 @@ def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
 def _dict(r: Rebuilder, before: Before, target: str) -> list[str]:
     old, new = before.items, before.variable.items
     kept = [key for key in old if key in new]
-    lines = [f"del {target}[{r.constant(key)}]" for key in old if key not in new]
+    lines = [f"del {target}[{r.key(key)}]" for key in old if key not in new]
     if kept != list(new)[: len(kept)]:  # a key went and came back: it is last now
         lines = [f"{target}.clear()"]
         old = {}
     for key, value in new.items():
         if old.get(key) is not value:
-            lines.append(f"{target}[{r.constant(key)}] = {r.expression(value)}")
+            lines.append(f"{target}[{r.key(key)}] = {r.expression(value)}")
     return lines
 
 
 def _set(r: Rebuilder, before: Before, target: str) -> list[str]:
     old, new = before.items, before.variable.items
-    gone = [f"{target}.discard({r.constant(element)})" for element in old - new]
-    return gone + [f"{target}.add({r.constant(element)})" for element in new - old]
+    gone = [f"{target}.discard({r.key(element)})" for element in old - new]
+    return gone + [f"{target}.add({r.key(element)})" for element in new - old]
 
 
 def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     lines = []
     for name, value in before.variable.attrs.items():
-        if value is None:
+        real = before.variable.real
+        if isinstance(real, (type, types.FunctionType)):
+            lines.append(f"{target}.{name} = {r.expression(value)}")
+        elif described(type(real), name):  # the program stored it past the class's descriptor
+            what = f"{target}.__dict__[{name!r}]"
+            lines.append(f"del {what}" if value is None else f"{what} = {r.expression(value)}")
+        elif value is None:
             lines.append(f"{r.named(delattr)}({target}, {name!r})")
         elif not _plain(before.variable.real):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
@@ -104,5 +123,6 @@ _REPLAY: dict[type, Any] = {
     ConstDictVariable: _dict,
     SetVariable: _set,
     UserDefinedObjectVariable: _object,
+    UserFunctionVariable: _object,
     CellVariable: _cell,
 }

@@ -15,6 +15,7 @@ from stage1_capture.capture.variables import (
     ListVariable,
     SetVariable,
     UserDefinedObjectVariable,
+    UserFunctionVariable,
     Variable,
 )
 
@@ -52,7 +53,7 @@ class SideEffects:
                 before = dict(entries)
             case SetVariable(items=elements):
                 before = set(elements)
-            case UserDefinedObjectVariable():
+            case UserDefinedObjectVariable() | UserFunctionVariable():
                 before = None
             case CellVariable(contents=contents):
                 before = contents
