@@ -10,6 +10,8 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_library,
     builtin_tape,
     builtin_types,
+    construct,
+    container_dunders,
     container_methods,
     higher_order,
     opcodes_exceptions,

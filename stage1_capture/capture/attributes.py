@@ -26,10 +26,11 @@ from stage1_capture.capture.binding import (
 )
 from stage1_capture.capture.builder import REGISTRIES, wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.object_dict import attribute_source, described, dict_of, has_dict, own_dict
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup, tensor_attribute
+from stage1_capture.capture.tensor_attributes import tensor_attribute
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,

@@ -14,9 +14,9 @@ from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
     UserDefinedObjectVariable,
     UserFunctionVariable,

@@ -11,7 +11,7 @@ import functools
 import types
 
 from stage0_eager import is_grad_enabled
-from stage0_eager.nn import Module, Parameter
+from stage0_eager.nn import Parameter
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import lookup, missing, plain_attribute
@@ -19,10 +19,10 @@ from stage1_capture.capture.binding import class_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.store import delete_attribute, delete_plainly, store_attribute, store_plainly
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
@@ -180,15 +180,6 @@ def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 
 BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
-
-
-@builtin(object.__new__)
-def _object_new(tx: Tx, cls: Variable, *_: Variable, **__: Variable) -> Variable:
-    assert isinstance(cls, UserDefinedObjectVariable)
-    special = (BaseException, int, float, str, tuple, list, dict, set, Tensor, Module)
-    if type(cls.real) not in (type, abc.ABCMeta) or issubclass(cls.real, special):
-        tx.unsupported("GB0002", f"object.__new__ of {describe(cls)}")
-    return UserDefinedObjectVariable(object.__new__(cls.real), fresh=True, class_source=cls.source)
 
 
 @builtin(types.MethodType)

@@ -141,7 +141,14 @@ def root_locals(
     for parameter in signature.parameters.values():
         if parameter.name not in given and parameter.default is not parameter.empty:
             _guard_default(output, function, parameter.name, parameter.default)
-    return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
+    return {
+        _IN_CODE.get(name, name): lazily(output, value, ArgSource(name))
+        for name, value in bound.arguments.items()
+    }
+
+
+# A comprehension's only parameter, which inspect shows under a name that can be written.
+_IN_CODE = {"implicit0": ".0"}
 
 
 def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
@@ -258,7 +265,7 @@ def _guard_changed(output: OutputGraph) -> None:
     """When a container or object is changed, nothing else that was looked at may be the same one."""
     looked_at = [v for v in output.known.values() if v.source is not None]
     for before in output.effects.changed.values():
-        changed = before.variable
+        changed = before.variable.part_of or before.variable
         for other in looked_at:
             if other is not changed and _may_be_one(other, changed):
                 output.guard("NOT_ALIASED", other.source, changed.source)

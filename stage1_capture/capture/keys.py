@@ -12,8 +12,8 @@ import types
 from typing import Any
 
 from stage0_eager.operator import Operator
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     ConstDictVariable,
     IdVariable,

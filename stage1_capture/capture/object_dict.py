@@ -12,8 +12,8 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage1_capture.capture.builder import lazily
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import OutputGraph
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import ObjectDictVariable, UserDefinedObjectVariable, Variable
 from stage_contracts.source import AttrSource, ItemSource, Source
 

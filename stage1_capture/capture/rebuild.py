@@ -13,9 +13,10 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stage1_capture.capture.derived import FIXED, python_base
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -159,8 +160,8 @@ def contents(value: Variable) -> list[Variable]:
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
             more = [v for v in (cause, context) if v is not None]
             return [*args, *(a for a in attrs.values() if a is not None), *more]
-        case UserDefinedObjectVariable(attrs=attrs):
-            return [a for a in attrs.values() if a is not None]
+        case UserDefinedObjectVariable(attrs=attrs, base=base):
+            return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
         case IteratorVariable() if hasattr(value, "parts"):
@@ -253,7 +254,13 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     if not value.fresh:
         return r.named(value.real)
     cls = type(value.real)
-    name = r.name(value, f"{r.named(object.__new__)}({r.named(cls)})")
+    base = python_base(cls)
+    maker = object if base is None else base
+    fixed = f", {r.expression(value.base)}" if base in FIXED else ""
+    name = r.name(value, f"{r.named(maker)}.__new__({r.named(cls)}{fixed})")
+    if value.base is not None and base not in FIXED:
+        limit = f", {value.base.limit}" if isinstance(value.base, DequeVariable) else ""
+        r.lines.append(f"{r.named(base)}.__init__({name}, {r.expression(value.base)}{limit})")
     set_attributes(r, value, name)
     return name
 

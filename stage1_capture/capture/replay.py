@@ -7,18 +7,22 @@ walks over them or holds their items sees what eager shows.
 from __future__ import annotations
 
 import types
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.capture.builder import REGISTRIES
+from stage1_capture.capture.derived import python_base
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.object_dict import described
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.side_effects import DELETED, Before, SideEffects
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstDictVariable,
+    DequeVariable,
     ListVariable,
     SetVariable,
     UserDefinedObjectVariable,
@@ -56,31 +60,59 @@ def _family(variable: Any) -> type:
 
 def _list(r: Rebuilder, before: Before, target: str) -> list[str]:
     old, new = before.items, before.variable.items
+    change = _method(r, before, target, list)
     same = next((i for i, (a, b) in enumerate(zip(old, new)) if a is not b), min(len(old), len(new)))
     if same == len(old):
-        return [f"{target}.extend([{r.all(new[same:])}])"] if len(new) > same else []
+        return [change("extend", f"[{r.all(new[same:])}]")] if len(new) > same else []
     if len(old) == len(new):
-        return [f"{target}[{i}] = {r.expression(b)}" for i, (a, b) in enumerate(zip(old, new)) if a is not b]
-    return [f"{target}[{same}:] = [{r.all(new[same:])}]"]
+        changed = [(i, b) for i, (a, b) in enumerate(zip(old, new)) if a is not b]
+        return [change("__setitem__", str(i), r.expression(b)) for i, b in changed]
+    return [change("__setitem__", f"{r.named(slice)}({same}, None)", f"[{r.all(new[same:])}]")]
+
+
+def _deque(r: Rebuilder, before: Before, target: str) -> list[str]:
+    new = r.all(before.variable.items)
+    change = _method(r, before, target, deque)
+    return [change("clear"), change("extend", f"[{new}]")]
 
 
 def _dict(r: Rebuilder, before: Before, target: str) -> list[str]:
     old, new = before.items, before.variable.items
+    change = _method(r, before, target, dict)
     kept = [key for key in old if key in new]
-    lines = [f"del {target}[{r.key(key)}]" for key in old if key not in new]
+    lines = [change("__delitem__", r.key(key)) for key in old if key not in new]
     if kept != list(new)[: len(kept)]:  # a key went and came back: it is last now
-        lines = [f"{target}.clear()"]
+        lines = [change("clear")]
         old = {}
     for key, value in new.items():
         if old.get(key) is not value:
-            lines.append(f"{target}[{r.key(key)}] = {r.expression(value)}")
+            lines.append(change("__setitem__", r.key(key), r.expression(value)))
     return lines
 
 
 def _set(r: Rebuilder, before: Before, target: str) -> list[str]:
     old, new = before.items, before.variable.items
-    gone = [f"{target}.discard({r.key(element)})" for element in old - new]
-    return gone + [f"{target}.add({r.key(element)})" for element in new - old]
+    change = _method(r, before, target, set)
+    gone = [change("discard", r.key(element)) for element in old - new]
+    return gone + [change("add", r.key(element)) for element in new - old]
+
+
+_SPELLED = {"__setitem__": "{t}[{0}] = {1}", "__delitem__": "del {t}[{0}]"}
+
+
+def _method(r: Rebuilder, before: Before, target: str, kind: type) -> Callable[..., str]:
+    """How to call a method of Python's on what changed; for a derived class, past the class's own."""
+    owner = before.variable.part_of
+
+    def change(name: str, *words: str) -> str:
+        if owner is not None:
+            base = python_base(type(owner.real)) or kind
+            return f"{r.named(base)}.{name}({', '.join([target, *words])})"
+        if name in _SPELLED:
+            return _SPELLED[name].format(*words, t=target)
+        return f"{target}.{name}({', '.join(words)})"
+
+    return change
 
 
 def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
@@ -119,6 +151,7 @@ def _cell(r: Rebuilder, before: Before, target: str) -> list[str]:
 
 
 _REPLAY: dict[type, Any] = {
+    DequeVariable: _deque,
     ListVariable: _list,
     ConstDictVariable: _dict,
     SetVariable: _set,

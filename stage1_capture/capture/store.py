@@ -14,10 +14,10 @@ from stage1_capture.capture.binding import class_of, dict_source
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.object_dict import described, dict_of, own_dict
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
