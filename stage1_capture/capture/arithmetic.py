@@ -33,6 +33,7 @@ from stage1_capture.capture.variables import (
     IteratorVariable,
     ListVariable,
     NotConstant,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     TensorVariable,
@@ -152,7 +153,7 @@ _declined = ConstantVariable(NotImplemented)
 
 def _declines(result: Variable) -> bool:
     """Whether an operand's method leaves the operation to the other operand."""
-    return isinstance(result, ConstantVariable) and result.value is NotImplemented
+    return type(result) is ConstantVariable and result.value is NotImplemented
 
 
 def _constants(*operands: Variable) -> tuple | None:
@@ -266,7 +267,7 @@ def equal(tx: Tx, left: Variable, right: Variable) -> bool:
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
     """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
-    if isinstance(receiver, TensorVariable) or _defines(receiver, name):
+    if isinstance(receiver, (TensorVariable, NumpyNdarrayVariable)) or _defines(receiver, name):
         method = special_method(tx, receiver, name)
         assert method is not None
         return call_function(tx, method, [other], {})
@@ -319,7 +320,7 @@ def truth(tx: Tx, value: Variable) -> bool:
             return bool(entries)
         case IteratorVariable() | TracebackVariable() | PartialVariable():
             return True
-        case TensorVariable():
+        case TensorVariable() | NumpyNdarrayVariable():
             tx.unsupported("GB0003", f"a branch on {describe(value)}")
         case UserDefinedObjectVariable():
             for name in ("__bool__", "__len__"):

@@ -27,6 +27,7 @@ from stage1_capture.capture.binding import (
 from stage1_capture.capture.builder import REGISTRIES, wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.object_dict import attribute_source, described, dict_of, has_dict, own_dict
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
@@ -41,6 +42,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     IteratorVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     SliceVariable,
     SuperVariable,
@@ -92,6 +94,8 @@ def missing(value: Variable, name: str) -> str:
             kind = type(constant).__name__
         case TensorVariable():
             kind = "Tensor"
+        case NumpyNdarrayVariable():
+            kind = "numpy.ndarray"
         case _:
             kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
     return f"{kind!r} object has no attribute {name!r}"
@@ -114,6 +118,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -122,6 +128,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return class_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
+            return function_attribute(value, name)
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable():
@@ -157,6 +165,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
     match value:
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found in (MISSING, None) else bind(tx, value, found, name, on_instance=False)

@@ -74,11 +74,11 @@ def _literal(key: Any) -> bool:
 
 
 def wrap_defaultdict(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    from stage1_capture.capture.builder import _once, _wrap_object, lazily
+    from stage1_capture.capture.builder import lazily, once, wrap_object
 
     items = dict_items(output, real, source)
     if items is None:
-        return _wrap_object(output, real, source)
+        return wrap_object(output, real, source)
     output.guard("TYPE", source, type(real))
     output.guard("KEYS", source, tuple(real))
     none = real.default_factory is None
@@ -90,16 +90,16 @@ def wrap_defaultdict(output: OutputGraph, real: Any, source: Source | None) -> V
     if none:
         output.guard("IDENTITY", source and AttrSource(source, "default_factory"), None)
     build = lambda: DefaultDictVariable(items, type(real), factory, source=source)  # noqa: E731
-    return _once(output, real, source, build)
+    return once(output, real, source, build)
 
 
 def wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Variable:
-    from stage1_capture.capture.builder import _once
+    from stage1_capture.capture.builder import once
 
     output.guard("TYPE", source, type(real))
     output.guard("EQUALS", source and AttrSource(source, "maxlen"), real.maxlen)
     items = sequence_items(output, real, source)
-    return _once(output, real, source, lambda: DequeVariable(items, real.maxlen, source=source))
+    return once(output, real, source, lambda: DequeVariable(items, real.maxlen, source=source))
 
 
 def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> list[Variable]:
@@ -110,16 +110,18 @@ def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> lis
 
 
 def wrap_partial(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    from stage1_capture.capture.builder import _once, lazily, wrap
+    from stage1_capture.capture.builder import lazily, once, wrap
 
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     function = wrap(output, real.func, source and AttrSource(source, "func"))
     args = sequence_items(output, real.args, source and AttrSource(source, "args"))
     place = source and AttrSource(source, "keywords")
     output.guard("KEYS", place, tuple(real.keywords))
-    kwargs: dict[str, Variable] = {k: lazily(output, v, place and ItemSource(place, k)) for k, v in real.keywords.items()}
+    kwargs: dict[str, Variable] = {}
+    for name, value in real.keywords.items():
+        kwargs[name] = lazily(output, value, place and ItemSource(place, name))
     build = lambda: PartialVariable(function, list(args), kwargs, source=source)  # noqa: E731
-    return _once(output, real, source, build)
+    return once(output, real, source, build)
 
 
 def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variable | None:

@@ -10,6 +10,8 @@ import collections
 import functools
 import types
 
+import numpy as np
+
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Parameter
 from stage0_eager.nn.module import bump_structure_epoch
@@ -32,6 +34,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     IdVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -75,6 +78,8 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(real)
         case TensorVariable():
             return Tensor
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            return meta.dtype.numpy.type if scalar else np.ndarray
         case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
             return kind
         case UserDefinedObjectVariable(real=real):

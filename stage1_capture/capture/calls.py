@@ -19,6 +19,8 @@ from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.numbers import open_conversion
+from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.polyfills import items_by_index
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -27,6 +29,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -66,6 +69,8 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
             return BUILTINS[real](tx, args, kwargs)
         case UserFunctionVariable(real=real) if real in FOLDED:
             return fold(tx, real, args, kwargs)
+        case UserFunctionVariable() | UserDefinedObjectVariable() if is_numpys(function):
+            return call_in_numpy(tx, function, args, kwargs)
         case UserFunctionVariable():
             return inline_call(tx, function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
@@ -104,6 +109,7 @@ _BUILTIN_KINDS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
     operator.itemgetter,
+    *FUNCTION_KINDS,
 )
 
 
@@ -118,6 +124,9 @@ def _known(real: Any) -> bool:
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
+    still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    if still_open is not None:
+        return still_open
     values = [tx.constant(a, name) for a in args]
     options = {k: tx.constant(v, name) for k, v in kwargs.items()}
     return attempt(tx, name, lambda: from_constant(function(*values, **options)), exact=True)
@@ -147,6 +156,8 @@ def must_be_local(tx: Tx, container: Variable, what: str) -> None:
 
 def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(receiver, TensorVariable):
+        if name == "numpy" and can_be_array(receiver):
+            return NumpyNdarrayVariable(receiver)
         if name in TENSOR_REFUSALS:
             refuse(tx, name)
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)

@@ -10,6 +10,7 @@ import types
 from typing import Any
 
 from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor
 from stage1_capture.capture.binding import class_of, dict_source
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
@@ -51,6 +52,9 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             "__traceback__",
         ):
             _store_on_exception(tx, target, name, value)
+            return
+        case TensorVariable(real=Tensor()) if name == "grad":
+            store_gradient(tx, target, value)
             return
         case CellVariable() if name == "cell_contents":
             tx.output.will_change(target)
@@ -188,6 +192,15 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     return NONE
 
 
+def store_gradient(tx: Tx, tensor: TensorVariable, value: Variable) -> None:
+    """`tensor.grad = value`, of a tensor from outside."""
+    none = isinstance(value, ConstantVariable) and value.value is None
+    if tensor.source is None or not (none or isinstance(value, TensorVariable)):
+        tx.unsupported("GB0006", f"an assignment of {describe(value)} to the gradient of {describe(tensor)}")
+    tx.output.will_change(tensor)
+    tensor.attrs["grad"] = value
+
+
 _OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__")
 
 
@@ -204,7 +217,7 @@ def _store_state(tx: Tx, name: str, value: Variable) -> None:
 def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Variable) -> None:
     if not target.fresh:
         tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
-    none = isinstance(value, ConstantVariable) and value.value is None
+    none = type(value) is ConstantVariable and value.value is None
     if name == "__cause__":
         target.cause, target.suppress = None if none else value, True
     elif name == "__context__":

@@ -49,6 +49,26 @@ class TensorVariable(Variable):
     meta: TensorMeta
     node: Node | None = None
     real: Any = None  # the tensor itself, for an input: its identity and class, never its data
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
+
+
+@dataclass(eq=False)
+class NumpyNdarrayVariable(Variable):
+    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
+
+    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
+    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    """
+
+    tensor: TensorVariable
+    scalar: bool = False
+    real: Any = None
+    base: NumpyNdarrayVariable | None = None
+    frozen: bool = False
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.tensor.meta
 
 
 @dataclass(eq=False)
@@ -337,6 +357,8 @@ def describe(variable: Any) -> str:
             return repr(value)
         case TensorVariable(meta=meta):
             return f"a tensor {meta}"
+        case NumpyNdarrayVariable(tensor=tensor):
+            return f"an array {tensor.meta}"
         case UserFunctionVariable(name=name):
             return f"the function {name}"
         case UserDefinedObjectVariable(real=real) if isinstance(real, _NAMED):
