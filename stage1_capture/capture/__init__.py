@@ -13,6 +13,8 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_schedules,
     builtin_tape,
     builtin_types,
+    construct,
+    container_dunders,
     container_methods,
     control_flow,
     higher_order,

@@ -17,7 +17,7 @@ from stage0_eager.tape import is_spent
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
-from stage1_capture.capture.variables import TensorVariable, Variable
+from stage1_capture.capture.variables import ObjectDictVariable, TensorVariable, Variable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard
@@ -74,6 +74,9 @@ class OutputGraph:
         self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
+        self.keys: dict[
+            Variable, None
+        ] = {}  # objects from outside that are keys, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
@@ -83,6 +86,9 @@ class OutputGraph:
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
+        self.class_stores: dict[
+            type, dict[str, Any]
+        ] = {}  # what the program stored on classes; None: deleted
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
@@ -152,6 +158,8 @@ class OutputGraph:
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write to a container, object or cell."""
+        if isinstance(variable, ObjectDictVariable):
+            variable = variable.part_of
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
         self.must_be_new(variable)
