@@ -20,6 +20,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     higher_order,
     numpy_calls,
     numpy_methods,
+    numpy_objects,
     opcodes_exceptions,
     opcodes_match,
     triton_kernels,

@@ -113,14 +113,20 @@ for _name, _function in (_COMPARED | _UNARY).items():
     _operator(_name, _function)
 
 
-def _divmod(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """divmod(x, y), the builtin."""
-    if any(isinstance(realize(a), NumpyNdarrayVariable) for a in args):
-        return call_row(tx, ROWS["divmod"], np.divmod, args, kwargs)
-    return fold(tx, divmod, args, kwargs)
+def _of_numbers(function: Any, name: str) -> None:
+    """A builtin that Python's numbers fold, and arrays have a method for."""
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        first, *rest = map(realize, args)
+        if isinstance(first, NumpyNdarrayVariable) and not kwargs:
+            return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+        return fold(tx, function, args, kwargs)
+
+    BUILTINS[function] = call
 
 
-BUILTINS[divmod] = _divmod
+_of_numbers(divmod, "__divmod__")
+_of_numbers(pow, "__pow__")
 
 
 # ---- what is also a function ------------------------------------------------------------------------------------
@@ -261,15 +267,22 @@ def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
     dots = any(isinstance(realize(i), ConstantVariable) and realize(i).value is ... for i in items)  # type: ignore
     scalar = not made.meta.shape and not dots
     found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
-    kinds = (SliceVariable, ConstantVariable)
-    if made.meta.shape and all(isinstance(realize(i), kinds) for i in items):  # a view
+    if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
+        computed = any(isinstance(realize(i), NumpyNdarrayVariable) for i in items)  # known only at run time
         if array.derived:
             found.derived = True
-        elif array.view is not None or any(_backwards(realize(i)) for i in items):
+        elif computed or array.view is not None or any(_backwards(realize(i)) for i in items):
             found.view = (array, key)
         if found.derived or found.view is not None:
             tx.output.reversals.append(found)
     return found
+
+
+def _basic(item: Variable) -> bool:
+    """Whether an item of an index makes a view: an int (also one computed), a slice, None, an ellipsis."""
+    if isinstance(item, NumpyNdarrayVariable):
+        return not item.meta.shape and item.meta.dtype is not dt.bool_
+    return isinstance(item, (SliceVariable, ConstantVariable))
 
 
 def _backwards(item: Variable) -> bool:
@@ -294,11 +307,22 @@ def _tensor(value: Variable) -> TensorVariable:
 # ---- attributes -------------------------------------------------------------------------------------------------
 
 _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
+
+
+def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    """array.flat, to be walked or read: all elements in order. Written to or handed on it is NumPy's."""
+    made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
+    made.derived = True
+    tx.output.reversals.append(made)
+    return made
+
+
 COMPUTED.update(
     {
         "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
         "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
         "real": lambda tx, array: array,
+        "flat": _flat,
     }
 )
 

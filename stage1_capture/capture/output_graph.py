@@ -237,9 +237,9 @@ def is_library(module_globals: dict[str, Any]) -> bool:
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
-    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
     top = str(module_globals.get("__name__", "")).split(".")[0]
-    return not is_library(module_globals) and top not in sys.stdlib_module_names
+    return not is_library(module_globals) and top not in sys.stdlib_module_names and top != "numpy"
 
 
 def _placeholder_name(source: Source) -> str:

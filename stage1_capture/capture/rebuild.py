@@ -211,9 +211,20 @@ def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
         r.unsupported(value)
     if value.view is not None:
         array, index = value.view
-        return f"{r.expression(array)}[{r.expression(index)}]"
+        return f"{r.expression(array)}[{_index(r, realize(index))}]"
     text = f"{r.expression(value.tensor)}.numpy()"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
+def _index(r: Rebuilder, index: Variable) -> str:
+    """An index of a view, in which a computed int is a scalar: an array without dimensions would copy."""
+    match index:
+        case TupleVariable(items=items):
+            words = [_index(r, realize(i)) for i in items]
+            return f"({', '.join(words)}{',' * (len(words) == 1)})"
+        case NumpyNdarrayVariable(tensor=tensor, source=None):
+            return f"{r.expression(tensor)}.numpy()[()]"
+    return r.expression(index)
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
