@@ -56,6 +56,9 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "IDENTITY": GuardKind(4, "{s} is {e}", "the very same function, class, module, None or bool"),
     "TYPE": GuardKind(5, "type({s}) is {e}", "an object's class"),
     "EQUALS": GuardKind(6, "type({s}) is type({e}) and {s} == {e}", "a Python constant's type and value"),
+    "EQUAL_VALUE": GuardKind(
+        6, "{s} == {e}", "the string or number that an object of a class derived from one is"
+    ),
     "LENGTH": GuardKind(7, "len({s}) == {e}", "a container's length"),
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),

@@ -182,7 +182,7 @@ def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
             tx.output.guard("IDENTITY", AttrSource(leaf.source, "_grad_fn"), None)
         for name in ("_hooks", "_after_hooks"):
             hooks = getattr(leaf.real, name)
-            if hooks:
+            if hooks or any(h.call is not None and h.call[0] is leaf for h in tx.output.effects.hooks):
                 tx.unsupported("GB0002", f"a backward that reaches {leaf.source}, which has a hook")
             source = AttrSource(leaf.source, name)
             if hooks is None:
