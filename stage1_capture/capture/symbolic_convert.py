@@ -52,7 +52,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -135,6 +134,7 @@ class InstructionTranslator:
     def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
         """Unwind to the handler of the instruction that raised, if it has one."""
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
             return False
