@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stage_contracts.core_metas import is_dense
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -33,6 +33,11 @@ def cupy() -> Any:
 def namespace(device: Device) -> Any:
     """The array namespace (numpy or cupy) of a device."""
     return np if device.type == "cpu" else cupy()
+
+
+def is_array(value: Any) -> bool:
+    """Whether this is an array of NumPy's or CuPy's (and no number)."""
+    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
 
 
 def namespace_of(array: Any) -> Any:

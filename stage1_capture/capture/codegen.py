@@ -52,6 +52,9 @@ class PyCodegen:
         for before in effects.changed.values():
             rebuilder.count_contents(before.variable)
         rebuilder.count([value for _, value in effects.globals.values()])
+        rebuilder.count([*effects.hooks])
+        for _, args, kwargs in effects.calls:
+            rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]
         lines = replay(self, rebuilder, effects)
         body: list[str] = []
@@ -60,7 +63,7 @@ class PyCodegen:
             if wanted is not mode:
                 where.append(f"{self.named(set_grad_enabled)}({wanted})")
                 mode = wanted
-        if self.output.graph.calls:
+        if self.output.graph.has_calls:
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
             first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)

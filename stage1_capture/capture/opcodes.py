@@ -133,13 +133,13 @@ def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
 def store_global(tx: Tx, i: Instruction) -> None:
     if is_library(tx.function.globals):
         tx.unsupported("GB0006", "a change of the library's own state")
-    tx.output.effects.store_global(tx.function.globals, i.argval, tx.pop())
+    tx.output.store_global(tx.function.globals, i.argval, tx.pop())
 
 
 @handles("DELETE_GLOBAL")
 def delete_global(tx: Tx, i: Instruction) -> None:
     tx.load_global(i.argval)
-    tx.output.effects.store_global(tx.function.globals, i.argval, DELETED)
+    tx.output.store_global(tx.function.globals, i.argval, DELETED)
 
 
 @handles("MAKE_CELL")

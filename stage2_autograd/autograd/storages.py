@@ -17,9 +17,9 @@ from stage0_eager.state import interpreting
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer
 from stage0_eager.views import UNDO
-from stage_contracts.core_metas import is_dense
 from stage_contracts.graph import Node
-from stage_contracts.symbolic import same_shape
+from stage_contracts.layouts import is_dense
+from stage_contracts.symbolic import hinted, same_shape
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
@@ -28,12 +28,15 @@ Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments afte
 class Storage:
     """Memory that tensors share: its base as it is now, and where it came from.
 
-    origin: ("input", index), ("constant", name) or ("made", -1).
+    origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
+        history of the user's own.
+    twin: whether there is one of those.
     """
 
     def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
         self.origin = origin
         self.base: Tensor | None = None  # set by `owns`
+        self.twin = False
         self.generation = 0  # how many writes it has seen
         self.recorded = False  # whether autograd sees one of them
 
@@ -113,14 +116,14 @@ def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
         return value
     if not is_dense(meta.shape, meta.strides):  # memory with gaps, from outside: it is written back by value
         return c.contiguous(value)
-    order = sorted(range(meta.ndim), key=lambda d: (-meta.strides[d], d))
+    order = sorted(range(meta.ndim), key=lambda d: (-hinted(meta.strides[d]), d))
     inverse = tuple(order.index(d) for d in range(meta.ndim))
     return c.permute(c.contiguous(c.permute(value, tuple(order))), inverse)
 
 
 def overlaps(meta: TensorMeta) -> bool:
     """Whether two elements may be one place in memory, so that eager refuses to write to it."""
-    if same_shape(meta.strides, contiguous_strides(meta.shape)):
+    if same_shape(meta.strides, contiguous_strides(meta.shape)) or is_dense(meta.shape, meta.strides):
         return False
     reach = 0  # how far the dimensions so far extend
     for stride, size in sorted(zip(meta.strides, meta.shape, strict=True)):
