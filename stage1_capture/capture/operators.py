@@ -29,6 +29,7 @@ from stage1_capture.capture.variables import (
     SliceVariable,
     TensorVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
     Variable,
     as_constant,
     describe,
@@ -210,6 +211,8 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
             return slice(*map(again, items))
         case ConstDictVariable(items=items):
             return {k: again(v) for k, v in items.items()}
+        case UserDefinedObjectVariable(base=base) if base is not None:
+            return again(base)
         case other:
             code = "GB0005" if other.source is not None else "GB0002"
             tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
@@ -288,6 +291,8 @@ def _call_in_place(
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
+    tx.output.must_be_new(target)
+    tx.output.written.append(target)
     meta = target.meta
     _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():

@@ -82,6 +82,8 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
+        if hasattr(op, "backward_graph"):
+            self.refuse(f"{op.name}, whose derivative is the user's own")
         if op.opaque and op.mutates:
             return written_back(self, op, args)
         out = super().process(op, args)
