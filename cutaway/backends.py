@@ -192,14 +192,22 @@ def two_graphs(
 
 
 def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:
-    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy."""
+    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy.
+
+    The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
+    """
+    inner = {
+        name: lower_and_build(value.graph, device, pipeline)
+        for name, value in core.attributes.items()
+        if isinstance(value, GraphModule)
+    }
     with events.timed("pass", "lower"):
         lowered = pipeline.lower(core).verify()
     with events.timed("pass", "fuse"):
         fused = pipeline.fuse(lowered).verify()
     with events.timed("pass", "plan_memory"):
         planned = pipeline.plan_memory(fused).verify()
-    half = HalfArtifacts(core, lowered, fused, planned)
+    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
     target = target_for(device)
     with events.timed("pass", "emit"):
         emitted = half.emitted[target.name] = pipeline.emit(planned, target)
@@ -214,7 +222,8 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         half.run = launch_on_numpy(core)
         return half
     with events.timed("pass", "launch"):
-        half.run = pipeline.launch(emitted, kernels, lowered.constants)
+        runs = {name: part.run for name, part in inner.items()}
+        half.run = pipeline.launch(emitted, kernels, {**lowered.constants, **runs})
     return half
 
 

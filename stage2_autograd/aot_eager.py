@@ -14,6 +14,7 @@ from stage0_eager.kernels import run_kernel
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes, size_reader, with_sizes
 
 
@@ -23,12 +24,13 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     As in eager, a result that is a view shares memory with what it views.
     """
     twin = graph.copy()  # so that later edits of `graph` do not change what runs
-    twin.attributes = {k: v._data if isinstance(v, Tensor) else v for k, v in graph.attributes.items()}
+    twin.attributes = {name: _runnable(value) for name, value in graph.attributes.items()}
 
     def call(node: Node, args: tuple, kwargs: dict) -> Any:
         if node.target is operator.getitem:  # one result of several
             return args[0][args[1]]
-        return run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+        result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+        return _as_promised(node, result) if node.target.opaque else result
 
     def run(*arrays: Any) -> tuple:
         return twin.interpret(arrays, call)
@@ -52,3 +54,24 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
         return twin.interpret(arrays, call_with_sizes)
 
     return run_with_sizes
+
+
+def _as_promised(node: Node, result: Any) -> Any:
+    """An opaque operator's result. Raises TypeError where its kernel gives something else than its meta rule says."""
+    several = isinstance(node.val, tuple)
+    arrays, metas = (result, node.val) if several else ((result,), (node.val,))
+    for array, meta in zip(arrays, metas, strict=True):
+        if array.dtype != meta.dtype.numpy or array.shape != tuple(map(int, meta.shape)):
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise TypeError(
+                f"{node.target.qualname} yields {found}, expected {meta}; "
+                "the operator's kernel and its meta (fake) rule disagree"
+            )
+    return result
+
+
+def _runnable(value: Any) -> Any:
+    """An attribute of a graph as kernels take it: the array of a constant, a subgraph as a function of arrays."""
+    if isinstance(value, GraphModule):
+        return aot_eager(value.graph)
+    return value._data if isinstance(value, Tensor) else value

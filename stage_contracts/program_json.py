@@ -20,7 +20,7 @@ from stage_contracts import program as steps
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DType, dtype_of
 from stage_contracts.index_expr import parse_index, print_index
-from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar
+from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
 from stage_contracts.program import Buffer, Kernel, PoolSlot, Program, SourceUnit, Target
@@ -34,7 +34,18 @@ _SUFFIX = {"cpp": ".cpp", "triton": ".py"}
 # Dataclasses that are written as {"<name>": {field: value}}.
 _RECORDS: dict[str, type] = {
     c.__name__: c
-    for c in (*steps.STEP_TYPES, Buffer, PoolSlot, Kernel, Target, Origin, FusionDecision, BufferRef, SizeVar)
+    for c in (
+        *steps.STEP_TYPES,
+        Buffer,
+        PoolSlot,
+        Kernel,
+        Target,
+        Origin,
+        FusionDecision,
+        BufferRef,
+        SizeVar,
+        SubgraphRef,
+    )
 }
 
 

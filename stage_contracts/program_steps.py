@@ -16,7 +16,7 @@ from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph_text import literal
 from stage_contracts.index_expr import parse_index, print_index
-from stage_contracts.loop_ir import BufferRef, SizeVar
+from stage_contracts.loop_ir import BufferRef, SizeVar, SubgraphRef
 from stage_contracts.origin import Origin
 from stage_contracts.program import (
     BUFFER_ROLES,
@@ -41,7 +41,7 @@ from stage_contracts.tensor_meta import parse_meta
 
 def print_argument(value: Any) -> str:
     """An argument of a step: a buffer by name, a view of one, tuples of them, constants."""
-    if isinstance(value, BufferRef):
+    if isinstance(value, (BufferRef, SubgraphRef)):
         return str(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(print_argument, value))}{',' * (len(value) == 1)})"
@@ -141,6 +141,8 @@ def read_value(tree: ast.expr | None) -> Any:
             return BufferRef(name, *map(_read_sizes, rest))
         case ast.Call(func=ast.Name(id="size"), args=[ast.Constant(value=str(text))]):
             return plain(parse_index(text))
+        case ast.Call(func=ast.Name(id="subgraph"), args=[ast.Constant(value=str(name))]):
+            return SubgraphRef(name)
         case ast.Call(func=ast.Name(id="slice"), args=args):
             return slice(*map(read_value, args))
         case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))]):

@@ -201,6 +201,11 @@ def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator
     )
 
 
+def tensor_of_array(array: Any) -> Tensor:
+    """An ndarray or NumPy scalar as a tensor: how compiled code passes an array to its graph, without a copy."""
+    return Tensor(array if type(array) is np.ndarray else np.asarray(array))
+
+
 def scalar_input(value: Any, dtype: str, device: str) -> Tensor:
     """A Python number as a tensor without dimensions: how compiled code passes a number to its graph."""
     if device == "cpu":

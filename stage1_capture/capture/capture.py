@@ -10,13 +10,16 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from stage1_capture.capture import bytecode, resume
+from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
+from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
@@ -25,14 +28,20 @@ from stage1_capture.capture.variables import (
     NULL,
     OuterExceptionVariable,
     RaisingPlaceVariable,
-    TensorVariable,
     Variable,
 )
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.source import (
+    ArgSource,
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    Source,
+)
 
 GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
@@ -71,6 +80,8 @@ def _attempt(
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
         return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+    finally:
+        output.let_go()
 
 
 def _interpret(
@@ -101,15 +112,15 @@ def _split(
         return _broken(first, function, stop.graph_break)
     again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
-        _interpret(again, function, args, kwargs)
-    except Stopped:
-        pass
-    except (Unsupported, Raised, Restart):
-        return _broken(first, function, stop.graph_break)
-    try:
+        with suppress(Stopped):
+            _interpret(again, function, args, kwargs)
         return break_frame(again, function, stop.graph_break)
-    except Unsupported:  # something that lives on cannot be made again
+    except Restart as once_more:
+        return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
+    except (Unsupported, Raised):  # something that lives on cannot be made again
         return _broken(first, function, stop.graph_break)
+    finally:
+        again.let_go()
 
 
 def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
@@ -139,7 +150,12 @@ def root_locals(
     for parameter in signature.parameters.values():
         if parameter.name not in given and parameter.default is not parameter.empty:
             _guard_default(output, function, parameter.name, parameter.default)
-    return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
+    slot = {"implicit0": ".0"}  # what inspect calls the first argument of a comprehension
+    slot = slot if ".0" in function.__code__.co_varnames else {}
+    return {
+        slot.get(name, name): lazily(output, value, ArgSource(name))
+        for name, value in bound.arguments.items()
+    }
 
 
 def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
@@ -157,7 +173,7 @@ def _guard_default(output: OutputGraph, function: types.FunctionType, name: str,
 
 def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
     """Close the graph. A frame without tensor computation has none, and runs as it is."""
-    if not output.graph.calls:
+    if not output.graph.has_calls:
         return _frame(output, function, graph=None)
     return _with_residual(output, function, [result], lambda words: f"return {words[0]}")
 
@@ -165,6 +181,7 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
 def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
+    output.breaks_here = True
     del output.frames[1:]
     code = resume.users_code(function.__code__).code
     index = resume.first_index(code, frame.index)
@@ -218,10 +235,11 @@ def _with_residual(
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
-    _guard_mutation(output)
+    check_followed(output)
+    guard_mutation(output)
     codegen = PyCodegen(output, function, GRAPH_NAME)
     text, code = codegen.generate(values, finish)
-    calls = bool(output.graph.calls)
+    calls = output.graph.has_calls
     return _frame(
         output,
         function,
@@ -234,45 +252,13 @@ def _with_residual(
     )
 
 
-def _guard_mutation(output: OutputGraph) -> None:
-    """When an input is written to, no other input may be it, or a view of it.
-
-    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
-    """
-    _guard_changed(output)
-    written = [t for t in output.mutated if t.source is not None]
-    inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
-    for target in written:
-        output.guard("IDENTITY", _base(target), None)
-        for other in inputs:
-            if other.real._base is target.real:
-                output.unsupported("GB0006", f"a write to {target.source}, of which {other.source} is a view")
-            if other is not target:
-                output.guard("NOT_ALIASED", other.source, target.source)
-                output.guard("NOT_ALIASED", _base(other), target.source)
-
-
-def _guard_changed(output: OutputGraph) -> None:
-    """When a container or object is changed, nothing else that was looked at may be the same one."""
-    looked_at = [v for v in output.known.values() if v.source is not None]
-    for before in output.effects.changed.values():
-        changed = before.variable
-        for other in looked_at:
-            if other is not changed and type(other) is type(changed):
-                output.guard("NOT_ALIASED", other.source, changed.source)
-
-
-def _base(tensor: TensorVariable) -> AttrSource:
-    assert tensor.source is not None
-    return AttrSource(tensor.source, "_base")
-
-
 def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     return _frame(output, function, graph=None, breaks=(why,))
 
 
 def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
     output.sizes.add_guards()
+    merge_gradient_guards(output)
     defaults: dict[str, Any] = {"inputs": (), "residual": None}
     return CapturedFrame(
         function_name=function.__qualname__,

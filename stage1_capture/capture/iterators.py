@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import Raised
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DictViewVariable,
     IteratorVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     TensorVariable,
     TupleVariable,
@@ -141,9 +142,9 @@ class DictIterator(IteratorVariable):
 
 @dataclass(eq=False)
 class RowIterator(IteratorVariable):
-    """iter(tensor): its rows, as views."""
+    """iter(tensor), iter(array): its rows, as views."""
 
-    tensor: TensorVariable | None = None
+    tensor: TensorVariable | NumpyNdarrayVariable | None = None
     index: int = 0
 
     def advance(self, tx: Any) -> Variable | None:
@@ -308,6 +309,6 @@ def walk(tx: Any, value: Variable) -> Variable | None:
             return DictIterator(walked=value, entries=elements)
         case ConstantVariable(value=str() | bytes() | range() as constant):
             return ConstantIterator(constant=constant)
-        case TensorVariable(meta=meta) if meta.shape:
+        case TensorVariable(meta=meta) | NumpyNdarrayVariable(meta=meta) if meta.shape:
             return RowIterator(tensor=value)
     return None

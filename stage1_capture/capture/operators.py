@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
@@ -23,9 +25,11 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SliceVariable,
     TensorVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
     Variable,
     as_constant,
     describe,
@@ -34,7 +38,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
-from stage_contracts.source import ScalarSource
+from stage_contracts.source import RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -46,7 +50,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
-    if not tx.output.graph.calls:
+    if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     if tx.output.grad_enabled is not tx.output.graph_mode:
@@ -60,13 +64,13 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
         raise Restart(replace(tx.output.options, graph_mode=True))
-    detached = [_detached(tx, a) for a in args]
-    result = _call(tx, op, detached, {k: _detached(tx, v) for k, v in kwargs.items()})
+    detached = [detached_of(tx, a) for a in args]
+    result = _call(tx, op, detached, {k: detached_of(tx, v) for k, v in kwargs.items()})
     back = {id(new): old for new, old in zip(detached, args, strict=True)}
     return back.get(id(result), result)  # x.add_() is x
 
 
-def _detached(tx: Tx, value: Variable) -> Variable:
+def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
@@ -75,9 +79,9 @@ def _detached(tx: Tx, value: Variable) -> Variable:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached
         case ListVariable(items=items):
-            return ListVariable([_detached(tx, i) for i in items])
+            return ListVariable([detached_of(tx, i) for i in items])
         case TupleVariable(items=items, kind=kind):
-            return TupleVariable([_detached(tx, i) for i in items], kind)
+            return TupleVariable([detached_of(tx, i) for i in items], kind)
     return value
 
 
@@ -86,6 +90,8 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
     try:
         result = op.meta(*metas, **kwmetas)
+        if op.opaque:
+            return _call_opaque(tx, op, args, kwargs, result)
         same = _returned_argument(op, op.bind(*metas, **kwmetas), result)
     except Unsupported as refusal:
         broken = refusal.graph_break
@@ -99,7 +105,7 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
-    return _results(tx, _record(tx, op, args, kwargs, result), result)
+    return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
 
 def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -138,7 +144,7 @@ def scalars_as_inputs(
     device = next((a.meta.device for a in everything if isinstance(a, TensorVariable)), None)
     numbers = [a for a in everything if isinstance(a, NumberVariable)]
     exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
-    if op.name not in ARITHMETIC or device is None or not numbers or not exact:
+    if op.opaque or op.name not in ARITHMETIC or device is None or not numbers or not exact:
         return args, kwargs
 
     def replaced(value: Variable) -> Variable:
@@ -189,6 +195,10 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
     match realize(variable):
         case TensorVariable() as tensor:
             return leaf(tensor)
+        case NumpyNdarrayVariable(real=np.generic()) as scalar if op.namespace == "cutaway":
+            return known_scalar(tx, scalar)  # a number to the functions of tensors
+        case NumpyNdarrayVariable(tensor=tensor):
+            return leaf(tensor)
         case NumberVariable(sym=sym) as number if sym is not None:
             return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
         case ConstantVariable(value=value):
@@ -201,9 +211,18 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
             return slice(*map(again, items))
         case ConstDictVariable(items=items):
             return {k: again(v) for k, v in items.items()}
+        case UserDefinedObjectVariable(base=base) if base is not None:
+            return again(base)
         case other:
             code = "GB0005" if other.source is not None else "GB0002"
             tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+
+def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
+    """The number that a NumPy scalar from outside is, guarded."""
+    if not isinstance(scalar.source, RegisteredSource):
+        tx.output.guard("EQUALS", scalar.source, scalar.real)
+    return scalar.real.item()
 
 
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
@@ -216,14 +235,14 @@ def record_node(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
 ) -> Variable:
     """One call of an operator whose result metas are known: its node, and the value it yields."""
-    return _results(tx, _record(tx, op, args, kwargs, val), val)
+    return results_of(tx, _record(tx, op, args, kwargs, val), val)
 
 
 def _origins(tx: Tx) -> tuple:
     return (tx.output.origin(),)
 
 
-def _results(tx: Tx, node: Any, result: Any) -> Variable:
+def results_of(tx: Tx, node: Any, result: Any) -> Variable:
     if isinstance(result, TensorMeta):
         return TensorVariable(result, node)
     graph, origins = tx.output.graph, _origins(tx)
@@ -234,24 +253,54 @@ def _results(tx: Tx, node: Any, result: Any) -> Variable:
     return TupleVariable(list(items), type(result) if hasattr(result, "_fields") else tuple)
 
 
+def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variable], result: Any) -> Variable:
+    """A custom operator. What it writes to is checked as for any other write."""
+    bound = dict(zip(op.params, op.bind(*args, **kwargs)))
+    for name in op.mutates:
+        for target in _tensors_in(bound[name]):
+            if target.meta.requires_grad and is_grad_enabled():
+                tx.unsupported("GB0006", f"{op.name} writes to a tensor that requires grad")
+            _check_write(tx, op, target)
+            tx.output.mutated[target] = None
+    node = _record(tx, op, args, kwargs, result)
+    if result is None:
+        return NONE
+    made = results_of(tx, node, result)
+    return ListVariable(made.items) if op.listed else made  # type: ignore[attr-defined]
+
+
+def _tensors_in(value: Any) -> list[TensorVariable]:
+    value = realize(value) if isinstance(value, Variable) else value
+    if isinstance(value, (ListVariable, TupleVariable)):
+        return [t for item in value.items for t in _tensors_in(item)]
+    return [value] if isinstance(value, TensorVariable) else []
+
+
+def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
+    """Break where eager would refuse the write, or where residual code cannot follow it."""
+    whole = tx.output.mutable_through.get(target)
+    if whole is not None and whole.real._base is None:
+        tx.output.mutated[whole] = None
+    if target.source is not None and target.real._base is not None:
+        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
+
+
 def _call_in_place(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
 ) -> Variable:
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
+    tx.output.must_be_new(target)
+    tx.output.written.append(target)
     meta = target.meta
-    whole = tx.output.mutable_through.get(target)
-    if whole is not None and whole.real._base is None:
-        tx.output.mutated[whole] = None
+    _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
     if result is not None and result.requires_grad and not meta.requires_grad:
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
         target.meta = meta.with_(requires_grad=True, strides=meta.strides)
-    if target.source is not None and target.real._base is not None:
-        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
     _record(tx, op, args, kwargs, result)
     tx.output.mutated[target] = None
     return NONE if result is None else target

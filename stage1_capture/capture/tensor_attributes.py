@@ -13,13 +13,19 @@ from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.variables import TensorVariable, UserMethodVariable, Variable, from_constant
+from stage1_capture.capture.variables import (
+    TensorVariable,
+    UserMethodVariable,
+    Variable,
+    from_constant,
+    realize,
+)
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
-MISSING = object()
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -48,7 +54,6 @@ TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0001", "is about the tape, not the value")
     ),
-    "backward": ("GB0002", "runs the tape"),
     "requires_grad_": ("GB0006", "changes the tensor"),
 }
 
@@ -58,6 +63,8 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return from_constant(TENSOR_FACTS[name](tensor.meta))
     if name in TENSOR_FACT_METHODS:
         return UserMethodVariable(name, tensor)
+    if name in tensor.attrs:
+        return realize(tensor.attrs[name])
     if name == "grad" and tensor.real is not None and tensor.source is not None:
         return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
@@ -78,8 +85,3 @@ def refuse(tx: Tx, name: str) -> NoReturn:
     """Break at what a graph cannot hold of a tensor."""
     code, why = TENSOR_REFUSALS[name]
     tx.unsupported(code, f"the tensor's {name} {why}")
-
-
-def class_lookup(cls: type, name: str) -> Any:
-    """What the class or a base of it has under `name`, unbound; MISSING if nothing."""
-    return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)

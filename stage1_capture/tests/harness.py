@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE, is_grad_enabled
-from stage0_eager.functions.creation import scalar_input
+from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import signature_text
@@ -46,6 +46,7 @@ def guard_function(frame, function, guards=None):
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     names = {"G": Globals(function.__globals__), "C": cells, "module_epoch": structure_epoch, **names}
     names |= {"is_grad_enabled": is_grad_enabled, "registered": registered, "__scalar__": scalar_input}
+    names |= {"__tensor_of__": tensor_of_array}
     return compile_guards(frame.guards if guards is None else guards, signature, names)
 
 
@@ -60,6 +61,7 @@ def residual_function(frame, function, nested=None):
         "G": Globals(function.__globals__),
         "C": dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)),
         "__scalar__": scalar_input,
+        "__tensor_of__": tensor_of_array,
         **frame.residual_globals,
         frame.graph_name: lambda *inputs: frame.graph.interpret(inputs),
         frame.nested_name: nested or (lambda called: called),
@@ -93,7 +95,8 @@ def described(tree):
         elif isinstance(value, (list, tuple, dict)):
             found.append((path, type(value), len(value), tuple(value) if isinstance(value, dict) else None))
         else:
-            found.append((path, type(value), repr(value)))
+            named = getattr(value, "__qualname__", None)  # a function's repr has its address
+            found.append((path, type(value), named or repr(value)))
     return found
 
 

@@ -19,7 +19,8 @@ from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node, map_args
-from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef
 from stage_contracts.tensor_meta import TensorMeta
 
 LONGEST_GPU_ROW = 1 << 15  # a Triton row reduction holds its whole row at once
@@ -52,8 +53,10 @@ class Lowering:
 
     def given(self, node: Node, prefix: str, table: dict[str, Any]) -> Any:
         value = node.graph.attributes.get(node.target, node.val)
+        if isinstance(value, GraphModule):
+            return SubgraphRef(node.target)
         if not isinstance(node.val, TensorMeta):
-            return value  # a symbolic size, or a subgraph
+            return value  # a symbolic size
         name = f"{prefix}_{node.name}"
         self.buffers[name], table[name] = concrete(node.val), getattr(value, "_data", value)
         return View(name, self.buffers[name])

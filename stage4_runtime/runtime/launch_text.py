@@ -13,12 +13,18 @@ from typing import Any
 
 import sympy
 
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, fresh_names, identifier
+from stage4_runtime.runtime.launch_names import (
+    EXTERNAL_PREFIX,
+    INTO_PREFIX,
+    SUBGRAPH_PREFIX,
+    fresh_names,
+    identifier,
+)
 from stage4_runtime.runtime.layout import byte_strides
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
 from stage_contracts.index_expr import print_index, symbol
-from stage_contracts.loop_ir import BufferRef, buffer_refs
+from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
     Buffer,
@@ -210,7 +216,7 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
         yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
         return
     results = ", ".join(map(out.name, step.outputs))
-    yield f"{results} = {EXTERNAL_PREFIX}{step.target}({', '.join(words)})"
+    yield f"{results} = {EXTERNAL_PREFIX}{identifier(step.target)}({', '.join(words)})"
     for name in step.outputs:
         meta = program.buffers[name].meta
         yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{out.at(meta)})  # {meta}"
@@ -265,6 +271,8 @@ def _argument(value: Any, program: Program, out: LaunchText) -> str:
         strides = tuple(stride * itemsize for stride in value.strides or ())
         place = out.tuple(value.shape), out.tuple(strides), out.size(value.offset * itemsize)
         return f"view({out.name(value.name)}, {', '.join(place)})"
+    if isinstance(value, SubgraphRef):
+        return SUBGRAPH_PREFIX + value.name
     if isinstance(value, tuple):
         return f"({''.join(_argument(v, program, out) + ', ' for v in value)})"
     if isinstance(value, list):

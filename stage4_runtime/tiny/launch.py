@@ -22,7 +22,7 @@ from stage_contracts import config
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import Device
-from stage_contracts.loop_ir import BufferRef
+from stage_contracts.loop_ir import BufferRef, SubgraphRef
 from stage_contracts.program import Allocate, Copy, External, Free, Kernel, Launch, Program, Return
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -42,7 +42,7 @@ def launch(
         name: entering(program, name, getattr(constants[name], "_data", constants[name]), device)
         for name, buffer in program.buffers.items()
         if buffer.role == "constant"
-    }
+    } | {name: value for name, value in constants.items() if callable(value)}  # subgraphs
 
     def run(*arrays: Any) -> tuple:
         with device.current:
@@ -80,9 +80,10 @@ def call(step: External, values: Mapping[str, Any], device: OnHost) -> tuple:
     kwargs = {name: resolve(value, values, device) for name, value in step.kwargs.items()}
     if step.into:
         return (getattr(device.xp, step.target)(*args, **kwargs, out=values[step.outputs[0]]),)
-    signature = inspect.signature(eval(f"lambda {CORE_OPS[step.target].params}: None"))
-    result = eager_kernel(step.target)(device.xp, *signature.bind(*args, **kwargs).args)
-    return (result,) if len(step.outputs) == 1 else tuple(result)
+    params = CORE_OPS[step.target].params if step.target in CORE_OPS else "*args, **kwargs"
+    bound = inspect.signature(eval(f"lambda {params}: None")).bind(*args, **kwargs)
+    result = eager_kernel(step.target)(device.xp, *bound.args, **bound.kwargs)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
@@ -95,7 +96,7 @@ def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
         return device.view(array, value.offset * array.itemsize, array.dtype, value.shape, strides)
     if isinstance(value, tuple | list):
         return type(value)(resolve(item, values, device) for item in value)
-    return value
+    return values[value.name] if isinstance(value, SubgraphRef) else value
 
 
 def entering(program: Program, name: str, array: Any, device: OnHost, strict: bool = True) -> Any:
