@@ -135,6 +135,32 @@ def generator_function(function: Any, code: types.CodeType, entry: Entry) -> typ
     return types.FunctionType(made, function.globals, function.name)
 
 
+@functools.lru_cache(maxsize=256)
+def never_run(code: types.CodeType, file: str) -> tuple[types.FrameType, int]:
+    """A frame of `code` for tracebacks: a generator's that has not begun. With how far its offsets are moved."""
+    head = emit("RETURN_GENERATOR") + emit("POP_TOP")
+    blank = {
+        "co_argcount": 0,
+        "co_posonlyargcount": 0,
+        "co_kwonlyargcount": 0,
+        "co_freevars": (),
+        "co_cellvars": (),
+    }
+    names = slots(code)
+    made = assembled(
+        code,
+        head,
+        None,
+        [],
+        co_varnames=names,
+        co_nlocals=len(names),
+        co_flags=inspect.CO_GENERATOR | inspect.CO_NEWLOCALS | inspect.CO_OPTIMIZED,
+        co_stacksize=code.co_stacksize + len(names) + 1,
+        **blank,
+    )
+    return types.FunctionType(made, {})().gi_frame, 2 * units(head)
+
+
 # ---- the instruction that is run in Python -----------------------------------------------------------
 
 

@@ -251,13 +251,13 @@ class HandleVariable(UserDefinedObjectVariable):
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback."""
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
-    raised: bool = False
+    passed: list[Any] = field(default_factory=list)
 
 
 class TracebackVariable(Variable):
