@@ -39,7 +39,7 @@ NEAR = (
 )
 # Lines that some dtypes leave to NumPy: unsigned sums are uint64, and integers have no negative powers.
 LEFT = {
-    "nonzero(": DTYPES, "power(a, b)": ("bool", "uint8"), "pow(a, b)": ("bool", "uint8"), "np.around(a, -1)": ("int",), "einsum": ("bool",),
+    "nonzero(": DTYPES, "power(a, b)": ("bool", "uint8"), "pow(a, b)": ("bool", "uint8"), "np.around(a, -1)": ("int", "uint"), "einsum": ("bool",),
     "trapezoid": ("bool",), "quantile(": ("bool", "float16", "float32"), "percentile(": ("bool", "float16"),
     "gradient(": ("bool",), "nanvar(": ("float16",), "nanstd(": ("float16",), "polyval(": ("bool",), "sum(": ("uint8",), "prod(": ("uint8",), "trace(": ("uint8",),
 }  # fmt: skip
