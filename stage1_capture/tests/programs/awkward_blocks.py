@@ -4,7 +4,6 @@ Input: `shown` hands back what it is given, after a break; `Noted` is a manager 
 """
 
 import contextlib
-import sys
 
 from stage1_capture.tests.programs.registry import enter_blocks, mark
 
