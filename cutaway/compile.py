@@ -30,7 +30,7 @@ from cutaway.recompilation import (
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
 from stage0_eager.nn.module import Module
-from stage_contracts import config, events
+from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
 from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
@@ -82,6 +82,9 @@ def compile(
             disable=disable, pipeline=pipeline,
         )  # fmt: skip
     if disable:
+        return fn
+    if not python_version.known():
+        python_version.say_so()
         return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
