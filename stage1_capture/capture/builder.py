@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.batching import is_transformed
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
@@ -28,6 +29,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TransformVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -232,11 +234,16 @@ def wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Vari
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
-    return wrap_identity(output, real, source)
+    output.guard("IDENTITY", source, real, source in output.epoch_sources)
+    return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
     output.guard("IDENTITY", source, real, source in output.epoch_sources)
+    if is_transformed(real):  # func.grad(f), made outside
+        transform, inner, options = real.__transform__[1:]  # type: ignore[attr-defined]
+        inside = wrap(output, inner, source and ItemSource(AttrSource(source, "__transform__"), 2))
+        return TransformVariable(transform, inside, options, source=source)
     return function_variable(output, real, source)
 
 
