@@ -209,7 +209,8 @@ class CompiledFunction:
         """
         if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
             return function
-        key = function if whole else (function.__code__, id(function.__globals__))
+        cells = tuple(map(id, function.__closure__ or ()))
+        key = function if whole else (function.__code__, id(function.__globals__), cells)
         with self._lock:
             if key not in self._leads_to:
                 settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic

@@ -23,6 +23,7 @@ FIELDS = {
     "accumulated_recompile_limit": "accumulated_recompile_limit",
     "accumulated_cache_size_limit": "accumulated_recompile_limit",
     "suppress_errors": "suppress_errors",
+    "trace_numpy": "trace_numpy",
 }
 
 

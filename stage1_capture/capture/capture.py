@@ -10,6 +10,7 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -79,6 +80,8 @@ def _attempt(
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
         return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+    finally:
+        output.let_go()
 
 
 def _interpret(
@@ -109,15 +112,15 @@ def _split(
         return _broken(first, function, stop.graph_break)
     again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
-        _interpret(again, function, args, kwargs)
-    except Stopped:
-        pass
-    except (Unsupported, Raised, Restart):
-        return _broken(first, function, stop.graph_break)
-    try:
+        with suppress(Stopped):
+            _interpret(again, function, args, kwargs)
         return break_frame(again, function, stop.graph_break)
-    except Unsupported:  # something that lives on cannot be made again
+    except Restart as once_more:
+        return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
+    except (Unsupported, Raised):  # something that lives on cannot be made again
         return _broken(first, function, stop.graph_break)
+    finally:
+        again.let_go()
 
 
 def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
@@ -147,7 +150,12 @@ def root_locals(
     for parameter in signature.parameters.values():
         if parameter.name not in given and parameter.default is not parameter.empty:
             _guard_default(output, function, parameter.name, parameter.default)
-    return {name: lazily(output, value, ArgSource(name)) for name, value in bound.arguments.items()}
+    slot = {"implicit0": ".0"}  # what inspect calls the first argument of a comprehension
+    slot = slot if ".0" in function.__code__.co_varnames else {}
+    return {
+        slot.get(name, name): lazily(output, value, ArgSource(name))
+        for name, value in bound.arguments.items()
+    }
 
 
 def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import types
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import binary, compare, is_same, truth, unary
@@ -53,6 +54,9 @@ def nothing(tx: Tx, i: Instruction) -> None:
 
 @handles("POP_TOP")
 def pop_top(tx: Tx, i: Instruction) -> None:
+    """Dropping a generator from outside, as a `break` out of its loop does, ends it now and not later."""
+    if isinstance(getattr(tx.stack[-1], "real", None), types.GeneratorType):
+        tx.unsupported("GB0010", "a generator from outside is dropped")
     tx.pop()
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage1_capture.capture.derived import FIXED, python_base
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
-from stage1_capture.capture.tensor_attributes import class_lookup
+from stage1_capture.capture.object_dict import described
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -26,11 +28,13 @@ from stage1_capture.capture.variables import (
     DictViewVariable,
     ExceptionVariable,
     HandleVariable,
+    IdVariable,
     IteratorVariable,
     LazyVariable,
     ListVariable,
     NestedFunctionVariable,
     NumpyNdarrayVariable,
+    ObjectDictVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -42,6 +46,8 @@ from stage1_capture.capture.variables import (
     UserMethodVariable,
     Variable,
     describe,
+    from_constant,
+    holds_object,
     realize,
 )
 from stage_contracts.capture import CapturedFrame
@@ -122,6 +128,10 @@ class Rebuilder:
     def named(self, value: Any) -> str:
         return self.codegen.named(value)
 
+    def key(self, key: Any) -> str:
+        """A dict's key or a set's element."""
+        return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
+
     def unsupported(self, value: Variable) -> Any:
         self.codegen.output.unsupported("GB0001", f"returning {describe(value)}")
 
@@ -129,14 +139,20 @@ class Rebuilder:
 def contents(value: Variable) -> list[Variable]:
     """The values inside a value, as far as making it again needs them."""
     match value:
+        case ObjectDictVariable(part_of=owner):
+            return [owner]
+        case IdVariable(of=target):
+            return [target]
         case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
             return items
         case DefaultDictVariable(items=entries, factory=factory):
-            return [*entries.values(), *([] if factory is None else [factory])]
+            return [*_keys(entries), *entries.values(), *([] if factory is None else [factory])]
         case PartialVariable(function=function, args=args, kwargs=kwargs):
             return [function, *args, *kwargs.values()]
         case ConstDictVariable(items=entries):
-            return list(entries.values())
+            return [*_keys(entries), *entries.values()]
+        case SetVariable(items=elements):
+            return _keys(elements)
         case DictViewVariable(mapping=mapping):
             return [mapping]
         case CellVariable(contents=inside):
@@ -150,8 +166,8 @@ def contents(value: Variable) -> list[Variable]:
             return [*args, *(a for a in attrs.values() if a is not None), *more]
         case HandleVariable(call=(tensor, _, hooks)):
             return [tensor, *hooks]
-        case UserDefinedObjectVariable(attrs=attrs):
-            return [a for a in attrs.values() if a is not None]
+        case UserDefinedObjectVariable(attrs=attrs, base=base):
+            return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
         case IteratorVariable() if hasattr(value, "parts"):
@@ -159,6 +175,10 @@ def contents(value: Variable) -> list[Variable]:
         case NestedFunctionVariable(function=function):
             return [function]
     return []
+
+
+def _keys(keys: Any) -> list[Variable]:
+    return [from_constant(key) for key in keys if holds_object(key)]
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------
@@ -197,13 +217,13 @@ def _tuple(r: Rebuilder, value: TupleVariable) -> str:
 
 
 def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
-    words = [f"{r.constant(k)}: {r.expression(v)}" for k, v in value.items.items()]
+    words = [f"{r.key(k)}: {r.expression(v)}" for k, v in value.items.items()]
     text = f"{{{', '.join(words)}}}"
     return text if value.kind is dict else f"{r.named(value.kind)}({text})"
 
 
 def _set(r: Rebuilder, value: SetVariable) -> str:
-    return f"{r.named(value.kind)}([{', '.join(map(r.constant, value.items))}])"
+    return f"{r.named(value.kind)}([{', '.join(map(r.key, value.items))}])"
 
 
 def _cell(r: Rebuilder, value: CellVariable) -> str:
@@ -218,7 +238,7 @@ def _fill_cell(r: Rebuilder, value: CellVariable, name: str) -> None:
 
 def _fill_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
     for key, item in value.items.items():
-        r.lines.append(f"{name}[{r.constant(key)}] = {r.expression(item)}")
+        r.lines.append(f"{name}[{r.key(key)}] = {r.expression(item)}")
 
 
 def _fill_list(r: Rebuilder, value: ListVariable, name: str) -> None:
@@ -256,7 +276,13 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     if not value.fresh:
         return r.named(value.real)
     cls = type(value.real)
-    name = r.name(value, f"{r.named(object.__new__)}({r.named(cls)})")
+    base = python_base(cls)
+    maker = object if base is None else base
+    fixed = f", {r.expression(value.base)}" if base in FIXED else ""
+    name = r.name(value, f"{r.named(maker)}.__new__({r.named(cls)}{fixed})")
+    if value.base is not None and base not in FIXED:
+        limit = f", {value.base.limit}" if isinstance(value.base, DequeVariable) else ""
+        r.lines.append(f"{r.named(base)}.__init__({name}, {r.expression(value.base)}{limit})")
     set_attributes(r, value, name)
     return name
 
@@ -272,7 +298,9 @@ def _handle(r: Rebuilder, value: HandleVariable) -> str:
 def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
     """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
     for key, attribute in value.attrs.items():
-        if attribute is not None:
+        if attribute is not None and described(type(value.real), key):
+            r.lines.append(f"{name}.__dict__[{key!r}] = {r.expression(attribute)}")
+        elif attribute is not None:
             r.lines.append(f"{r.named(object.__setattr__)}({name}, {key!r}, {r.expression(attribute)})")
 
 
@@ -332,6 +360,8 @@ _MAKE: dict[type, Make] = {
     DequeVariable: lambda r, v: f"{r.named(deque)}([{r.all(v.items)}], {v.limit})",
     PartialVariable: _partial,
     SetVariable: _set,
+    ObjectDictVariable: lambda r, v: f"{r.expression(v.part_of)}.__dict__",
+    IdVariable: lambda r, v: f"{r.named(id)}({r.expression(v.of)})",
     SliceVariable: lambda r, v: f"{r.named(slice)}({r.all(v.items)})",
     DictViewVariable: lambda r, v: f"{r.expression(v.mapping)}.{v.name}()",
     CellVariable: _cell,

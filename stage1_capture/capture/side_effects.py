@@ -17,6 +17,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     TensorVariable,
     UserDefinedObjectVariable,
+    UserFunctionVariable,
     Variable,
 )
 
@@ -58,7 +59,7 @@ class SideEffects:
                 before = dict(entries)
             case SetVariable(items=elements):
                 before = set(elements)
-            case UserDefinedObjectVariable() | TensorVariable():
+            case UserDefinedObjectVariable() | UserFunctionVariable() | TensorVariable():
                 before = None
             case CellVariable(contents=contents):
                 before = contents

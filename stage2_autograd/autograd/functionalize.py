@@ -30,7 +30,7 @@ from stage2_autograd.autograd.storages import (
     replaced,
 )
 from stage2_autograd.retrace import placeholders_like, retrace
-from stage2_autograd.subgraphs import functional, within
+from stage2_autograd.subgraphs import functional, within, written_back
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
@@ -140,6 +140,8 @@ class FunctionalTracer(Tracer):
             return self.write(*args)
         if hasattr(op, "backward_graph"):
             return self._results_of_the_users_own(op, args)
+        if op.opaque and op.mutates:
+            return written_back(self, op, args)
         if op is autograd_grad:
             return self.differentiated(*args)
         out = super().process(op, args)

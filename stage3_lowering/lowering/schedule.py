@@ -34,7 +34,10 @@ class Schedule:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
         self.position = {node.name: k for k, node in enumerate(nodes)}
-        self.group_of = {d.buffer: FusedSchedulerNode((node,)) for node in nodes for d in node.writes}
+        alone = [
+            FusedSchedulerNode((node,)) for node in nodes
+        ]  # one each: a call with several results runs once
+        self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
         self.decisions: list[FusionDecision] = []
 
     @property

@@ -44,7 +44,7 @@ def conform(program: Program, name: str, value: Any, library: ArrayLibrary) -> A
     if array.dtype != meta.dtype.numpy or array.shape != meta.shape:
         raise TypeError(
             f"program {program.name}: an external call yields {describe(array)} for {name}, expected {meta}; "
-            "the operator's eager kernel and its meta rule disagree"
+            "the operator's kernel and its meta (fake) rule disagree"
         )
     if array.strides == byte_strides(meta):
         return aligned(array, meta, library)
