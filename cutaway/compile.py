@@ -29,7 +29,9 @@ from cutaway.recompilation import (
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.batching import is_transformed
 from stage0_eager.nn.module import Module
+from stage0_eager.state import STATE
 from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
@@ -104,6 +106,9 @@ def compile(
     )
 
 
+# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
+# may differentiate twice, and gets the plain function.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
@@ -152,7 +157,7 @@ class CompiledFunction:
         if self._bound_self:
             args = self._bound_self + args
         entries = self.entries
-        if STANCE.name == "force_eager":
+        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
@@ -253,10 +258,10 @@ _EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
-    """The Python function to capture: a method's own, or one that calls `fn` (an operator, a partial, a builtin)."""
+    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
     if isinstance(fn, types.MethodType):
         return fn.__func__
-    if isinstance(fn, types.FunctionType):
+    if isinstance(fn, types.FunctionType) and not is_transformed(fn):
         return fn
 
     @functools.wraps(fn, updated=())

@@ -211,6 +211,15 @@ class UserFunctionVariable(Variable):
 
 
 @dataclass(eq=False)
+class TransformVariable(Variable):
+    """`func.grad(f)` or `func.vmap(f)`, not called yet."""
+
+    transform: Callable
+    function: Variable
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
 class UserMethodVariable(Variable):
     """A callable (function, operator, or the name of a builtin container's method) with its self."""
 
