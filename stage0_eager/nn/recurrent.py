@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stage0_eager.autocast import in_lower_precision
 from stage0_eager.functions import creation, shape
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
@@ -66,6 +67,7 @@ class _Cell(Module):
                 f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.ndim}D instead"
             )
         step, _, states = _STEPS[self.mode]
+        input, state = in_lower_precision(input), in_lower_precision(state)
         if state is None:
             zero = creation.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
             state = (zero,) * states
@@ -156,6 +158,7 @@ class _Recurrent(Module):
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
             )
+        input, hx = in_lower_precision(input), in_lower_precision(hx)
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         states = self._states(x, hx, alone)

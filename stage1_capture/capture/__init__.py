@@ -8,6 +8,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_autograd,
     builtin_checkpoint,
     builtin_library,
+    builtin_modes,
     builtin_tape,
     builtin_types,
     container_methods,

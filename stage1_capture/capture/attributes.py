@@ -107,6 +107,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return _class_object_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if real is STATE and name in tx.output.modes:
+            return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable(owner=owner, receiver=receiver):
@@ -118,6 +120,9 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return UserMethodVariable(name, value) if callable(found) else from_constant(found)
         case UserFunctionVariable(real=types.FunctionType() as real) if name in ("__doc__", "__module__"):
             return ConstantVariable(getattr(real, name))
+        case UserFunctionVariable(real=None) if name in ("__doc__", "__module__"):
+            said = value.code.co_consts[:1] if name == "__doc__" else [value.globals.get("__name__")]
+            return ConstantVariable(said[0] if said and isinstance(said[0], str) else None)
         case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:
             return wrap(tx.output, real.__dict__[name], _child(value, name))
         case UserFunctionVariable() if name in ("__annotations__", "__type_params__"):

@@ -15,6 +15,7 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
+from stage0_eager.state import inference_mode
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.builder import wrap
@@ -173,7 +174,9 @@ def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs
     real = cls.real
     if issubclass(real, Module) and real.__module__.startswith("stage0_eager."):
         return _construct_module(tx, cls, args, kwargs)
-    makers = (object.__new__, BaseException.__new__, Exception.__new__)
+    makers = (object.__new__, BaseException.__new__, Exception.__new__, inference_mode.__new__)
+    if real is inference_mode and any(isinstance(a, UserFunctionVariable) for a in args):
+        tx.unsupported("GB0002", "inference_mode as a decorator without parentheses")
     if issubclass(real, tuple) and hasattr(real, "_fields") and type(real) is type:
         return _construct_named_tuple(tx, cls, args, kwargs)
     maker = class_lookup(real, "__new__")

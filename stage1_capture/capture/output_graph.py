@@ -7,10 +7,11 @@ needed it.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.state import followed, words_of
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.side_effects import SideEffects
 from stage1_capture.capture.variables import TensorVariable, Variable
@@ -35,10 +36,12 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
+    modes: the state at the call, which is not in force while it is captured.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
+    modes: dict[str, Any] = field(default_factory=followed)
 
 
 class Restart(Exception):
@@ -75,12 +78,16 @@ class OutputGraph:
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
+        self.modes = dict(options.modes)  # likewise where the program is now: inference mode, autocast, ...
+        self.casts: dict[tuple, TensorVariable] = {}  # weights that autocast has cast in the region under way
+        self.inference: set[TensorVariable] = set()  # made in an inference mode of this frame
         self.exceptions: list[Any] = []  # being handled, outermost first
         self.policy = policy  # which sizes of the inputs are left open
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.guard("GRAD_MODE", None, is_grad_enabled())
+        self.guard("MODES", None, words_of(options.modes))
 
     # ---- where we are ----------------------------------------------------------------------------
 
@@ -121,7 +128,7 @@ class OutputGraph:
         origin: Origin | None = None,
     ) -> None:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
-        if source is None and kind not in ("GRAD_MODE", "SHAPE"):
+        if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
@@ -164,7 +165,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if value.node is None:
         return r.unsupported(value)
     index = r.outputs.setdefault(value.node, len(r.outputs))
-    return f"{r.outputs_name}[{index}]"
+    text = f"{r.outputs_name}[{index}]"
+    return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:

@@ -15,6 +15,7 @@ from stage1_capture.capture.attributes import class_of, dict_source, lookup
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.modes import store_mode
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
@@ -38,7 +39,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
     """`target.name = value`."""
     match target:
         case UserDefinedObjectVariable(real=real) if real is STATE:
-            _store_state(tx, name, value)
+            store_mode(tx, name, value)
             return
         case ExceptionVariable() if name in (
             "__cause__",
@@ -124,13 +125,6 @@ _OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped
 
 
 # ---- special homes -------------------------------------------------------------------------------
-
-
-def _store_state(tx: Tx, name: str, value: Variable) -> None:
-    """What a thread knows while it runs operators: only whether gradients are recorded is followed."""
-    if name != "grad_enabled":
-        tx.unsupported("GB0006", f"a change of the state {name}")
-    tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
 
 
 def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Variable) -> None:
