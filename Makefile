@@ -16,6 +16,7 @@
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
+#   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
@@ -29,7 +30,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
-.PHONY: oracle programs models language-model eager-speed call-overhead capture-time pairs saved-bytes convolution
+.PHONY: oracle programs models language-model eager-speed call-overhead capture-time capture-coverage pairs saved-bytes convolution
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -100,6 +101,10 @@ call-overhead: $(VENV)/installed-oracle | build
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py > build/capture_time.txt || { cat build/capture_time.txt; exit 1; }
 	mv build/capture_time.txt benchmarks/capture_time.txt
+
+capture-coverage: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py > build/capture_coverage.txt
+	mv build/capture_coverage.txt benchmarks/capture_coverage.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -28,6 +28,15 @@ def test_twenty_shapes_with_dynamic_off_are_eight_compiled_and_twelve_eager():
     assert len(caught) == 1 and counter.frame_count == 8 == len(f.entries)
 
 
+def test_the_warning_stands_at_the_users_call_however_deep_the_module():
+    model = cutaway.nn.Sequential(cutaway.nn.ReLU())
+    compiled = cutaway.compile(model, backend="eager", dynamic=False, options={"recompile_limit": 1})
+    with pytest.warns(UserWarning, match="recompile limit") as caught:
+        for size in (2, 3):
+            compiled(cutaway.ones(size))
+    assert caught[0].filename == __file__
+
+
 def test_old_entries_stay_in_use_at_the_limit():
     f = cutaway.compile(scaled, backend="eager", dynamic=False, options={"recompile_limit": 2})
     with pytest.warns(UserWarning, match="recompile limit"):

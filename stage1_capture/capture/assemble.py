@@ -1,79 +1,94 @@
-"""Bytes of CPython's bytecode: instructions with prefixes and caches, exception tables, location tables.
+"""Code objects put together from the user's bytecode, with instructions in front of it and behind.
 
-Input: what resume.py puts in front of the user's code and behind it. The formats are those of CPython's
-`Objects/exception_handling_notes.txt` and `Objects/locations.md`, the same in 3.11, 3.12 and 3.13.
+Input: a code object and what resume.py puts around it. The library `bytecode` writes what is added and the exception
+table. The user's bytes stand between as they are: taking a whole function apart for each break, and together again,
+took as long as the rest of capture.
 """
 
 from __future__ import annotations
 
-import dis
-import opcode
 import types
 from collections.abc import Iterable
+from typing import Any
 
-from stage1_capture.capture.bytecode import Instruction
+from bytecode import UNSET, ConcreteBytecode, ConcreteInstr
+from bytecode.concrete import ExceptionTableEntry
+from bytecode.instr import InstrLocation
 
+from stage1_capture.capture.bytecode import Instruction, exception_entries, instructions
 
-def emit(opname: str, arg: int = 0) -> bytes:
-    """One instruction, with the EXTENDED_ARG prefixes and the inline caches it needs."""
-    parts = arg.to_bytes(4, "big").lstrip(b"\0") or b"\0"
-    prefixes = b"".join(bytes((dis.opmap["EXTENDED_ARG"], part)) for part in parts[:-1])
-    return prefixes + bytes((dis.opmap[opname], parts[-1])) + bytes(2 * _caches(opname))
-
-
-def _caches(opname: str) -> int:
-    table = opcode._inline_cache_entries  # type: ignore[attr-defined]
-    return table.get(opname, 0) if isinstance(table, dict) else table[dis.opmap[opname]]
+NOWHERE = InstrLocation(None, None, None, None)  # of no line
 
 
-def exception_table(entries: Iterable[tuple[int, int, int, int, bool]]) -> bytes:
-    """Entries of (start, end, target, depth, lasti), in bytes, as CPython stores them: sorted, in code units."""
-    out = b""
-    for start, end, target, depth, lasti in sorted(entries):
-        fields = (start // 2, (end - start) // 2, target // 2, depth << 1 | lasti)
-        entry = b"".join(map(_big_endian, fields))
-        out += bytes((entry[0] | 128,)) + entry[1:]
-    return out
+def emit(opname: str, arg: int = UNSET, location: InstrLocation = NOWHERE) -> list[ConcreteInstr]:
+    """One instruction with the inline caches it needs. The library adds prefixes to a large argument."""
+    made = ConcreteInstr(opname, arg, location=location)
+    return [made, *(ConcreteInstr("CACHE", 0, location=location) for _ in range(made.use_cache_opcodes()))]
 
 
-def _big_endian(value: int) -> bytes:
-    """Six bits a byte, the highest first; bit 6 says that more follow."""
-    parts = [value & 63]
-    while value := value >> 6:
-        parts.append(value & 63 | 64)
-    return bytes(reversed(parts))
+def units(made: Iterable[ConcreteInstr]) -> int:
+    """How far it is over them, as jumps and exception tables count."""
+    return sum(one.size for one in made) // 2
 
 
-def _little_endian(value: int) -> bytes:
-    parts = []
-    while value > 63:
-        parts.append(value & 63 | 64)
-        value >>= 6
-    return bytes((*parts, value))
+def again(code: types.CodeType, start: int, end: int, location: InstrLocation) -> list[ConcreteInstr]:
+    """A copy of the instructions between two offsets, prefixes and caches included: one element for each unit."""
+    whole = ConcreteBytecode.from_code(code.replace(co_code=code.co_code[start:end]), extended_arg=True)
+    return [ConcreteInstr(one.name, one.arg, location=location) for one in whole]
 
 
-def _signed(value: int) -> bytes:
-    return _little_endian(-value << 1 | 1 if value < 0 else value << 1)
+def location_of(instruction: Instruction) -> InstrLocation:
+    """Its lines and columns."""
+    places = instruction.positions
+    known = places and places.lineno is not None and places.col_offset is not None
+    return (
+        InstrLocation(places.lineno, places.end_lineno, places.col_offset, places.end_col_offset)
+        if known
+        else NOWHERE
+    )
 
 
-def no_location(units: int) -> bytes:
-    """Location entries for `units` code units that belong to no line."""
-    return b"".join(bytes((128 | 15 << 3 | min(8, units - at) - 1,)) for at in range(0, units, 8))
+def assembled(
+    code: types.CodeType,
+    head: list[ConcreteInstr],
+    copied: tuple[Instruction, list[ConcreteInstr]] | None,
+    tail: list[ConcreteInstr],
+    **fields: Any,
+) -> types.CodeType:
+    """`code` between `head` and `tail`, with `fields` of it changed.
+
+    copied: an instruction of the user's and what does the same, in front of `tail`: what that raises goes where it
+    would have gone.
+    """
+    shift = units(head)
+    table = [
+        ExceptionTableEntry(e.start // 2 + shift, e.end // 2 - 1 + shift, e.target // 2 + shift, e.depth, e.lasti)
+        for e in exception_entries(code)
+    ]
+    if copied and (handler := copied[0].handler) is not None:
+        start, length = shift + len(code.co_code) // 2, units(copied[1])
+        target = instructions(code)[handler.target].start // 2 + shift
+        table.append(ExceptionTableEntry(start, start + length - 1, target, handler.depth, handler.lasti))
+    front = _written(head, code.co_firstlineno, table)
+    behind = _written([*(copied[1] if copied else []), *tail], _last_line(code))
+    return code.replace(
+        **fields,
+        co_code=front.co_code + code.co_code + behind.co_code,
+        co_linetable=front.co_linetable + code.co_linetable + behind.co_linetable,
+        co_exceptiontable=front.co_exceptiontable,
+    )
 
 
-def location(code: types.CodeType, units: int, instruction: Instruction | None) -> bytes:
-    """Entries behind those of `code`: `units` code units that stand where `instruction` does."""
-    if instruction is None or not units:
-        return no_location(units)
-    places = list(code.co_positions())
-    line = next((p[0] for p in reversed(places) if p[0] is not None), code.co_firstlineno)
-    first, last, column, end_column = places[instruction.end // 2 - 1]
-    if first is None or column is None or end_column is None:
-        return no_location(units)
-    out = b""
-    for at in range(0, units, 8):
-        out += bytes((128 | 14 << 3 | min(8, units - at) - 1,))
-        out += _signed(first - line) + _little_endian((last or first) - first)
-        out += _little_endian(column + 1) + _little_endian(end_column + 1)
-        line = first
-    return out
+def _written(
+    added: list[ConcreteInstr], line: int, table: list[ExceptionTableEntry] | None = None
+) -> types.CodeType:
+    """The library's code object of some instructions; its lines are counted from `line`."""
+    made = ConcreteBytecode(added, exception_table=table)
+    made.first_lineno = line
+    return made.to_code(stacksize=0, compute_exception_stack_depths=False)
+
+
+def _last_line(code: types.CodeType) -> int:
+    """Where the table of lines stands at its end."""
+    lines = [place[0] for place in code.co_positions() if place[0] is not None]
+    return lines[-1] if lines else code.co_firstlineno

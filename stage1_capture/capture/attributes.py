@@ -44,9 +44,11 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
+_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class whose attributes nobody can rebind, as Python's own
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -167,6 +169,8 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
 def _class_object_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable | None:
     if name in ("__name__", "__qualname__", "__module__"):
         return ConstantVariable(getattr(cls.real, name))
+    if cls.source is None and not cls.real.__flags__ & _IMMUTABLE:  # reached by way of something made inside
+        cls = UserDefinedObjectVariable(cls.real, source=RegisteredSource(register(cls.real)))
     found = class_lookup(cls.real, name)
     meta = class_lookup(type(cls.real), name)
     if meta is not MISSING and hasattr(type(meta), "__set__"):
@@ -199,7 +203,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     ):
         tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
     if name == "__class__":
-        return UserDefinedObjectVariable(cls)
+        return UserDefinedObjectVariable(cls, source=class_of(value))
     found = class_lookup(cls, name)
     own = object.__getattribute__(real, "__dict__") if hasattr(cls, "__dict__") and _has_dict(real) else {}
     stored = value.attrs.get(name, MISSING)

@@ -291,6 +291,20 @@ def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | N
     return UserMethodVariable(function, receiver, source=source)
 
 
+# Those whose bound methods are asked of the receiver: its contents decide what they do.
+_RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
+
+
+def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
+    """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
+    if type(real.__self__) not in _RECEIVERS:
+        return _wrap_identity(output, real, source)
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
+    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    return UserMethodVariable(real.__name__, receiver, source=source)
+
+
 def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
@@ -314,7 +328,8 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     OrderedDict: _wrap_dict,
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
-    **dict.fromkeys((types.BuiltinFunctionType, types.ModuleType, Operator), _wrap_identity),
+    **dict.fromkeys((types.ModuleType, Operator), _wrap_identity),
+    types.BuiltinFunctionType: _wrap_builtin,
     types.CellType: _wrap_cell,
     set: _wrap_set,
     frozenset: _wrap_set,

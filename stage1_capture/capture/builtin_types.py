@@ -13,7 +13,7 @@ import types
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import lookup, missing
+from stage1_capture.capture.attributes import class_of, lookup, missing
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
@@ -83,7 +83,7 @@ def python_type(tx: Tx, value: Variable) -> type:
 
 @builtin(type)
 def type_(tx: Tx, value: Variable) -> Variable:
-    return UserDefinedObjectVariable(python_type(tx, value))
+    return UserDefinedObjectVariable(python_type(tx, value), source=class_of(value))
 
 
 @builtin(isinstance)

@@ -30,10 +30,16 @@ class Instruction:
     argval: Any
     symbol: str  # "+", "+=", "<" of operators
     target: int
-    origin: Origin
     start: int  # where it begins in co_code, with its prefixes,
     end: int  # and where the next one does
     handler: Handler | None  # where an exception raised here goes
+    code: types.CodeType
+    positions: Any
+
+    @functools.cached_property
+    def origin(self) -> Origin:
+        """Its source expression: looked up when a node, a guard or a break first asks."""
+        return _origin(self.code, self.positions)
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
     decoded = [i for i in dis.get_instructions(code) if i.opname not in ("CACHE", "EXTENDED_ARG")]
     # A jump may land on the EXTENDED_ARG in front of an instruction: the next real one is meant.
     places = [i.offset for i in decoded]
+    raw = code.co_code  # made anew at each look
     index_of: dict[int, int] = {}
     starts: list[int] = []
     previous = -1
@@ -64,7 +71,7 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
             index_of[offset] = index
         previous = place
         prefixed = place
-        while prefixed >= 2 and code.co_code[prefixed - 2] == _EXTENDED and prefixed - 2 not in places:
+        while prefixed >= 2 and raw[prefixed - 2] == _EXTENDED:
             prefixed -= 2
         starts.append(prefixed)
     handlers = [
@@ -78,18 +85,20 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
             i.argval,
             i.argval.removeprefix("bool(").removesuffix(")") if i.opname == "COMPARE_OP" else i.argrepr,
             index_of[i.argval] if i.opcode in _JUMPS else -1,
-            _origin(code, i.positions),
             starts[index],
-            starts[index + 1] if index + 1 < len(starts) else len(code.co_code),
+            starts[index + 1] if index + 1 < len(starts) else len(raw),
             next((h for start, end, h in handlers if start <= i.offset < end), None),
+            code,
+            i.positions,
         )
         for index, i in enumerate(decoded)
     )
 
 
-def exception_entries(code: types.CodeType) -> list[Any]:
+@functools.lru_cache(maxsize=512)
+def exception_entries(code: types.CodeType) -> tuple[Any, ...]:
     """The exception table: start, end, target (offsets), depth, lasti of each protected region."""
-    return list(dis.Bytecode(code).exception_entries)  # type: ignore[attr-defined]
+    return tuple(dis.Bytecode(code).exception_entries)  # type: ignore[attr-defined]
 
 
 _EXTENDED = dis.opmap["EXTENDED_ARG"]

@@ -169,14 +169,9 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
     del output.frames[1:]
-    derived = resume.users_code(function.__code__)
-    code = derived.code
-    program = bytecode.instructions(code)
-    place = frame.program[frame.index].start - derived.shift
-    if place < 0:
-        output.unsupported("GB0001", "a break in the prologue")
-    index = resume.first_index(code, next(i for i, one in enumerate(program) if one.start == place))
-    layout = tuple(_slot_kind(value, derived.shift) for value in frame.stack)
+    code = resume.users_code(function.__code__).code
+    index = resume.first_index(code, frame.index)
+    layout = tuple(map(_slot_kind, frame.stack))
     needed = resume.needed(code, index)
     unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
     entry = resume.Entry(index, layout, unbound)
@@ -184,7 +179,7 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     values: list[Variable | None] = [
         frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
     ]
-    stack = called_in_python(output, frame, program[index:])
+    stack = called_in_python(output, frame, frame.program[index:])
     for value, kind in zip(stack, layout, strict=True):
         if kind in (resume.VALUE, resume.OUTER):
             values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
@@ -198,11 +193,11 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     return replace(made, breaks=(why,), resumes=resumes)
 
 
-def _slot_kind(value: Variable, shift: int) -> str:
+def _slot_kind(value: Variable) -> str:
     if value is NULL:
         return resume.NULL
     if isinstance(value, RaisingPlaceVariable):
-        return f"{resume.PLACE}{value.offset - shift}"
+        return f"{resume.PLACE}{value.offset}"
     if isinstance(value, OuterExceptionVariable):
         return resume.OUTER if value.active else resume.ENDED
     return resume.VALUE

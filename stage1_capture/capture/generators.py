@@ -147,15 +147,13 @@ class GeneratorVariable(IteratorVariable):
             return None
         if self.state == "created":
             return self._call(r, frame)
-        derived = resume.users_code(frame.function.code)
-        if derived.shift:
-            return None
+        code = frame.function.code
         layout = tuple(resume.NULL if v is NULL else resume.VALUE for v in frame.stack)
         index = frame.index - 1  # the YIELD_VALUE, which takes one more
-        names = resume.slots(derived.code)
+        names = resume.slots(code)
         unbound = frozenset(n for n in names if n not in frame.locals)
         entry = resume.Entry(index, (*layout, resume.VALUE), unbound)
-        make = resume.generator_function(frame.function, derived.code, entry)
+        make = resume.generator_function(frame.function, code, entry)
         values = [r.expression(frame.locals[n]) if n in frame.locals else "None" for n in names]
         values += [r.expression(v) for v in frame.stack if v is not NULL]
         name = r.name(self, f"{r.named(make)}({', '.join([*values, 'None'])})")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage1_capture.capture import bytecode
-from stage1_capture.capture.assemble import emit, exception_table, location, no_location
+from stage1_capture.capture.assemble import ConcreteInstr, again, assembled, emit, location_of, units
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.liveness import live_before
 from stage_contracts.breaks import Unsupported
@@ -56,15 +56,15 @@ class Entry:
 
 @dataclass(frozen=True)
 class Derived:
-    """Kept among the constants of an entered code object: the user's code, and where it begins in this one."""
+    """Kept among the constants of an entered code object: the user's code, and where it is entered."""
 
     code: types.CodeType
-    shift: int
+    entry: Entry
 
 
 def users_code(code: types.CodeType) -> Derived:
-    """The code that `code` was made from: a resume function that breaks is split as the user's function is."""
-    return next((c for c in code.co_consts if type(c) is Derived), Derived(code, 0))
+    """The code that `code` was made from: capture follows the user's, from the instruction it is entered at."""
+    return next((c for c in code.co_consts if type(c) is Derived), Derived(code, Entry(0, ())))
 
 
 def slots(code: types.CodeType) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def slots(code: types.CodeType) -> tuple[str, ...]:
 
 def parameters(code: types.CodeType, entry: Entry) -> tuple[str, ...]:
     """The parameters of the code entered at `entry`: every slot, then the stack's values, deepest first."""
-    return (*slots(code), *(_stack(i) for i, kind in enumerate(entry.layout) if kind in (VALUE, OUTER)))
+    return (*slots(code), *(stack_name(i) for i, kind in enumerate(entry.layout) if kind in (VALUE, OUTER)))
 
 
 def needed(code: types.CodeType, index: int) -> frozenset[str]:
@@ -99,10 +99,11 @@ def break_function(
 ) -> tuple[types.FunctionType, tuple[ResumeFunction, ...]]:
     """The function that runs the instruction at `entry` of `code` in Python, and the ways on behind it.
 
-    Without a way on it runs the rest of the frame in Python: behind a return or a raise, and inside an
-    except block, whose exception is known to the thread while the frame runs.
+    Without a way on it runs the rest of the frame in Python: behind a return or a raise. Inside an except block the
+    thread must know the exception while the frame runs: each function of the frame says so when it is entered, and
+    takes it back before it hands on.
     """
-    exits = () if OUTER in entry.layout else _exits(code, entry)
+    exits = _exits(code, entry)
     resumes = tuple(
         ResumeFunction(_function(function, _resume_code(code, code.co_filename, exit_))) for exit_ in exits
     )
@@ -195,54 +196,61 @@ def _break_code(
         return _entered(code, entry, program[entry.index].start)
     last = _last_index(program, entry.index)
     instruction = program[last]
+    place = location_of(instruction)
     depth = max(len(e.layout) for e in (entry, *exits))
     slot_of = {name: i for i, name in enumerate(_variables(code, entry, depth))}
     stubs = [_stub(code, e, slot_of, len(code.co_consts) + i, instruction) for i, e in enumerate(exits)]
-    run = code.co_code[program[entry.index].start : instruction.end]
+    run = again(code, program[entry.index].start, instruction.end, place)
     if _with_null(instruction):
         method = instruction.opname == "LOAD_METHOD"
-        run = emit("LOAD_ATTR", instruction.arg) if method else emit(instruction.opname, instruction.arg & ~1)
+        run = emit(
+            *(("LOAD_ATTR", instruction.arg) if method else (instruction.opname, instruction.arg & ~1)), place
+        )
     elif len(exits) == 2:
         if instruction.opname == "FOR_ITER":  # END_FOR and POP_TOP, which it skips
             skipped = program[instruction.target].start, program[exits[1].index].start
-            stubs[1] = code.co_code[slice(*skipped)] + stubs[1]
-        run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), len(stubs[0]) // 2)
+            stubs[1] = again(code, *skipped, place) + stubs[1]
+        run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), units(stubs[0]), place)
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
-    run = emit("NOP") + run
-    more = code.replace(co_consts=(*code.co_consts, *resumes))
-    return _entered(more, entry, len(code.co_code), depth, run, b"".join(stubs), instruction)
+    run = emit("NOP", location=place) + run
+    tail = [one for stub in stubs for one in stub]
+    return _entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes)
 
 
 def _stub(
     code: types.CodeType, exit_: Entry, slot_of: dict[str, int], constant: int, instruction: Instruction
-) -> bytes:
+) -> list[ConcreteInstr]:
     """Put the stack away, and return `resume(*slots, *stack)`."""
+    put = functools.partial(emit, location=location_of(instruction))
     layout = list(enumerate(exit_.layout))
     on_stack = (
         [*layout[:-2], *((i, k) for i, k in layout[-2:] if k != NULL)] if _with_null(instruction) else layout
     )
-    out = b"".join(emit("STORE_FAST", slot_of[_stack(i)]) for i, _ in reversed(on_stack))
-    resume = emit("LOAD_CONST", constant)
-    out += resume + emit("PUSH_NULL") if VERSION >= (3, 13) else emit("PUSH_NULL") + resume
+    out: list[ConcreteInstr] = []
+    for i, kind in reversed(on_stack):
+        # what an except block handles is handed on by the slot it came in
+        out += put("POP_EXCEPT") if kind == OUTER else put("STORE_FAST", slot_of[stack_name(i)])
+    resume = put("LOAD_CONST", constant)
+    out += resume + put("PUSH_NULL") if VERSION >= (3, 13) else put("PUSH_NULL") + resume
     given = parameters(code, exit_)
     read = needed(code, exit_.index) - exit_.unbound
     for name in given:
         # a variable nobody reads may get any value
-        out += emit("LOAD_FAST", slot_of[name]) if name in read or name not in slots(code) else resume
-    return out + emit("BUILD_TUPLE", len(given)) + emit("CALL_FUNCTION_EX", 0) + emit("RETURN_VALUE")
+        out += put("LOAD_FAST", slot_of[name]) if name in read or name not in slots(code) else resume
+    return out + put("BUILD_TUPLE", len(given)) + put("CALL_FUNCTION_EX", 0) + put("RETURN_VALUE")
 
 
 # ---- a code object with a prologue -------------------------------------------------------------------
 
 
-def _stack(index: int) -> str:
+def stack_name(index: int) -> str:
     return f"__stack_{index}"
 
 
 def _variables(code: types.CodeType, entry: Entry, depth: int) -> tuple[str, ...]:
     """All local variables: the parameters, and a place for each other slot of the stack."""
     given = parameters(code, entry)
-    return (*given, *(name for name in map(_stack, range(depth)) if name not in given))
+    return (*given, *(name for name in map(stack_name, range(depth)) if name not in given))
 
 
 def _entered(
@@ -250,36 +258,44 @@ def _entered(
     entry: Entry,
     target: int,
     depth: int = 0,
-    run: bytes = b"",
-    stubs: bytes = b"",
-    instruction: Instruction | None = None,
+    copied: tuple[Instruction, list[ConcreteInstr]] | None = None,
+    tail: list[ConcreteInstr] | None = None,
+    resumes: tuple[ResumeFunction, ...] = (),
 ) -> types.CodeType:
-    """`code` with a prologue that sets up the stack and jumps to offset `target`; `run` and `stubs` behind it."""
+    """`code` with a prologue that sets up the stack and jumps to offset `target`; `copied` and `tail` behind it."""
     variables = _variables(code, entry, depth)
     slot_of = {name: i for i, name in enumerate(variables)}
     owner = "__class__" in code.co_freevars  # super() looks for it among the free variables
-    head = emit("COPY_FREE_VARS", 1) if owner else b""
+    head = emit("COPY_FREE_VARS", 1) if owner else []
     if code.co_flags & inspect.CO_GENERATOR:
         head += emit("RETURN_GENERATOR") + emit("POP_TOP")
     head += emit("RESUME", 0)
-    head += b"".join(emit("DELETE_FAST", slot_of[n]) for n in slots(code) if n in entry.unbound)
-    places = [int(kind.removeprefix(PLACE)) for kind in entry.layout if kind.startswith(PLACE)]
-    consts = len(code.co_consts) + 1  # behind Derived: None, and the places
+    for name in slots(code):
+        if name in entry.unbound:
+            head += emit("DELETE_FAST", slot_of[name])
+    consts: list[Any] = [*code.co_consts, *resumes, Derived(code, entry), None]
+    none = len(consts) - 1
     for i, kind in enumerate(entry.layout):
         if kind == NULL:
             head += emit("PUSH_NULL")
         elif kind == ENDED:
-            head += emit("LOAD_CONST", consts)
+            head += emit("LOAD_CONST", none)
         elif kind.startswith(PLACE):
-            head += emit("LOAD_CONST", consts + 1 + places.index(int(kind.removeprefix(PLACE))))
+            head += emit("LOAD_CONST", len(consts))
+            consts.append(int(kind.removeprefix(PLACE)) // 2)
         else:
-            head += emit("LOAD_FAST", slot_of[_stack(i)])
+            head += emit("LOAD_FAST", slot_of[stack_name(i)])
             if kind == OUTER:
                 head += emit("PUSH_EXC_INFO") + emit("POP_TOP")
     head += emit("JUMP_FORWARD", target // 2)
-    return code.replace(
-        co_code=head + code.co_code + run + stubs,
-        co_consts=(*code.co_consts, Derived(code, len(head)), None, *((len(head) + p) // 2 for p in places)),
+    for i in range(none + 1, len(consts)):
+        consts[i] += units(head)  # places are counted in the code that runs
+    return assembled(
+        code,
+        head,
+        copied,
+        tail or [],
+        co_consts=tuple(consts),
         co_varnames=variables,
         co_nlocals=len(variables),
         co_argcount=len(parameters(code, entry)),
@@ -289,21 +305,4 @@ def _entered(
         co_freevars=("__class__",) if owner else (),
         co_flags=code.co_flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS),
         co_stacksize=code.co_stacksize + len(variables) + 4,
-        co_exceptiontable=_exception_table(code, len(head), len(run), instruction),
-        co_linetable=no_location(len(head) // 2)
-        + code.co_linetable
-        + location(code, len(run + stubs) // 2, instruction),
     )
-
-
-def _exception_table(code: types.CodeType, shift: int, length: int, instruction: Instruction | None) -> bytes:
-    """The user's table, moved; what `instruction` raises in the copy behind goes where it went."""
-    entries = [
-        (e.start + shift, e.end + shift, e.target + shift, e.depth, bool(e.lasti))
-        for e in bytecode.exception_entries(code)
-    ]
-    if instruction is not None and instruction.handler is not None:
-        handler, start = instruction.handler, shift + len(code.co_code)
-        target = bytecode.instructions(code)[handler.target].start + shift
-        entries.append((start, start + length, target, handler.depth, handler.lasti))
-    return exception_table(entries)

@@ -10,15 +10,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from stage1_capture.capture import bytecode
+from stage1_capture.capture import bytecode, resume
 from stage1_capture.capture.builder import lazily, wrap
 from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.output_graph import OutputGraph, is_library
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.variables import (
+    NONE,
+    NULL,
     CellVariable,
     ExceptionVariable,
     NotConstant,
+    OuterExceptionVariable,
     RaisingPlaceVariable,
     TensorVariable,
     UserFunctionVariable,
@@ -65,16 +68,33 @@ class InstructionTranslator:
         self.output, self.table, self.function = output, table, function
         self.locals = locals_
         self.locals.update(zip(function.code.co_freevars, function.closure))
-        self.stack: list[Variable] = []
         self.current: bytecode.Instruction | None = None
-        self.index = 0
         self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
         self.result: Variable | None = None
-        self.program = bytecode.instructions(function.code)
+        derived = resume.users_code(function.code)
+        self.program = bytecode.instructions(derived.code)
+        self.index = derived.entry.index
+        self.stack = [self._entered_with(*slot) for slot in enumerate(derived.entry.layout)]
+        for name in derived.entry.unbound:
+            self.locals.pop(name, None)
 
     @property
     def is_root(self) -> bool:
         return self.output.frames[0] is self
+
+    def _entered_with(self, index: int, kind: str) -> Variable:
+        """A slot of the stack of a frame that is entered in its middle."""
+        if kind == resume.NULL:
+            return NULL
+        if kind == resume.ENDED:
+            return OuterExceptionVariable(NONE, active=False)
+        if kind.startswith(resume.PLACE):
+            return RaisingPlaceVariable(int(kind.removeprefix(resume.PLACE)))
+        value = realize(self.locals[resume.stack_name(index)])
+        if kind != resume.OUTER:
+            return value
+        self.output.exceptions.append(value)
+        return OuterExceptionVariable(value)
 
     def run(self) -> Variable:
         """Interpret to the return. Raises Unsupported at the first thing that cannot be done, Raised for an

@@ -91,6 +91,14 @@ def calls_sin(x):
     return sin(x)
 
 
+def reads_by_type(x):
+    return x * type(SETTINGS).rate
+
+
+def makes_one(x):
+    return x * type(Settings()).rate
+
+
 def reads_settings(x):
     return SETTINGS.scaled(x) * SETTINGS.width + len(SETTINGS.names)
 
@@ -230,6 +238,8 @@ REBINDINGS = {
     "operator": (calls_sin, (X,), here("sin", WEIGHT.cos.__func__)),
     "attribute": (reads_settings, (X,), lambda *_: rebound(SETTINGS, "width", 8)),
     "class attribute": (reads_settings, (X,), lambda *_: rebound(Settings, "rate", 0.25)),
+    "class attribute by type()": (reads_by_type, (X,), lambda *_: rebound(Settings, "rate", 0.25)),
+    "class attribute of one made inside": (makes_one, (X,), lambda *_: rebound(Settings, "rate", 0.25)),
     "class attribute shadowed": (reads_settings, (X,), lambda *_: added(SETTINGS, "rate", 0.1)),
     "method": (reads_settings, (X,), lambda *_: rebound(Settings, "scaled", lambda self, x: x)),
     "method shadowed": (reads_settings, (X,), lambda *_: added(SETTINGS, "scaled", lambda x: x)),

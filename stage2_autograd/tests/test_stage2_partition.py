@@ -18,7 +18,6 @@ from stage2_autograd.tests.helpers import (
     reductions,
     tensor,
 )
-from stage2_autograd.tests.swapping import run_swapped
 from stage2_autograd.tiny import partition as save_everything
 from stage_contracts.graph import GraphError
 
@@ -123,20 +122,7 @@ def test_cutting_without_what_the_backward_reads_says_so(seam):
         split(joint, {})
 
 
-# ---- wrong partitioners fail, and the message names the seam -----------------------------------------------
-
-
-@pytest.mark.parametrize("name", wrong_partitioners.PLANTED)
-def test_a_wrong_partitioner_fails_and_is_named(name):
-    target = f"stage2_autograd.tests.wrong_partitioners:{name}"
-    result = run_swapped(f"partition={target}")
-    assert result.returncode == 1, result.stdout[-2000:]
-    assert f"seam `partition` ({target})" in result.stdout
-
-
-def test_the_other_partitioner_passes():
-    result = run_swapped("partition=stage2_autograd.partitioners:recompute_pointwise", stop=False)
-    assert result.returncode == 0, result.stdout[-3000:]
+# ---- wrong partitioners; test_stage2_seams.py runs them through --swap -------------------------------------
 
 
 def test_planted_errors_are_really_wrong(seam):

@@ -1,14 +1,18 @@
 """The seams as seams: another implementation passes their conformance tests, planted wrong ones fail and are named.
 
-Input: the tiny seams, and wrong_seams.py. The partitioners have the same tests in test_stage2_partition.py.
+Input: the tiny seams, wrong_seams.py and wrong_partitioners.py, in process and through `--swap`.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
+
 import pytest
 
 from stage2_autograd import autograd
-from stage2_autograd.tests import wrong_seams
+from stage2_autograd.tests import wrong_partitioners, wrong_seams
 from stage2_autograd.tests.helpers import (
     SEAMS,
     activations,
@@ -54,14 +58,36 @@ def test_a_planted_error_is_really_wrong(seam_name, planted):
         assert compiled.run(*INPUTS)[1] is INPUTS[2]
 
 
-@pytest.mark.parametrize("seam_name", wrong_seams.PLANTED)
-def test_a_wrong_seam_fails_its_conformance_tests_and_is_named(seam_name):
-    target = f"stage2_autograd.tests.wrong_seams:{wrong_seams.PLANTED[seam_name][0]}"
-    result = run_swapped(f"{seam_name}={target}")
-    assert result.returncode == 1, result.stdout[-2000:]
-    assert f"seam `{seam_name}` ({target})" in result.stdout
+# ---- through `pytest stage2_autograd --swap`, as anybody else's implementation -------------------------------
+
+RIGHT = {
+    "functionalize": "stage2_autograd.tiny:functionalize",
+    "differentiate": "stage2_autograd.tiny:differentiate",
+    "decompose": "stage2_autograd.tiny:decompose",
+    "partition": "stage2_autograd.partitioners:recompute_pointwise",
+}
+WRONG = {
+    **{s: [f"stage2_autograd.tests.wrong_seams:{n}" for n in ns] for s, ns in wrong_seams.PLANTED.items()},
+    "partition": [f"stage2_autograd.tests.wrong_partitioners:{n}" for n in wrong_partitioners.PLANTED],
+}
+MANIFEST = json.loads(Path(__file__).with_name("conformance.json").read_text())
 
 
-def test_the_tiny_seams_pass():
-    result = run_swapped(*(f"{name}=stage2_autograd.tiny:{name}" for name in SEAMS), stop=False)
-    assert result.returncode == 0, result.stdout[-3000:]
+@pytest.mark.parametrize("seam_name", SEAMS)
+def test_a_right_seam_passes_all_and_wrong_ones_fail_and_are_named(seam_name):
+    """The right one runs the whole manifest; a wrong one must not even get through the core tier."""
+    assert len(WRONG[seam_name]) == 3
+    swaps = [["--swap", f"{seam_name}={target}"] for target in (RIGHT[seam_name], *WRONG[seam_name])]
+    right, *wrong = run_swapped(swaps[0], *([*swap, "--tier", "core", "-x"] for swap in swaps[1:]))
+    assert right.code == 0, right.output[-3000:]
+    ran = re.search(rf"seam `{seam_name}` \({RIGHT[seam_name]}\): (\d+) full", right.output)
+    assert ran and int(ran[1]) >= MANIFEST[seam_name]["full"]
+    for target, run in zip(WRONG[seam_name], wrong, strict=True):
+        assert run.code == pytest.ExitCode.TESTS_FAILED, f"{target}\n{run.output[-2000:]}"
+        assert re.search(rf"seam `{seam_name}` \({target}\).* failed: ", run.output), run.output[-2000:]
+
+
+def test_the_tiny_seams_pass_together():
+    together = [word for name in SEAMS for word in ("--swap", f"{name}=stage2_autograd.tiny:{name}")]
+    (run,) = run_swapped([*together, "--tier", "core"])
+    assert run.code == 0, run.output[-3000:]
