@@ -25,12 +25,12 @@ _PRODUCTS = """
     addbmm addmm baddbmm bmm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linalg_vecdot
     linear matmul mm prelu scaled_dot_product_attention attention_heads project_packed
 """
-# Made of products in torch too: affine_grid's, cov's and their like.
-_OF_PRODUCTS = "affine_grid chain_matmul_of corrcoef cov einsum_of inner linalg_multi_dot matrix_power"
+# Not on torch's list, but made of products there.
+_OF_PRODUCTS = "chain_matmul_of corrcoef cov einsum_of linalg_multi_dot matrix_power"
 
 _LISTS: dict[str, dict[str, str]] = {
     "cpu": {
-        LOWER: f"{_PRODUCTS} {_OF_PRODUCTS} tensordot",
+        LOWER: f"{_PRODUCTS} {_OF_PRODUCTS} affine_grid tensordot",
         FLOAT32: """
             adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy binary_cross_entropy_with_logits
             cdist cholesky cholesky_inverse cholesky_solve cosine_embedding_loss cross_entropy ctc_of_rows
@@ -47,12 +47,14 @@ _LISTS: dict[str, dict[str, str]] = {
     "cuda": {
         LOWER: f"{_PRODUCTS} {_OF_PRODUCTS} addmv addr mv",
         FLOAT32: """
-            acos arccos arcsin asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss cosine_similarity
-            cross_entropy dist erfinv exp expm1 float_power frobenius_norm group_norm gumbel_softmax
-            hinge_embedding_loss huber_loss interpolate kl_div l1_loss layer_norm linalg_norm log log10 log1p log2
-            logsumexp margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss norm normalize
-            nuclear_norm pairwise_distance pdist poisson_nll_loss pow rdiv reciprocal renorm rms_norm rpow rsqrt sinh
-            smooth_l1_loss soft_margin_loss softplus tan triplet_margin_loss upsample_nearest
+            acos arccos arcsin asin binary_cross_entropy_with_logits cdist cosh cosine_embedding_loss
+            cosine_similarity cross_entropy cumulative_trapezoid dist erfinv exp expm1 frobenius_norm
+            group_norm gumbel_softmax hinge_embedding_loss huber_loss interpolate kl_div l1_loss layer_norm
+            linalg_norm local_response_norm log log10 log1p log2 logsumexp lp_pool1d lp_pool2d lp_pool3d
+            margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss
+            norm normalize nuclear_norm pairwise_distance pdist poisson_nll_loss pow rdiv reciprocal renorm rms_norm
+            rpow rsqrt sinh smooth_l1_loss soft_margin_loss softplus square tan trapezoid trapz triplet_margin_loss
+            upsample_nearest
         """,
         FLOAT32_UNLESS_ASKED: "cumprod cumsum linalg_matrix_norm log_softmax prod softmax softmin sum vector_norm",
         WIDEST: """
@@ -84,6 +86,7 @@ SOMETIMES: dict[tuple[str, str], tuple[str, Callable[[Bound, Reader], bool]]] = 
         ),
     ),
     ("cpu", "matrix_power"): (LOWER, lambda a, value: abs(value(a["n"])) > 1),
+    ("cuda", "matrix_power"): (LOWER, lambda a, value: abs(value(a["n"])) > 1),
     ("cuda", "interpolate"): (FLOAT32, lambda a, value: value(a["mode"]) in _FILLED),
 }
 

@@ -62,7 +62,9 @@ def assembled(
     """
     shift = units(head)
     table = [
-        ExceptionTableEntry(e.start // 2 + shift, e.end // 2 - 1 + shift, e.target // 2 + shift, e.depth, e.lasti)
+        ExceptionTableEntry(
+            e.start // 2 + shift, e.end // 2 - 1 + shift, e.target // 2 + shift, e.depth, e.lasti
+        )
         for e in exception_entries(code)
     ]
     if copied and (handler := copied[0].handler) is not None:
