@@ -63,7 +63,7 @@ _PLAIN = {
     _distributions: "normal randint_like",
     _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
     _einsum: "einsum",
-    _control_flow: "cond while_loop",
+    _control_flow: "cond while_loop scan map",
     _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
     _type_info: "finfo iinfo get_default_dtype set_default_dtype promote_types result_type can_cast is_tensor "
     "is_floating_point is_complex numel",

@@ -30,7 +30,17 @@ class HalfArtifacts:
     planned: Program  # with slots
     # by target name; the one that runs, others on demand
     emitted: dict[str, Program] = field(default_factory=dict)
+    # by name, those of the subgraphs
+    subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
+
+    def named(self, half: str) -> list[tuple[str, Any]]:
+        """(name, artifact) of these, subgraphs first."""
+        found = [pair for name, part in self.subgraphs.items() for pair in part.named(f"{half}.{name}")]
+        found += [(f"{half}.core", self.core), (f"{half}.planned", self.planned)]
+        for target, program in self.emitted.items():
+            found.append((f"{half}.{target}", "\n".join(unit.text for unit in program.units)))
+        return found
 
 
 @dataclass
@@ -64,9 +74,7 @@ class Artifacts:
             part: HalfArtifacts | None = getattr(self, half)
             if part is None:
                 continue
-            found += [(f"{half}.core", part.core), (f"{half}.planned", part.planned)]
-            for target, program in part.emitted.items():
-                found.append((f"{half}.{target}", "\n".join(unit.text for unit in program.units)))
+            found += part.named(half)
         return [(name, artifact) for name, artifact in found if artifact]
 
     def __str__(self) -> str:

@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.size_inputs import without_size_inputs
 from stage0_eager import is_grad_enabled
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
@@ -21,6 +22,7 @@ from stage_contracts.device import CPU, Device
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.shown_sizes import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
@@ -124,13 +126,16 @@ def ahead_of_time(
     A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
     places they have in it, or, where that cannot be, the captured graph itself runs.
     """
-    for node in graph.placeholders:
-        if not isinstance(node.val, TensorMeta):
-            raise Unsupported(f"the open size {node.name} as an operand", code="GB0008")
+    captured, (graph, arrange) = graph, without_size_inputs(graph, device_of_graph(graph))
+    if captured is not graph:
+        on_tensors = ahead_of_time(graph, pipeline, artifacts, compile_half)
+        return lambda *inputs: on_tensors(*arrange(inputs))
     functional, run = two_graphs(graph, pipeline, artifacts, compile_half)
     if not functional.writes:
         return run
     as_captured = GraphModule(graph)
+    # a variant is compiled when its first call comes, which is too late for a question about sizes
+    sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
     variants: dict[Any, Callable[..., tuple]] = {}
 
     def guarded(*tensors: Any) -> tuple:
@@ -147,7 +152,7 @@ def ahead_of_time(
         from stage2_autograd.aliased_inputs import on_their_memory, pattern_of, run_on_their_memory
 
         pattern = pattern_of(tensors, functional.writes)
-        if pattern is not None and pattern not in variants:
+        if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
             with suppress(Unsupported):
                 made = two_graphs(on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half)
@@ -188,14 +193,22 @@ def two_graphs(
 
 
 def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:
-    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy."""
+    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy.
+
+    The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
+    """
+    inner = {
+        name: lower_and_build(value.graph, device, pipeline)
+        for name, value in core.attributes.items()
+        if isinstance(value, GraphModule)
+    }
     with events.timed("pass", "lower"):
         lowered = pipeline.lower(core).verify()
     with events.timed("pass", "fuse"):
         fused = pipeline.fuse(lowered).verify()
     with events.timed("pass", "plan_memory"):
         planned = pipeline.plan_memory(fused).verify()
-    half = HalfArtifacts(core, lowered, fused, planned)
+    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
     target = target_for(device)
     with events.timed("pass", "emit"):
         emitted = half.emitted[target.name] = pipeline.emit(planned, target)
@@ -210,7 +223,8 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         half.run = launch_on_numpy(core)
         return half
     with events.timed("pass", "launch"):
-        half.run = pipeline.launch(emitted, kernels, lowered.constants)
+        runs = {name: part.run for name, part in inner.items()}
+        half.run = pipeline.launch(emitted, kernels, {**lowered.constants, **runs})
     return half
 
 

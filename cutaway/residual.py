@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager import is_grad_enabled
-from stage0_eager.functions.creation import scalar_input
+from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import modes
 from stage_contracts.capture import CapturedFrame
@@ -31,6 +31,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "modes": modes,
         "registered": registered,
         "__scalar__": scalar_input,
+        "__tensor_of__": tensor_of_array,
     }
     return signature, {**names, "module_epoch": structure_epoch, **defaults}
 

@@ -72,6 +72,10 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             explain=cutaway.explain,
             optimize=_optimize,
         ),
+        "torch._higher_order_ops": make(
+            "torch._higher_order_ops",
+            **{name: getattr(cutaway, name) for name in "cond while_loop scan map".split()},
+        ),
         "torch._dynamo.config": DynamoConfig(),
         "torch._dynamo.testing": make(
             "torch._dynamo.testing",

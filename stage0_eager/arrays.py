@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stage_contracts.core_metas import is_dense
 from stage_contracts.device import CPU, Device
 from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 

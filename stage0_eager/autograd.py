@@ -72,7 +72,7 @@ def hooks_of(tensor: Tensor) -> dict:
     """The dict of a tensor's hooks: on its node when it was computed, on itself when it is a leaf."""
     node = up_to_date(tensor)._grad_fn
     if node is None:
-        if tensor._hooks is None:
+        if not tensor._hooks:  # a Parameter notices the assignment, so that compiled code does
             tensor._hooks = {}
         return tensor._hooks
     if node.hooks is None:
@@ -98,7 +98,7 @@ def add_post_accumulate_hook(tensor: Tensor, hook: Callable) -> RemovableHandle:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if not tensor.is_leaf:
         raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-    if tensor._after_hooks is None:
+    if not tensor._after_hooks:
         tensor._after_hooks = {}
     return RemovableHandle(tensor._after_hooks, hook)
 

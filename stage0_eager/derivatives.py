@@ -13,23 +13,24 @@ from typing import Any
 from stage0_eager.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import slice_bounds, wrap_dim
+from stage_contracts.symbolic import same_shape, same_size
 from stage_contracts.tensor_meta import TensorMeta
 from stage_contracts.view_metas import diagonal_window
 
 
 def fit(g: Any, meta: TensorMeta) -> Any:
     """Undo broadcasting and promotion: sum `g` to `meta`'s shape and cast it to its dtype."""
-    if g.shape == meta.shape:  # most are
+    if same_shape(g.shape, meta.shape):  # most are
         return g if g.dtype is meta.dtype else c.cast(g, meta.dtype)
     lead = g.ndim - meta.ndim
     dims = tuple(range(lead)) + tuple(
         i + lead
         for i, size in enumerate(meta.shape)
-        if isinstance(size, int) and size == 1 and g.shape[i + lead] != 1
+        if same_size(size, 1) and not same_size(g.shape[i + lead], 1)
     )
     if dims:
         g = c.sum(g, dims, True)
-    if g.shape != meta.shape:
+    if not same_shape(g.shape, meta.shape):
         g = c.reshape(g, meta.shape)
     return g if g.dtype is meta.dtype else c.cast(g, meta.dtype)
 

@@ -37,6 +37,8 @@ _NUMPY_NAMES = {
 class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
+    opaque = False  # whether every stage keeps it as it is (opaque.py)
+
     def __init__(
         self,
         name: str,

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from stage0_eager import anomaly
 from stage0_eager.arrays import owner
 from stage0_eager.state import STATE, settle
 from stage0_eager.tensor import Tensor
-from stage_contracts.core_metas import is_dense
 from stage_contracts.dtype import FLOATING
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 INFERENCE_SAVED = (
@@ -257,19 +257,28 @@ def backward(
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
     """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only."""
-    taken = {id(owner(g._data)) for g in gradients or () if g is not None}
-    for leaf, g in _walk(tensors, gradients, retain_graph, create_graph, inputs).values():
-        if leaf.grad is not None:
-            leaf.grad = _under(create_graph, "add", leaf.grad, g)
-        else:
-            # Two leaves may get one tensor (x + y), or a view of the user's own; a `.grad` is written in place
-            # (zero_, clipping), so each leaf gets memory of its own.
-            if id(owner(g._data)) in taken or not _is_dense(g):
-                g = _under(create_graph, "clone", g)
-            taken.add(id(owner(g._data)))
-            leaf.grad = g
+    found = walk(tensors, gradients, retain_graph, create_graph, inputs).values()
+    fresh = own_memory((g for leaf, g in found if leaf.grad is None), gradients, create_graph)
+    for leaf, g in found:
+        leaf.grad = next(fresh) if leaf.grad is None else _under(create_graph, "add", leaf.grad, g)
         for hook in list((leaf._after_hooks or {}).values()):
             hook(leaf)
+
+
+def own_memory(
+    found: Iterable[Tensor], gradients: Sequence[Tensor | None] | None, create_graph: bool
+) -> Iterator[Tensor]:
+    """Gradients that share memory with nothing, as a `.grad` must be, which is written in place (zero_, clipping).
+
+    Two leaves may get one tensor (x + y), or a view of the user's own: then all but the first are copies.
+    """
+    taken = {id(owner(g._data)) for g in gradients or () if g is not None}
+    for g in found:
+        if id(owner(g._data)) in taken or not _is_dense(g):
+            g = _under(create_graph, "clone", g)
+        taken.add(id(owner(g._data)))
+        # memory of a view's base that nobody else holds: a tensor of its own to whoever writes to it
+        yield g if g._view is None or g.requires_grad else Tensor(g._data)
 
 
 def _is_dense(tensor: Tensor) -> bool:
@@ -301,7 +310,7 @@ def grad(
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     grad_outputs = (grad_outputs,) if isinstance(grad_outputs, Tensor) else grad_outputs
     keep = create_graph if retain_graph is None else retain_graph
-    found = _walk(outputs, grad_outputs, keep, create_graph, inputs)
+    found = walk(outputs, grad_outputs, keep, create_graph, inputs)
     result = []
     for i, tensor in enumerate(inputs):
         entry = found.get(id(tensor))
@@ -314,7 +323,7 @@ def grad(
     return tuple(result)
 
 
-def _walk(
+def walk(
     tensors: Sequence[Tensor],
     gradients: Sequence[Tensor | None] | None,
     retain_graph: bool,
@@ -449,3 +458,19 @@ def _seed(core: Any, tensor: Tensor, g: Tensor | None) -> Tensor:
             f"{list(tensor.shape)}."
         )
     return g
+
+
+# ---- histories that were walked ---------------------------------------------------------------------------------
+
+
+def is_spent(tensor: Tensor) -> bool:
+    """Whether a backward has freed something that a backward from this tensor would need."""
+    return any(node.saved is None for node in nodes_behind([tensor]))
+
+
+def spent(tensor: Tensor, name: str) -> Tensor:
+    """`tensor` as a result of the operator `name` whose history is freed: a backward through it raises."""
+    node = TapeNode(name, (tensor.meta,), [])
+    node.saved = None
+    tensor.requires_grad, tensor._grad_fn, tensor._output_index = True, node, 0
+    return tensor

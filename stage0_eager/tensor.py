@@ -150,12 +150,16 @@ class Tensor:
         return self
 
     def backward(
-        self, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
     ) -> None:
-        """Accumulate gradients into the leaves. `gradient` is needed unless this is a single element."""
-        from stage0_eager.tape import backward
+        """Accumulate gradients into the leaves, or `inputs` only. Without `gradient` this must be a single element."""
+        from stage0_eager.autograd import backward
 
-        backward([self], [gradient], retain_graph=retain_graph or create_graph, create_graph=create_graph)
+        backward(self, gradient, retain_graph, create_graph, inputs)
 
     def register_hook(self, hook: Any) -> Any:
         """`hook(grad)` when this tensor's gradient is known; what it returns (not None) replaces the gradient.

@@ -19,6 +19,7 @@ from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts import dtype as dt
 from stage_contracts.device import Device
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -76,6 +77,8 @@ class Tracer:
         if self.graph is None:
             return wrap_metas(result)
         words, named = map_tensors((words, named), self.node_of)
+        if op.opaque:
+            words = tuple(self._subgraph(w) if isinstance(w, GraphModule) else w for w in words)
         node = self.graph.call_function(op, words, named, val=result, origins=self.origins, **self.marks)
         if result is None:  # setitem
             return None
@@ -98,6 +101,11 @@ class Tracer:
             if value is tensor:
                 return next(n for n in self.graph.nodes if n.op == "get_attr" and n.target == name)
         return self.graph.get_attr("constant", tensor, tensor.meta)
+
+    def _subgraph(self, module: GraphModule) -> Node:
+        """The node that yields a subgraph, which is an attribute of the graph."""
+        assert self.graph is not None
+        return self.graph.get_attr(module.graph.name, module)
 
     def next_random(self, device: Device) -> tuple[Tensor, int]:
         """The random state and the next call's offset from its counter: an input of the graph, made once.

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage_contracts.core_metas import infer_shape, view_strides
+from stage_contracts.core_metas import infer_shape
 from stage_contracts.graph import Node, map_args, meta_of
+from stage_contracts.layouts import view_strides
 
 # Core operator -> does its result share the first argument's storage? What is not listed makes new storage.
 _SHARES: dict[str, Callable[..., bool]] = {

@@ -14,9 +14,10 @@ from stage0_eager.state import STATE
 from stage0_eager.tape import Edge, SavedTensor, TapeNode, version_of
 from stage0_eager.tensor import Tensor
 from stage2_autograd.aliasing import base
-from stage_contracts.core_metas import is_dense
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.layouts import is_dense
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
 DOUBLE_BACKWARD = (
@@ -33,15 +34,21 @@ class CompiledBackward(TapeNode):
 
     __slots__ = ("backward", "plan")
 
-    def __init__(self, backward: Callable[..., tuple], plan: SavingPlan, edges: list[Edge]) -> None:
-        super().__init__("compiled_function", plan.out_metas, edges)
+    def __init__(
+        self,
+        backward: Callable[..., tuple],
+        plan: SavingPlan,
+        edges: list[Edge],
+        out_metas: tuple[TensorMeta, ...],
+    ) -> None:
+        super().__init__("compiled_function", out_metas, edges)
         self.backward, self.plan = backward, plan
 
     def apply(self, gradients: list) -> list:
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
         tangents = [
             _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
-            for g, layout in zip(gradients, self.plan.layouts, strict=True)
+            for g, layout in zip(gradients, self.plan.layouts_of(self.out_metas), strict=True)
         ]
         made = self.backward(*saved, *tangents)
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
@@ -78,9 +85,27 @@ class SavingPlan:
             (s.name, self._watched(base(node), inputs, homes), _is_old_value(node, inputs, functional.writes))
             for s, node in zip(partition.saved, graph.outputs[self.first :], strict=True)
         ]
-        self.out_metas = tuple(meta_of(outputs[i]) for i in joint.tangent_outputs)
-        tangents = [n for n in partition.backward.placeholders if n.meta.get("role") == "tangent"]
-        self.layouts = [_layout(meta_of(n)) for n in tangents]
+        self.tangent_outputs = joint.tangent_outputs
+        self.tangents = [
+            meta_of(n) for n in partition.backward.placeholders if n.meta.get("role") == "tangent"
+        ]
+        metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
+        # with open sizes both are known only when there are tensors
+        self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
+        self.read_sizes = size_reader(shown_sizes(metas)) if self.open else None
+        self.metas = () if self.open else tuple(metas)
+        self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
+
+    def out_metas(self, outputs: Sequence[Tensor]) -> tuple[TensorMeta, ...]:
+        """What the outputs are that gradients come for."""
+        return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
+
+    def layouts_of(self, out_metas: tuple[TensorMeta, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The layout that the backward was compiled for of each gradient that comes in."""
+        if self.read_sizes is None:
+            return self.layouts
+        sizes = self.read_sizes(out_metas)
+        return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
 
     @staticmethod
     def _watched(root: Node, inputs: dict[Node, int], homes: dict[Node, int]) -> tuple[str, int]:

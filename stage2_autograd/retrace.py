@@ -15,6 +15,7 @@ from stage0_eager.tensor import Tensor, is_traced
 from stage0_eager.trace import TracedArray, Tracer
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 
 _NOT_MARKS = ("val", "origins")
 
@@ -25,6 +26,8 @@ def retrace(graph: Graph, tracer: Tracer, inputs: Sequence[Tensor], **marks: Any
     named = {tracer.node_of(t) for t in inputs}  # nodes that have their name already
     twin = graph.copy()
     for name, value in graph.attributes.items():
+        if isinstance(value, GraphModule):  # a subgraph: the operator that runs it takes it along
+            continue
         twin.attributes[name] = constant = _constant(tracer, name, value)
         named.add(tracer.node_of(constant))
 

@@ -21,6 +21,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, ResultPlan
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 
 LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
 
@@ -75,7 +76,7 @@ def make_runtime_wrapper(
         made = forward(*arrays)
         outputs = [Tensor(a) for a in made[:count]]
         edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        node = CompiledBackward(backward, plan, edges)
+        node = CompiledBackward(backward, plan, edges, plan.out_metas(outputs))
         node.saved = plan.save(tensors, outputs, made)
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]
@@ -137,6 +138,9 @@ def _finisher(
     if not writes and not counted and results == tuple(("output", i) for i in range(first)):
         return lambda tensors, outputs: tuple(outputs)
 
+    open_results = next(open_sizes_in(results), None) is not None
+    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
+
     def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         for i, seen in counted:
             outputs[i]._version = [seen]
@@ -149,7 +153,8 @@ def _finisher(
                 target._output_index = value._output_index
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
         made = []
-        for kind, which, *views in results:
+        plan = with_sizes(results, read_sizes(tensors)) if open_results else results
+        for kind, which, *views in plan:
             tensor = sources[kind][which]
             for (
                 op,

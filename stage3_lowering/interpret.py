@@ -16,7 +16,7 @@ from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod
-from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, run
+from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
 from stage_contracts.program import Allocate, External, Free, Launch, Program, Return
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -72,6 +72,8 @@ def _resolve(value: Any, storage: Storage, metas: Mapping[str, TensorMeta]) -> A
         if value.shape is None:
             return view_of(storage[value.name], meta.shape, meta.strides)
         return view_of(storage[value.name], value.shape, value.strides or (), int(value.offset))
+    if isinstance(value, SubgraphRef):
+        return storage[value.name]
     if isinstance(value, (tuple, list)):
         return type(value)(_resolve(v, storage, metas) for v in value)
     return value
@@ -203,7 +205,7 @@ def interpret_lowered(
     """Run every nest and call in order; gives the outputs as arrays laid out as their buffers."""
     storage = _bind(lowered.inputs, inputs, lowered.buffers)
     for name, value in {**lowered.constants, **(constants or {})}.items():
-        storage[name] = to_storage(value, lowered.buffers[name])
+        storage[name] = value if callable(value) else to_storage(value, lowered.buffers[name])
     for node in lowered.nodes:
         if isinstance(node, LoopNest):
             interpret_nest(node, storage, lowered.buffers)
@@ -244,7 +246,10 @@ def run_steps(
     """
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     storage = _bind(program.inputs, inputs, metas)
-    storage |= {name: to_storage(value, metas[name]) for name, value in (constants or {}).items()}
+    storage |= {
+        name: value if callable(value) else to_storage(value, metas[name])  # a subgraph, or an array
+        for name, value in (constants or {}).items()
+    }
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):

@@ -29,6 +29,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0009": ("an exception that leaves the frame", "catch it inside the compiled function"),
     "GB0010": ("an iterator from outside", "pass the container itself"),
     "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
+    "GB0030": (
+        "a part of NumPy that runs in NumPy",
+        "use the functions that the page on NumPy programs lists, on arrays of numbers",
+    ),
     "GB0020": (
         "a call that the program keeps out of graphs",
         "lift disable or disallow_in_graph where you can",

@@ -19,6 +19,7 @@ from typing import Any
 class CaptureConfig:
     recompile_limit: int = 8  # entries of one compiled function before new cases run eager
     accumulated_recompile_limit: int = 256  # entries of one code object, over all functions compiled from it
+    trace_numpy: bool = True  # capture NumPy's functions of arrays; off: they run in NumPy
     suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
 
 

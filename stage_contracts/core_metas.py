@@ -14,8 +14,9 @@ from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
-from stage_contracts.symbolic import same_shape, same_size
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.layouts import elementwise_strides, view_strides
+from stage_contracts.symbolic import hinted, same_size
+from stage_contracts.tensor_meta import TensorMeta
 
 # ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
 
@@ -33,11 +34,17 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
         for i, size in enumerate(shape, start=rank - len(shape)):
             if alone[i]:
                 result[i] = size
-            elif same_size(result[i], size) or size == 1:
+            elif same_size(result[i], size) or same_size(size, 1):
+                continue
+            elif same_size(result[i], 1):
+                result[i] = size
+            elif hinted(result[i]) == hinted(size) and result[i] == size:  # most are
+                result[i] = result[i] if isinstance(result[i], int) else size
+            elif size == 1:
                 continue
             elif result[i] == 1:
                 result[i] = size
-            elif result[i] != size:
+            else:
                 raise RuntimeError(
                     f"The size of tensor a ({result[i]}) must match the size of tensor b ({size}) at "
                     f"non-singleton dimension {i}; got shapes {', '.join(map(str, map(tuple, shapes)))}"
@@ -79,40 +86,6 @@ def promoted_dtype(args: Sequence[Any]) -> DType:
         for a in args
         if a is not None
     )
-
-
-def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
-    """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
-    full = [m for m in metas if same_shape(m.shape, shape) or (m.ndim == len(shape) and m.shape == shape)]
-    if all(m.is_contiguous for m in full):
-        return contiguous_strides(shape)
-    layouts = dict.fromkeys(m.strides for m in full)
-    if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
-        (strides,) = layouts
-        if is_dense(shape, strides):
-            return packed_strides(shape, strides) if 1 in shape else strides
-    return contiguous_strides(shape)
-
-
-def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, ...]:
-    """The same order of dimensions without gaps: a size of 1 may have any stride in an operand, not in a result."""
-    packed, stride = [0] * len(shape), 1
-    for d in sorted(range(len(shape)), key=lambda d: (strides[d], -d)):
-        packed[d] = stride
-        stride = stride * shape[d]
-    return tuple(packed)
-
-
-def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
-    """Non-overlapping and without gaps, in some order of the dimensions."""
-    expected: Any = 1
-    for stride, size in sorted(zip(strides, shape, strict=True), key=lambda pair: (pair[0], pair[1])):
-        if size == 1:
-            continue
-        if stride != expected:
-            return False
-        expected = expected * size
-    return True
 
 
 # ---- rules ---------------------------------------------------------------------------------------------------
@@ -212,7 +185,7 @@ def reduced_shape(shape: Sequence[Any], dims: Sequence[int], keepdim: bool) -> t
 
 def _need_elements(input: TensorMeta, dims: Sequence[int]) -> None:
     for dim in dims:
-        if input.ndim and isinstance(size := input.shape[wrap_dim(dim, input.ndim)], int) and size == 0:
+        if input.ndim and input.shape[wrap_dim(dim, input.ndim)] == 0:
             raise IndexError(f"Expected reduction dim {dim} to have non-zero size, got shape {input.shape}")
 
 
@@ -262,40 +235,6 @@ def infer_shape(shape: Sequence[Any], numel: Any) -> tuple[Any, ...]:
     return tuple(numel // known if i in unknown else size for i, size in enumerate(shape))
 
 
-def view_strides(meta: TensorMeta, shape: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do.
-
-    As NumPy's reshape, also for sizes of 1, whose strides no index ever uses.
-    """
-    if meta.shape == tuple(shape):
-        return meta.strides
-    if meta.is_contiguous:
-        return contiguous_strides(shape)
-    old = [(size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if size != 1]
-    blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
-    for size, stride in old:
-        if blocks and blocks[-1][1] == size * stride:
-            blocks[-1] = (blocks[-1][0] * size, stride)
-        else:
-            blocks.append((size, stride))
-    strides: list[Any] = []
-    step: Any = blocks[-1][1]
-    left: Any = 1  # what remains of the innermost block that is being split
-    for size in reversed(tuple(shape)):
-        if size == 1:
-            strides.append(step)
-            continue
-        if left == 1:
-            if not blocks:
-                return None
-            left, step = blocks.pop()
-        if left % size != 0:
-            return None
-        strides.append(step)
-        left, step = left // size, step * size
-    return tuple(reversed(strides)) if left == 1 and not blocks else None
-
-
 def reshape(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
     """A view where the strides allow it, otherwise a row-major copy."""
     shape = infer_shape(shape, input.numel)
@@ -319,15 +258,17 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
         raise RuntimeError(f"expand to {tuple(shape)} has fewer dimensions than the tensor's {input.shape}")
     sizes, strides = list(shape[:new]), [0] * new
     for size, old, stride in zip(shape[new:], input.shape, input.strides, strict=True):
-        keep = (isinstance(size, int) and size == -1) or size == old
-        if not keep and old != 1:
+        keep = (isinstance(size, int) and size == -1) or same_size(size, old)
+        broadcasts = same_size(old, 1)
+        keep = keep or (not broadcasts and bool(size == old))
+        if not keep and not broadcasts and old != 1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({size}) must match the existing size ({old}) at "
                 f"non-singleton dimension {len(sizes)}. Target sizes: {tuple(shape)}. Tensor sizes: {input.shape}"
             )
         sizes.append(old if keep else size)
         # as NumPy: a size of 1 never steps
-        strides.append(0 if isinstance(old, int) and old == 1 else stride)
+        strides.append(stride if keep and not broadcasts else 0)
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
         raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
@@ -337,10 +278,14 @@ def slice_bounds(size: Any, start: Any, stop: Any, step: int) -> tuple[Any, Any,
     """(start, stop, length) with Python's clamping for `step > 0`. Raises ValueError for other steps."""
     if step <= 0:
         raise ValueError(f"step must be greater than zero, got {step}")
-    clamp = lambda v: max(min(v + size if v < 0 else v, size), 0)  # noqa: E731
+
+    def clamp(v: Any) -> Any:
+        at = v + size if v < 0 else v
+        return 0 if at < 0 else at if at <= size else size
+
     low = 0 if start is None else clamp(start)
     high = size if stop is None else clamp(stop)
-    high = max(low, high)
+    high = high if high >= low else low
     return low, high, -(-(high - low) // step)
 
 

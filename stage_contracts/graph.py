@@ -119,6 +119,11 @@ class Graph:
         return [n for n in self._nodes if n.op == "call_function"]
 
     @property
+    def has_calls(self) -> bool:
+        """Whether it computes anything. (Calls stand behind the inputs, so the last node usually tells.)"""
+        return any(n.op == "call_function" for n in reversed(self._nodes))
+
+    @property
     def output_node(self) -> Node:
         return self._nodes[-1]
 
@@ -221,16 +226,22 @@ class Graph:
     def copy(self) -> Graph:
         """An equal graph with nodes of its own; metas, targets and attributes are shared."""
         twin = Graph(self.name)
-        twin.attributes = dict(self.attributes)
-        images: dict[Node, Node] = {}
-        for node in self._nodes:
-            args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
-            image = Node(twin, node.op, node.name, node.target, args, kwargs)
-            image.meta = dict(node.meta)
-            twin._names.add(node.name)
-            images[node] = twin._insert(image)
+        self.copy_into(twin, {})
         twin._suffix = dict(self._suffix)
         return twin
+
+    def copy_into(self, twin: Graph, images: dict[Node, Node]) -> None:
+        """Append copies of the nodes to `twin`, names kept, but for those that `images` has a stand-in for."""
+        twin.attributes.update(self.attributes)
+        for node in self._nodes:
+            if node in images:
+                continue
+            args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
+            name = node.name if node.name not in twin._names else twin._fresh(node.name)
+            image = Node(twin, node.op, name, node.target, args, kwargs)
+            image.meta = dict(node.meta)
+            twin._names.add(name)
+            images[node] = twin._insert(image)
 
     # ---- checking and running --------------------------------------------------------------------------
 
@@ -252,6 +263,8 @@ class Graph:
                 raise GraphError("an output node must be the last one")
             if node.op == "get_attr" and node.target not in self.attributes:
                 raise GraphError(f"{node.name}: no attribute {node.target!r} in the graph")
+            if node.op == "get_attr" and hasattr(self.attributes[node.target], "graph"):
+                self.attributes[node.target].graph.verify(allowed)  # a subgraph
             if node.op == "call_function" and allowed is not None and not allowed(node.target):
                 raise GraphError(f"{node.name}: {node.target!r} is not allowed in this graph")
             for used in nodes_in((node.args, node.kwargs)):

@@ -23,10 +23,16 @@ class GraphModule:
         return print_graph(self.graph)
 
     def print_readable(self, print_output: bool = True) -> str:
-        """The code, printed unless `print_output=False`, and returned."""
+        """The code, that of its subgraphs below it, printed unless `print_output=False`, and returned."""
+        inner = [
+            f"# self.{name}\n{value.print_readable(print_output=False)}"
+            for name, value in self.graph.attributes.items()
+            if isinstance(value, GraphModule)
+        ]
+        text = "\n".join([self.code, *inner])
         if print_output:
-            print(self.code)
-        return self.code
+            print(text)
+        return text
 
     def recompile(self) -> None:
         """Call after editing `graph`, so that the next call runs the new text."""

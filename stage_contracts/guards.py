@@ -6,16 +6,16 @@ what can be guarded, cheapest first; `dispatch` compiles all guards of an entry 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from stage_contracts.device import Device
-from stage_contracts.dtype import DType
+from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
+from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
+from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
-from stage_contracts.source import Source
-from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+from stage_contracts.source import ExpressionSource, RowSource, Source
+from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,29 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "OPEN_TENSOR": GuardKind(
         2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
     ),
+    "ARRAY": GuardKind(2, "check_array({s}, {e})", "an ndarray's dtype, shape, strides"),
+    "OPEN_ARRAY": GuardKind(
+        2, "check_open_array({s}, {e})", "as ARRAY, but for the sizes that are left open"
+    ),
+    "LEFT_TO_NUMPY": GuardKind(
+        5, "left_to_numpy({s})", "an ndarray that is not captured: of strings, objects, another layout"
+    ),
     "NOT_ALIASED": GuardKind(3, "{s} is not {e}", "two arguments are different objects"),
     "ALIASED": GuardKind(3, "{s} is {e}", "two arguments are the same object"),
+    "APART": GuardKind(
+        3, "apart({s}, {e})", "objects that are changed: each there once, and not among the others"
+    ),
+    "WRITTEN": GuardKind(
+        3,
+        "written_apart({s}, {e})",
+        "tensors that are written to: no views, and no other is one or a view of one",
+    ),
     "IDENTITY": GuardKind(4, "{s} is {e}", "the very same function, class, module, None or bool"),
     "TYPE": GuardKind(5, "type({s}) is {e}", "an object's class"),
     "EQUALS": GuardKind(6, "type({s}) is type({e}) and {s} == {e}", "a Python constant's type and value"),
     "LENGTH": GuardKind(7, "len({s}) == {e}", "a container's length"),
+    "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
+    "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
     "ABSENT": GuardKind(9, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
@@ -109,7 +126,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, (TensorMeta, OpenMeta)):
+    if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -123,37 +140,6 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
         and tensor.requires_grad is meta.requires_grad
         and tensor.device == meta.device
     )
-
-
-def same_objects(found: Iterable[Any], wanted: tuple) -> bool:
-    """Whether two rows of objects are the same ones, in order. Asks none of them whether it is equal."""
-    row = tuple(found)
-    return len(row) == len(wanted) and all(map(operator.is_, row, wanted))
-
-
-@dataclass(frozen=True)
-class OpenMeta:
-    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
-
-    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
-    """
-
-    dtype: DType
-    device: Device
-    requires_grad: bool
-    sizes: tuple[int | None, ...]
-    order: tuple[int, ...]
-
-    def __str__(self) -> str:
-        sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
-        return f"{self.dtype.name}[{sizes}]" + " requires_grad" * self.requires_grad
-
-    def strides(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The strides of a dense array of this shape, in elements."""
-        strides: list[Any] = [0] * len(shape)
-        for dim, stride in zip(self.order, contiguous_strides([shape[d] for d in self.order]), strict=True):
-            strides[dim] = stride
-        return tuple(strides)
 
 
 def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
@@ -170,7 +156,21 @@ def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
 
 
 # What the text of a guard may call.
-CHECKS = {"check_tensor": check_tensor, "check_open_tensor": check_open_tensor, "same_objects": same_objects}
+CHECKS = {
+    f.__name__: f
+    for f in (
+        check_tensor,
+        check_open_tensor,
+        check_array,
+        check_open_array,
+        left_to_numpy,
+        same_objects,
+        apart,
+        written_apart,
+        no_gradients,
+        Row,
+    )
+}
 
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 
@@ -181,12 +181,12 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
     the templates call: `G`, `C`, `__function__`, `is_grad_enabled`, `modes`, `module_epoch`, and the signature's
     default values. Guards under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved
-    they all run, and if they hold the new epoch is remembered. An attribute or item that is gone counts as a failed
-    guard. The function's text is kept as `check.source_text`.
+    they all run, and if they hold the new epoch is remembered, with the rows that are kept until it moves again. An
+    attribute or item that is gone counts as a failed guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {
         **CHECKS,
-        "held_at": [-1],
+        "held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
         **names,
     }
 
@@ -199,26 +199,31 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
             namespace[named[id(value)]] = value
         return named[id(value)]
 
+    guards = list(guards)
+    kept: dict[Source, str] = {}
+    for source in (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept):
+        kept.setdefault(source, f"kept[{len(kept) + 1}]")
+
     def conjunction(chosen: list[Guard]) -> str:
         ordered = sorted(chosen, key=lambda g: GUARD_KINDS[g.kind].rank)
         checks = dict.fromkeys(g.expression(name_of) for g in ordered)
         return "\n            and ".join(f"({c})" for c in checks) or "True"
 
-    guards = list(guards)
-    always = conjunction([g for g in guards if not g.under_epoch])
     inside = [g for g in guards if g.under_epoch]
+    on_rows = [_on_kept_rows(g, kept) for g in guards if not g.under_epoch and _rows_of(g) & kept.keys()]
+    always = conjunction([g for g in guards if not g.under_epoch and not _rows_of(g) & kept.keys()])
     lines = [f"def check({signature}):", "    try:"]
-    if inside:
+    if inside or kept:
+        rows = "".join(f", Row({source.expression()})" for source in kept)
         lines += [
             f"        if not ({always}):",
             "            return False",
-            "        epoch = module_epoch()",
-            "        if epoch == held_at[0]:",
-            "            return True",
-            f"        if ({conjunction(inside)}):",
-            "            held_at[0] = epoch",
-            "            return True",
-            "        return False",
+            "        epoch, kept = module_epoch(), held[0]",
+            "        if kept[0] != epoch:",
+            f"            if not ({conjunction(inside)}):",
+            "                return False",
+            f"            kept = held[0] = (epoch{rows},)",
+            f"        return ({conjunction(on_rows)})",
         ]
     else:
         lines.append(f"        return ({always})")
@@ -230,3 +235,17 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         check.__qualname__ = names["__function__"].__qualname__
     check.source_text = text
     return check
+
+
+def _rows_of(guard: Guard) -> set[Source]:
+    """The rows of values that a guard is about."""
+    return {s for s in (guard.source, guard.expected) if isinstance(s, RowSource)}
+
+
+def _on_kept_rows(guard: Guard, kept: Mapping[Source, str]) -> Guard:
+    """The guard, with each kept row read from where it is kept."""
+    source, expected = (
+        ExpressionSource(kept[s]) if isinstance(s, RowSource) and s in kept else s
+        for s in (guard.source, guard.expected)
+    )
+    return replace(guard, source=source, expected=expected)

@@ -170,12 +170,25 @@ class BufferRef:
 
 
 @dataclass(frozen=True)
+class SubgraphRef:
+    """A subgraph of control flow among an external call's arguments. Its program is compiled apart; the callable is
+    given to `launch` under this name, as a constant is."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"subgraph({self.name!r})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True)
 class ExternCall:
     """`outputs = target(*args)`: a core operator done by a library or its eager kernel, not by a loop nest."""
 
     outputs: tuple[str, ...]
-    target: str  # name of a core operator
-    args: tuple[Any, ...]  # BufferRefs, tuples of them, and constants
+    target: str  # name of a core operator; qualname of an opaque one (its kernel finds itself by that)
+    args: tuple[Any, ...]  # BufferRefs, tuples of them, SubgraphRefs, and constants
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     origins: tuple[Origin, ...] = ()
 
@@ -239,6 +252,7 @@ class LoweredGraph:
 
 
 __all__ = [
-    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph", "Value",
+    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph",
+    "SubgraphRef", "Value",
     "buffer_refs", "parse_index", "print_index", "run", "symbol",
 ]  # fmt: skip

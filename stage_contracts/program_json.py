@@ -17,7 +17,7 @@ from typing import Any
 from stage_contracts import program as steps
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DType, dtype_of
-from stage_contracts.loop_ir import BufferRef, LoopNest
+from stage_contracts.loop_ir import BufferRef, LoopNest, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
 from stage_contracts.program import Buffer, Kernel, PoolSlot, Program, SourceUnit, Target
@@ -30,7 +30,17 @@ _SUFFIX = {"cpp": ".cpp", "triton": ".py"}
 # Dataclasses that are written as {"<name>": {field: value}}.
 _RECORDS: dict[str, type] = {
     c.__name__: c
-    for c in (*steps.STEP_TYPES, Buffer, PoolSlot, Kernel, Target, Origin, FusionDecision, BufferRef)
+    for c in (
+        *steps.STEP_TYPES,
+        Buffer,
+        PoolSlot,
+        Kernel,
+        Target,
+        Origin,
+        FusionDecision,
+        BufferRef,
+        SubgraphRef,
+    )
 }
 
 

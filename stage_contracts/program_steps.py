@@ -13,7 +13,7 @@ from typing import Any
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph_text import literal
-from stage_contracts.loop_ir import BufferRef
+from stage_contracts.loop_ir import BufferRef, SubgraphRef
 from stage_contracts.origin import Origin
 from stage_contracts.program import (
     BUFFER_ROLES,
@@ -37,7 +37,7 @@ from stage_contracts.tensor_meta import parse_meta
 
 def print_argument(value: Any) -> str:
     """An argument of a step: a buffer by name, a view of one, tuples of them, constants."""
-    if isinstance(value, BufferRef):
+    if isinstance(value, (BufferRef, SubgraphRef)):
         return str(value)
     if isinstance(value, tuple):
         return f"({', '.join(map(print_argument, value))}{',' * (len(value) == 1)})"
@@ -133,6 +133,8 @@ def read_value(tree: ast.expr | None) -> Any:
             return {read_value(k): read_value(v) for k, v in zip(keys, values, strict=True)}
         case ast.Call(func=ast.Name(id="view"), args=[ast.Name(id=name), *rest]):
             return BufferRef(name, *map(read_value, rest))
+        case ast.Call(func=ast.Name(id="subgraph"), args=[ast.Constant(value=str(name))]):
+            return SubgraphRef(name)
         case ast.Call(func=ast.Name(id="slice"), args=args):
             return slice(*map(read_value, args))
         case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str(text))]):

@@ -139,6 +139,19 @@ class ScalarSource(Source):
 
 
 @dataclass(frozen=True)
+class ArraySource(Source):
+    """An ndarray (or NumPy scalar) as a tensor on the same memory, so that a graph takes it as an input."""
+
+    base: Source
+
+    def expression(self) -> str:
+        return f"__tensor_of__({self.base.expression()})"
+
+    def __str__(self) -> str:
+        return str(self.base)
+
+
+@dataclass(frozen=True)
 class KeySource(Source):
     """`base[key]` where the key is an object: the one that `register` gave this number."""
 
@@ -150,3 +163,18 @@ class KeySource(Source):
 
     def __str__(self) -> str:
         return f"{self.base}[key]"
+
+
+@dataclass(frozen=True)
+class RowSource(Source):
+    """Several values as a tuple. kept: they are the same objects for as long as the structure epoch stands still."""
+
+    sources: tuple[Source, ...]
+    kept: bool = False
+
+    def expression(self) -> str:
+        return f"({''.join(f'{s.expression()}, ' for s in self.sources)})"
+
+    def __str__(self) -> str:
+        few = ", ".join(map(str, self.sources[:3]))
+        return f"({few}, and {len(self.sources) - 3} more)" if len(self.sources) > 3 else f"({few})"

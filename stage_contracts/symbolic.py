@@ -7,7 +7,10 @@ would need it, with the user's line. An unbacked symbol has no hint, so asking i
 
 from __future__ import annotations
 
+import functools
+import math
 import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +37,19 @@ class Assumption:
 
 @dataclass
 class ShapeEnv:
-    """The symbols of one compilation. It stays open until `build`: any stage may still add an assumption."""
+    """The symbols of one compilation. It stays open until `build`: any stage may still add an assumption.
+
+    What was assumed is used: an equality makes one symbol stand for the other (`replacements`), a bound
+    narrows a range.
+    """
 
     hints: dict[Any, int | float | None] = field(default_factory=dict)
     ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
     assumptions: list[Assumption] = field(default_factory=list)
     origin: Origin | None = None  # the user's line being captured now
+    replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
+    zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
+    products: dict[Any, Any] = field(default_factory=dict)  # product of symbols -> the product it is equal to
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
@@ -59,17 +69,129 @@ class ShapeEnv:
             )
         return expr.subs(self.hints)
 
-    def assume(self, condition: Any) -> bool:
-        """Decide `condition` by the hints and record whichever way it went."""
+    def simplify(self, expr: Any) -> Any:
+        """The expression with every symbol, or product, that was found equal to others written in those."""
+        expr = expr.xreplace(self.replacements) if self.replacements else expr
+        return expr.subs(self.products) if self.products else expr
+
+    def known(self, condition: Any) -> bool | None:
+        """Whether `condition` holds for all sizes (True) or for none (False); None: it depends. Assumes nothing."""
         import sympy
 
         if condition in (True, False, sympy.true, sympy.false):
             return bool(condition)
+        rule = _BY_BOUNDS.get(type(condition).__name__)
+        if rule is None:
+            return None
+        difference = sympy.expand(self.simplify(condition.lhs - condition.rhs))
+        if difference in self.zeros or -difference in self.zeros:
+            return rule(0, 0)
+        return rule(*self.bounds(difference))
+
+    def bounds(self, expr: Any) -> tuple[float, float]:
+        """The least and greatest value of an expression of sizes, as far as their ranges tell."""
+        return interval(expr, self.ranges)
+
+    def assume(self, condition: Any) -> bool:
+        """Decide `condition` by what is known, else by the hints; then record whichever way it went."""
+        import sympy
+
+        known = self.known(condition)
+        if known is not None:
+            return known
         holds = bool(self.evaluate(condition))
-        entry = Assumption(condition if holds else sympy.Not(condition), self.origin)
-        if entry not in self.assumptions:
-            self.assumptions.append(entry)
+        self._record(condition if holds else sympy.Not(condition))
         return holds
+
+    def _record(self, condition: Any) -> None:
+        import sympy
+
+        relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
+        symbols = sorted(difference.free_symbols, key=str)
+        if relation == "Equality":
+            self.zeros.add(difference)
+            solved = _solved(difference, symbols)
+            if solved is not None:  # 3*s0 == 12 is s0 == 4
+                symbol, value = solved
+                condition = sympy.Eq(symbol, value)
+                self.replacements = {s: e.subs(symbol, value) for s, e in self.replacements.items()}
+                self.replacements[symbol] = value
+            terms = difference.as_coefficients_dict()
+            if solved is None and sorted(terms.values()) == [-1, 1]:  # s0*s1 == s2*s3
+                first, second = sorted(terms, key=str)
+                self.products[second] = first
+        elif len(symbols) == 1 and (difference - symbols[0]).is_Integer:
+            self._narrow(symbols[0], relation, int(symbols[0] - difference))
+        if all(a.condition != condition for a in self.assumptions):
+            self.assumptions.append(Assumption(condition, self.origin))
+
+    def _narrow(self, symbol: Any, relation: str, number: int) -> None:
+        """`symbol <relation> number` holds from now on."""
+        low, high = self.ranges[symbol]
+        if relation == "Unequality":
+            low = low + 1 if number == low else low
+            high = high - 1 if high is not None and number == high else high
+        elif relation in ("StrictGreaterThan", "GreaterThan"):
+            low = max(low, number + (relation == "StrictGreaterThan"))
+        elif relation in ("StrictLessThan", "LessThan"):
+            limit = number - (relation == "StrictLessThan")
+            high = limit if high is None else min(high, limit)
+        self.ranges[symbol] = low, high
+
+
+def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
+    """The newest symbol that `difference == 0` gives as whole multiples of the others, and its value."""
+    for symbol in reversed(symbols):
+        factor, rest = difference.coeff(symbol), difference.coeff(symbol, 0)
+        if not factor.is_Integer or factor == 0 or (difference - factor * symbol - rest).expand() != 0:
+            continue
+        value = (-rest / factor).expand()
+        if all(c.is_Integer for c in value.as_coefficients_dict().values()):
+            return symbol, value
+    return None
+
+
+_BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
+    # what the bounds of `left - right` say of `left <relation> right`
+    "Equality": lambda low, high: True if low == high == 0 else False if low > 0 or high < 0 else None,
+    "Unequality": lambda low, high: False if low == high == 0 else True if low > 0 or high < 0 else None,
+    "StrictLessThan": lambda low, high: True if high < 0 else False if low >= 0 else None,
+    "LessThan": lambda low, high: True if high <= 0 else False if low > 0 else None,
+    "StrictGreaterThan": lambda low, high: True if low > 0 else False if high <= 0 else None,
+    "GreaterThan": lambda low, high: True if low >= 0 else False if high < 0 else None,
+}
+
+
+def interval(expr: Any, ranges: Mapping[Any, tuple[int, int | None]]) -> tuple[float, float]:
+    """Interval arithmetic over +, *, powers, floor and Mod of sizes; infinite where nothing is known."""
+    if expr.is_number:
+        return (float(expr), float(expr)) if not expr.is_Integer else (int(expr), int(expr))
+    if expr.is_Symbol:
+        low, high = ranges.get(expr, (-math.inf, None))
+        return low, math.inf if high is None else high
+    parts = [interval(a, ranges) for a in expr.args]
+    name = type(expr).__name__
+    if expr.is_Add:
+        return sum(p[0] for p in parts), sum(p[1] for p in parts)
+    if expr.is_Mul:
+        return functools.reduce(_product, parts)
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+        return functools.reduce(_product, [parts[0]] * int(expr.exp))
+    if name in ("floor", "ceiling"):
+        whole = math.floor if name == "floor" else math.ceil
+        least, most = (b if math.isinf(b) else whole(b) for b in parts[0])
+        return least, most
+    if name == "Mod" and parts[1][0] > 0:
+        return 0, parts[1][1] - 1
+    if name in ("Max", "Min"):
+        best = max if name == "Max" else min
+        return best(p[0] for p in parts), best(p[1] for p in parts)
+    return -math.inf, math.inf
+
+
+def _product(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    corners = [0 if 0 in (x, y) else x * y for x in a for y in b]
+    return min(corners), max(corners)
 
 
 class _Symbolic:
@@ -102,9 +224,11 @@ class _Symbolic:
             return int(expr) if whole else float(expr)
         return (SymInt if whole else SymFloat)(expr, self.env)
 
-    def _compare(self, other: Any, relation: str) -> SymBool:
+    def _compare(self, other: Any, relation: str) -> Any:
         import sympy
 
+        if not isinstance(other, (int, float, _Symbolic)):
+            return NotImplemented
         right = other.expr if isinstance(other, _Symbolic) else other
         return SymBool(getattr(sympy, relation)(self.expr, right), self.env)
 
@@ -180,11 +304,19 @@ class SymBool:
 Size = int | SymInt  # one entry of a shape, in elements
 
 
+def statically_known_true(condition: Any) -> bool:
+    """Whether a comparison of sizes holds whatever they are. Unlike `bool(condition)` this assumes nothing.
+
+    For what changes no result: whether a layout is dense, whether a dimension is one that broadcasts.
+    """
+    return bool(condition.env.known(condition.expr)) if isinstance(condition, SymBool) else condition is True
+
+
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are one number for all sizes of the inputs, as far as can be seen; assumes nothing."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a == b
-    return getattr(a, "expr", a) == getattr(b, "expr", b)
+    if isinstance(a, SymInt) or isinstance(b, SymInt):
+        return statically_known_true(a == b)
+    return bool(a == b)
 
 
 def same_shape(a: tuple, b: tuple) -> bool:
@@ -235,6 +367,14 @@ _SIGNS = {
 }  # fmt: skip
 
 
+NOMINAL = 8192  # what a size counts for in an estimate where there is no hint: any number, if it is large
+
+
 def hinted(size: Any) -> int:
     """The size, or its hint where it is symbolic: for estimates, which must not become assumptions."""
-    return size if isinstance(size, int) else int(size.hint)
+    if isinstance(size, int):
+        return size
+    if isinstance(size, SymInt):
+        unbacked = any(size.env.hints.get(s) is None for s in size.expr.free_symbols)
+        return hinted(size.expr) if unbacked else int(size.hint)
+    return int(size.subs(dict.fromkeys(size.free_symbols, NOMINAL)))

@@ -82,17 +82,15 @@ class TensorMeta:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Row-major and dense. Strides of dimensions of size 1 do not matter."""
+        """Row-major and dense. Strides of dimensions of size 1 do not matter.
+
+        Of open sizes nothing is asked: True holds for all of them, False means that it depends, or never holds.
+        """
         wanted = contiguous_strides(self.shape)
-        if all(map(same_size, self.strides, wanted)):  # the usual case, and it asks nothing of open sizes
-            return True
-        return (
-            all(
-                size == 1 or stride == want
-                for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
-            )
-            or self.numel == 0
-        )
+        return all(
+            same_size(stride, want) or same_size(size, 1)
+            for size, stride, want in zip(self.shape, self.strides, wanted, strict=True)
+        ) or _empty(self.shape)
 
     def with_(self, **changes: Any) -> TensorMeta:
         """A copy with some fields changed; a new shape without strides becomes row-major."""

@@ -5,6 +5,8 @@ Input: `gb0003` breaks with GB0003 on ARGUMENTS["gb0003"](); `gb0003_instead` do
 
 import asyncio
 
+import numpy as np
+
 import cutaway
 from cutaway import compiler
 
@@ -82,6 +84,14 @@ def gb0009(x):
 
 def gb0009_instead(x):
     return x.sum(0) if x.ndim == 2 else x
+
+
+def gb0030(x):
+    return x + np.hanning(3).astype(np.float32)
+
+
+def gb0030_instead(x):
+    return x + (0.5 - 0.5 * np.cos(np.pi * np.arange(3))).astype(np.float32)
 
 
 def gb0010(x, scales):

@@ -19,6 +19,7 @@ from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
 from stage_contracts.device import device_of
 from stage_contracts.dtype import dtype_of
+from stage_contracts.symbolic import SymInt
 
 
 def shape_of(sizes: tuple) -> tuple:
@@ -98,9 +99,8 @@ def arange_between(start, end, step=1, *, dtype=None, device=None):
         floating = any(isinstance(v, float) for v in (start, end, step))
         dtype = dt.float32 if floating else dt.int64
     span, step_ = end - start, step
-    length = (
-        -(-span // step_) if isinstance(span, int) and isinstance(step_, int) else int(np.ceil(span / step_))
-    )
+    exact = isinstance(span, (int, SymInt)) and isinstance(step_, (int, SymInt))
+    length = -(-span // step_) if exact else int(np.ceil(span / step_))
     return c.iota(length, start, step, dtype_of(dtype), device_of(device))
 
 
@@ -113,7 +113,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, dev
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    size = (size,) if isinstance(size, int) else tuple(size)
+    size = (size,) if isinstance(size, (int, SymInt)) else tuple(size)
     out = full_of_shape(size, fill_value, dtype=dtype, device=device)
     return out.requires_grad_() if requires_grad else out
 
@@ -199,6 +199,11 @@ def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator
     return random_module.randint_of_shape(
         low, high, tuple(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator
     )
+
+
+def tensor_of_array(array: Any) -> Tensor:
+    """An ndarray or NumPy scalar as a tensor: how compiled code passes an array to its graph, without a copy."""
+    return Tensor(array if type(array) is np.ndarray else np.asarray(array))
 
 
 def scalar_input(value: Any, dtype: str, device: str) -> Tensor:

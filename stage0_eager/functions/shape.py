@@ -6,15 +6,17 @@ Input: tensors. Views share storage as in torch; the variadic method forms (x.vi
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from typing import Any
 
 from numpy import ndarray
 
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import quick_view
 from stage0_eager.operator import Operator, operator
-from stage_contracts import core_metas
+from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.symbolic import SymInt, statically_known_true
 
 
 @operator
@@ -32,7 +34,8 @@ def _reshape(input, shape):
 def view(input, shape):
     """As reshape, but raises where only a copy would do."""
     target = core_metas.infer_shape(tuple(shape), input.numel())
-    if core_metas.view_strides(input.meta, target) is None:
+    possible = (layouts.view_strides(input.meta, target, holds) for holds in (statically_known_true, bool))
+    if all(strides is None for strides in possible):
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one dimension spans "
             "across two contiguous subspaces). Use .reshape(...) instead."
@@ -208,7 +211,13 @@ def split(tensor, split_size_or_sections, dim=0):
     """Pieces of `dim`: of one size (the last may be smaller), or of the sizes given. Views."""
     dim = wrap_dim(dim, tensor.ndim)
     size = tensor.shape[dim]
-    if isinstance(split_size_or_sections, int):
+    if isinstance(split_size_or_sections, SymInt) or (
+        isinstance(size, SymInt) and isinstance(split_size_or_sections, int)
+    ):
+        step: Any = split_size_or_sections  # how many pieces there are is asked, their sizes stay open
+        count = max(int(-(-size // step)), 1)
+        sections: list[Any] = [step] * (count - 1) + [size - step * (count - 1)]
+    elif isinstance(split_size_or_sections, int):
         step = split_size_or_sections
         sections = [min(step, size - at) for at in range(0, size, step)] or [0]
     else:
@@ -217,7 +226,8 @@ def split(tensor, split_size_or_sections, dim=0):
             raise RuntimeError(
                 f"split_with_sizes expects split_sizes to sum exactly to {size}, got {sections}"
             )
-    pieces, at = [], 0
+    pieces: list[Any] = []
+    at: Any = 0
     for length in sections:
         pieces.append(c.slice(tensor, dim, at, at + length, 1))
         at += length

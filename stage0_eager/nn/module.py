@@ -39,7 +39,7 @@ class Parameter(Tensor):
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("requires_grad", "_data"):
+        if name in ("requires_grad", "_data", "_hooks", "_after_hooks"):
             bump_structure_epoch()
         super().__setattr__(name, value)
 

@@ -27,6 +27,7 @@ from stage1_capture.capture.variables import (
     IteratorVariable,
     ListVariable,
     NotConstant,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     TensorVariable,
@@ -130,7 +131,7 @@ _declined = ConstantVariable(NotImplemented)
 
 def _declines(result: Variable) -> bool:
     """Whether an operand's method leaves the operation to the other operand."""
-    return isinstance(result, ConstantVariable) and result.value is NotImplemented
+    return type(result) is ConstantVariable and result.value is NotImplemented
 
 
 def _constants(*operands: Variable) -> tuple | None:
@@ -191,7 +192,7 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
     """receiver.__lt__(other). Without a `__ne__` of its own, a class has the opposite of its `__eq__`."""
-    if isinstance(receiver, TensorVariable) or _defines(receiver, name):
+    if isinstance(receiver, (TensorVariable, NumpyNdarrayVariable)) or _defines(receiver, name):
         method = special_method(tx, receiver, name)
         assert method is not None
         return call_function(tx, method, [other], {})
@@ -242,7 +243,7 @@ def truth(tx: Tx, value: Variable) -> bool:
             return bool(entries)
         case IteratorVariable() | TracebackVariable() | PartialVariable():
             return True
-        case TensorVariable():
+        case TensorVariable() | NumpyNdarrayVariable():
             tx.unsupported("GB0003", f"a branch on {describe(value)}")
         case UserDefinedObjectVariable():
             for name in ("__bool__", "__len__"):

@@ -17,6 +17,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.state import STATE
 from stage1_capture.capture.builder import REGISTRIES, wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import MISSING, class_lookup, tensor_attribute
@@ -30,6 +31,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     IteratorVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     SliceVariable,
     SuperVariable,
@@ -81,6 +83,8 @@ def missing(value: Variable, name: str) -> str:
             kind = type(constant).__name__
         case TensorVariable():
             kind = "Tensor"
+        case NumpyNdarrayVariable():
+            kind = "numpy.ndarray"
         case _:
             kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
     return f"{kind!r} object has no attribute {name!r}"
@@ -103,6 +107,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -111,6 +117,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return ConstantVariable(tx.output.grad_enabled)
         case UserDefinedObjectVariable(real=real) if real is STATE and name in tx.output.modes:
             return from_constant(tx.output.modes[name])
+        case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
+            return function_attribute(value, name)
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable(owner=owner, receiver=receiver):
@@ -147,6 +155,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
     match value:
         case TensorVariable():
             return tensor_attribute(tx, value, name)
+        case NumpyNdarrayVariable():
+            return array_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found is MISSING else _bind(tx, value, found, name, on_instance=False)

@@ -13,8 +13,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
@@ -55,7 +53,7 @@ def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """The abstract value of `real`. `source` None: an object of the library, trusted not to change."""
     builder = _EXACT.get(type(real))
     if builder is None:
-        builder = next((_BY_CLASS[c] for c in type(real).__mro__ if c in _BY_CLASS), _wrap_object)
+        builder = next((BY_CLASS[c] for c in type(real).__mro__ if c in BY_CLASS), wrap_object)
     return builder(output, real, source)
 
 
@@ -77,15 +75,15 @@ _fixed_number = _wrap_constant("EQUALS")
 
 def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
-        return _wrap_object(output, real, source)  # nothing is done with it here
+        return wrap_object(output, real, source)  # nothing is done with it here
     under = source in output.epoch_sources and isinstance(real, Parameter)
     meta, fact = real.meta, ("TENSOR", real.meta)
     if not isinstance(real, Parameter) and id(real) not in output.known:
         meta, fact = open_meta(output, real, source)
     elif id(real) in output.known:  # a second way to it: that it is the same object says everything
-        return _once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+        return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
     output.guard(fact[0], source, fact[1], under)
-    return _once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+    return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
 
 
 def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, Any]]:
@@ -118,7 +116,7 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     return NumberVariable(output, real, source, ((source, real),))
 
 
-def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
+def _in_arguments(output: OutputGraph, source: Source | None, optimizers: bool = True) -> bool:
     """Whether a number is where calls differ: an argument, or an item in one or in an attribute of one.
 
     What a module holds describes the model, and is a constant; what an optimizer holds changes from step to step.
@@ -129,11 +127,11 @@ def _in_arguments(output: OutputGraph, source: Source | None) -> bool:
             if source in output.module_sources:
                 return False
             if source in output.optimizer_sources:
-                return True
+                return optimizers
     return isinstance(source, ArgSource)
 
 
-def _once(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Variable]) -> Variable:
+def once(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Variable]) -> Variable:
     """One object, one variable: a second source of it is guarded to be the same object again."""
     known = output.known.get(id(real))
     if known is None:
@@ -150,11 +148,22 @@ def _once(output: OutputGraph, real: Any, source: Source | None, build: Callable
 def _wrap_sequence(kind: type) -> Callable[[OutputGraph, Any, Source | None], Variable]:
     def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
-        output.guard("LENGTH", source, len(real))
+        if source is not None and _holds_parameters(output, real, source):
+            output.guard("ITEMS", source, tuple(real))
+            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+        else:
+            output.guard("LENGTH", source, len(real))
         items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
-        return _once(output, real, source, lambda: kind(items, source=source))
+        return once(output, real, source, lambda: kind(items, source=source))
 
     return build
+
+
+def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
+    """Whether it is a row of parameters, as an optimizer has: guarded as these very objects, which tell the epoch what
+    changes about them. In an argument it may be another row at the next call."""
+    many = len(real) > 1 and all(isinstance(item, Parameter) for item in real)
+    return many and not _in_arguments(output, ItemSource(source, 0), False)
 
 
 def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
@@ -175,7 +184,7 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
         return _wrap_state(output, real, source)
     if not all(type(k) in (str, int, bool, type(None)) for k in keys):
         hooks = registry and all(isinstance(hook, types.FunctionType) for hook in real.values())
-        return (_wrap_hooks if hooks else _wrap_object)(output, real, source)
+        return (_wrap_hooks if hooks else wrap_object)(output, real, source)
     if not registry:  # which Module made itself
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
@@ -185,7 +194,7 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
         if registry and item is not None:
             output.epoch_sources.add(item)
         items[key] = lazily(output, value, item)
-    return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+    return once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
 def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Variable:
@@ -194,7 +203,7 @@ def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Varia
     hooks: dict[Any, Variable] = {
         key: lazily(output, hook, RegisteredSource(register(hook))) for key, hook in real.items()
     }
-    return _once(output, real, source, lambda: ConstDictVariable(hooks, type(real), source=source))
+    return once(output, real, source, lambda: ConstDictVariable(hooks, type(real), source=source))
 
 
 def _wrap_state(output: OutputGraph, real: dict, source: Source | None) -> Variable:
@@ -204,17 +213,17 @@ def _wrap_state(output: OutputGraph, real: dict, source: Source | None) -> Varia
     items: dict[Any, Variable] = {
         key: lazily(output, value, source and KeySource(source, register(key))) for key, value in real.items()
     }
-    return _once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
+    return once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     if not all(type(e) in HASHED for e in real):
-        return _wrap_object(output, real, source)
+        return wrap_object(output, real, source)
     output.guard("EQUALS", source, type(real)(real))
-    return _once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))
+    return once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))
 
 
-def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+def wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """Something without state worth following: a class, builtin, operator, Python module, enum member."""
     output.guard("IDENTITY", source, real, source in output.epoch_sources)
     return UserDefinedObjectVariable(real, source=source)
@@ -223,7 +232,7 @@ def _wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Var
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
-    return _wrap_identity(output, real, source)
+    return wrap_identity(output, real, source)
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
@@ -298,23 +307,23 @@ _RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
 def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
     """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
     if type(real.__self__) not in _RECEIVERS:
-        return _wrap_identity(output, real, source)
+        return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
     receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 
-def _wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
-    return _once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
 def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     if source is not None:
         output.optimizer_sources.add(source)
-    return _wrap_object(output, real, source)
+    return wrap_object(output, real, source)
 
 
 _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
@@ -328,18 +337,17 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     OrderedDict: _wrap_dict,
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
-    **dict.fromkeys((types.ModuleType, Operator), _wrap_identity),
+    **dict.fromkeys((types.ModuleType, Operator), wrap_identity),
     types.BuiltinFunctionType: _wrap_builtin,
     types.CellType: _wrap_cell,
     set: _wrap_set,
     frozenset: _wrap_set,
 }
-_BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
+# numpy_arrays.py adds arrays and what else is NumPy's
+BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Tensor: _wrap_tensor,
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
-    type: _wrap_identity,
-    enum.Enum: _wrap_identity,
-    np.ndarray: _wrap_object,
-    np.generic: _wrap_object,
+    type: wrap_identity,
+    enum.Enum: wrap_identity,
 }

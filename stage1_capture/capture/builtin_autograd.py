@@ -1,15 +1,25 @@
-"""autograd.grad inside a captured function: one node, whose results are the gradients.
+"""autograd.grad and backward inside a captured function: one node, whose results are the gradients.
 
-Input: abstract tensors. Stage 2 runs the tape when it meets the node, so that what it computes can itself be
-differentiated; `allow_unused` would leave open which results are None, and is a break.
+Input: abstract tensors. The shadow tape says which leaves a backward reaches and what each gets; stage 2 runs the tape
+when it meets the node, so that what it computes can itself be differentiated. What backward does to `.grad` is a side
+effect, replayed after the graph.
 """
 
 from __future__ import annotations
 
-from stage0_eager import tape
-from stage0_eager.operator import TABLE
+import operator as python
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage0_eager import TABLE, anomaly, autograd, tape
+from stage0_eager.nn import Parameter
+from stage0_eager.state import STATE, enable_grad, interpreting
+from stage0_eager.tensor import Tensor
+from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builtin_functions import builtin
-from stage1_capture.capture.operators import argument
+from stage1_capture.capture.operators import call_operator
+from stage1_capture.capture.shadow_tape import ShadowTape
+from stage1_capture.capture.store import store_gradient
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -18,8 +28,13 @@ from stage1_capture.capture.variables import (
     TensorVariable,
     TupleVariable,
     Variable,
+    describe,
     realize,
 )
+from stage_contracts.breaks import Unsupported
+from stage_contracts.controls import register
+from stage_contracts.graph import Node
+from stage_contracts.source import AttrSource, RegisteredSource
 
 Tx = InstructionTranslator
 OPERATOR = TABLE["cutaway.autograd_grad"]
@@ -37,29 +52,174 @@ def grad_(
     allow_unused: Variable = FALSE,
 ) -> Variable:
     roots, wanted = _tensors(tx, outputs), _tensors(tx, inputs)
-    grad_outputs = realize(grad_outputs)
-    given = None if _is(grad_outputs, None) else _tensors(tx, grad_outputs)
-    creates = _is(create_graph, True)
-    if not _is(allow_unused, False):
-        tx.unsupported("GB0002", "autograd.grad with allow_unused")
-    if not tx.output.grad_enabled or not all(t.meta.requires_grad for t in [*roots, *wanted]):
-        tx.unsupported("GB0002", "autograd.grad of what does not require grad")
-    if tx.output.mutated:
-        tx.unsupported("GB0002", "autograd.grad after a write in the same graph")
-    nodes = [[argument(tx, OPERATOR, t, tx.output.node_of) for t in group] for group in (roots, wanted)]
-    seeds = None if given is None else [argument(tx, OPERATOR, t, tx.output.node_of) for t in given]
-    metas = tuple(t.meta.with_(requires_grad=creates) for t in wanted)
-    import operator as python
-
-    graph, origins = tx.output.graph, (tx.output.origin(),)
-    node = graph.call_function(
-        OPERATOR, (*nodes, seeds), {"retain_graph": True, "create_graph": creates}, val=metas, origins=origins
+    seeds = None if _is_none(grad_outputs) else _tensors(tx, grad_outputs)
+    creates, keeps = _flags(tx, create_graph, retain_graph)
+    shadow, shadows = _shadow_tape(tx, roots, wanted, seeds)
+    unused = bool(tx.constant(allow_unused, "allow_unused"))
+    found = _walked(
+        tx,
+        "autograd.grad",
+        shadow,
+        lambda: OPERATOR(shadows[0], shadows[1], shadows[2], keeps, creates, unused),
     )
-    items = [
-        TensorVariable(meta, graph.call_function(python.getitem, (node, i), val=meta, origins=origins))
-        for i, meta in enumerate(metas)
-    ]
-    return TupleVariable(list(items))
+    reached = _inputs_behind(tx, shadow, shadows[0])
+    outside = [t for t in reached if t.real._grad_fn is not None and t is not wanted[0]]
+    if outside or (len(wanted) > 1 and any(t.real._grad_fn is not None for t in reached)):
+        _refuse_outside(tx, "autograd.grad", *outside, wanted[0])
+    _guard_leaves(tx, [t for t in reached if t is not wanted[0]])
+    options = {"retain_graph": keeps, "create_graph": creates} | ({"allow_unused": True} if unused else {})
+    return TupleVariable(_gradients(tx, shadow, (roots, wanted, seeds), options, found))
+
+
+@builtin(Tensor.backward)
+def tensor_backward(
+    tx: Tx,
+    tensor: Variable,
+    gradient: Variable = NONE,
+    retain_graph: Variable = NONE,
+    create_graph: Variable = FALSE,
+    inputs: Variable = NONE,
+) -> Variable:
+    return backward(tx, tensor, gradient, retain_graph, create_graph, inputs)
+
+
+@builtin(autograd.backward)
+def backward(
+    tx: Tx,
+    tensors: Variable,
+    grad_tensors: Variable = NONE,
+    retain_graph: Variable = NONE,
+    create_graph: Variable = FALSE,
+    inputs: Variable = NONE,
+) -> Variable:
+    """The gradients of all leaves as one node, and what they do to each leaf's `.grad`."""
+    if tx.output.taken is not None:
+        tx.unsupported("GB0002", "backward in a function that has a graph of its own")
+    roots = _tensors(tx, tensors)
+    seeds = None if _is_none(grad_tensors) else _tensors(tx, grad_tensors)
+    chosen = None if _is_none(inputs) else _tensors(tx, inputs)
+    creates, keeps = _flags(tx, create_graph, retain_graph)
+    shadow, shadows = _shadow_tape(tx, roots, seeds, chosen)
+    reached = _inputs_behind(tx, shadow, shadows[0])
+    outside = [t for t in reached if t.real._grad_fn is not None]
+    if outside:
+        _refuse_outside(tx, "backward", *outside)
+    found = list(_walked(
+        tx, "backward", shadow, lambda: tape.walk(shadows[0], shadows[1], keeps, creates, shadows[2])
+    ).values())  # fmt: skip
+    by_shadow = {id(shadow.values[tx.output.node_of(t)]): t for t in (*reached, *(chosen or ()))}
+    leaves = [by_shadow[id(leaf)] for leaf, _ in found]
+    _guard_leaves(tx, leaves)
+    with enable_grad(), interpreting(shadow):
+        given = list(tape.own_memory([g for _, g in found], shadows[1], creates))
+    options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
+    for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
+        old = load_attribute(tx, leaf, "grad")
+        store_gradient(tx, leaf, new if _is_none(old) else _sum(tx, old, new, creates))
+    return NONE
+
+
+# ---- what both do --------------------------------------------------------------------------------
+
+
+def _shadow_tape(tx: Tx, *groups: list[TensorVariable] | None) -> tuple[ShadowTape, list[Any]]:
+    """The tape of the graph so far, and the tensors on it. Modes that watch a backward are left to eager."""
+    for owner, name, what in (
+        (anomaly, "WATCH", "anomaly detection"),
+        (STATE, "saved_hooks", "saved_tensors_hooks"),
+    ):
+        if getattr(owner, name):
+            tx.unsupported("GB0002", f"a backward under {what}")
+    tx.output.guard("LENGTH", RegisteredSource(register(anomaly.WATCH)), 0)
+    tx.output.guard("IDENTITY", AttrSource(RegisteredSource(register(STATE)), "saved_hooks"), None)
+    nodes = [None if group is None else [tx.output.node_of(t) for t in group] for group in groups]
+    shadow = tx.output.shadow_tape()
+    return shadow, [None if group is None else [shadow.values[node] for node in group] for group in nodes]
+
+
+def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> Any:
+    """What a walk of the shadow tape finds. What it raises, eager raises: after a break."""
+    try:
+        with enable_grad(), interpreting(shadow):
+            return walk()
+    except Unsupported as refusal:
+        broken = refusal.graph_break
+        tx.unsupported(broken.code, f"{name}: {broken.reason}", broken.hint)
+    except Exception as error:
+        tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+
+
+def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[TensorVariable]:
+    """The inputs of the function that `roots` depend on."""
+    ends = {id(e.leaf) for node in tape.nodes_behind(roots) for e in node.edges if e.leaf is not None}
+    ends |= {id(root) for root in roots if root._grad_fn is None and root.requires_grad}
+    inputs = [t for t in tx.output.known.values() if isinstance(t, TensorVariable)]
+    return [t for t in inputs if t.node is not None and id(shadow.values.get(t.node)) in ends]
+
+
+def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
+    tx.unsupported(
+        "GB0002",
+        f"{name} through {tensors[0].source}, which was computed outside this function",
+        "compile the function that computes it too, or call backward outside",
+    )
+
+
+def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
+    """That these are leaves, and that nobody hooked into their gradients."""
+    for leaf in leaves:
+        if leaf.source is None:
+            continue
+        under = leaf.source in tx.output.epoch_sources and isinstance(leaf.real, Parameter)
+        if not under:
+            tx.output.guard("IDENTITY", AttrSource(leaf.source, "_grad_fn"), None)
+        for name in ("_hooks", "_after_hooks"):
+            hooks = getattr(leaf.real, name)
+            if hooks:
+                tx.unsupported("GB0002", f"a backward that reaches {leaf.source}, which has a hook")
+            source = AttrSource(leaf.source, name)
+            if hooks is None:
+                tx.output.guard("IDENTITY", source, None, under)
+            else:
+                tx.output.guard("LENGTH", source, 0, under)
+
+
+def _gradients(
+    tx: Tx, shadow: ShadowTape, groups: tuple, options: dict[str, Any], found: Sequence[Tensor | None]
+) -> list[Variable]:
+    """The node, and each gradient as a value (None for an input that nothing depends on)."""
+    output, origins = tx.output, (tx.output.origin(),)
+    roots, wanted, seeds = ([output.node_of(t) for t in group or ()] for group in groups)
+    metas = tuple(None if g is None else g.meta for g in found)
+    node: Node = output.graph.call_function(
+        OPERATOR, (roots, wanted, *([seeds] if seeds else [])), options, val=metas, origins=origins
+    )
+    shadow.values[node] = tuple(found)
+    items: list[Variable] = []
+    for i, (meta, g) in enumerate(zip(metas, found, strict=True)):
+        if meta is None:
+            items.append(NONE)
+            continue
+        item = output.graph.call_function(python.getitem, (node, i), val=meta, origins=origins)
+        shadow.values[item] = g
+        items.append(TensorVariable(meta, item))
+    return items
+
+
+def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
+    """What accumulating gives: a new tensor, on the tape where the gradients are."""
+    output = tx.output
+    previous, output.grad_enabled = output.grad_enabled, creates and output.graph_mode
+    try:
+        return call_operator(tx, TABLE["cutaway.add"], [old, new], {})
+    finally:
+        output.grad_enabled = previous
+
+
+def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool, bool]:
+    """(create_graph, retain_graph): the second is as the first unless it is given."""
+    creates, keeps = tx.constant(create_graph, "create_graph"), tx.constant(retain_graph, "retain_graph")
+    return bool(creates), bool(creates if keeps is None else keeps)
 
 
 def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
@@ -68,10 +228,11 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     items = value.items if isinstance(value, (ListVariable, TupleVariable)) else [value]
     found = [t for t in map(realize, items) if isinstance(t, TensorVariable)]
     if len(found) != len(items):
-        tx.unsupported("GB0002", "autograd.grad of what is no tensor")
+        culprit = next(v for v in map(realize, items) if not isinstance(v, TensorVariable))
+        tx.unsupported("GB0002", f"the gradient of {describe(culprit)}, which is no tensor")
     return found
 
 
-def _is(value: Variable, constant: object) -> bool:
+def _is_none(value: Variable) -> bool:
     value = realize(value)
-    return isinstance(value, ConstantVariable) and value.value is constant
+    return isinstance(value, ConstantVariable) and value.value is None

@@ -10,6 +10,8 @@ import collections
 import functools
 import types
 
+import numpy as np
+
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
@@ -29,6 +31,7 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     ExceptionVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -72,6 +75,8 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(real)
         case TensorVariable():
             return Tensor
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            return meta.dtype.numpy.type if scalar else np.ndarray
         case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
             return kind
         case UserDefinedObjectVariable(real=real):

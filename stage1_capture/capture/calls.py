@@ -23,6 +23,8 @@ from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
+from stage1_capture.capture.numbers import open_conversion
+from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.tensor_attributes import (
@@ -35,6 +37,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -74,6 +77,8 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
             return BUILTINS[real](tx, args, kwargs)
         case UserFunctionVariable(real=real) if real in FOLDED:
             return fold(tx, real, args, kwargs)
+        case UserFunctionVariable() | UserDefinedObjectVariable() if is_numpys(function):
+            return call_in_numpy(tx, function, args, kwargs)
         case UserFunctionVariable():
             return inline_call(tx, function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
@@ -110,6 +115,7 @@ _BUILTIN_KINDS = (
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
     operator.itemgetter,
+    *FUNCTION_KINDS,
 )
 
 
@@ -121,6 +127,9 @@ def _known(real: Any) -> bool:
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
     """Compute a pure function of constants now. What it raises, the program raises."""
     name = getattr(function, "__name__", "a function")
+    still_open = open_conversion(function, [realize(a) for a in args]) if not kwargs else None
+    if still_open is not None:
+        return still_open
     values = [tx.constant(a, name) for a in args]
     options = {k: tx.constant(v, name) for k, v in kwargs.items()}
     return attempt(tx, name, lambda: from_constant(function(*values, **options)), exact=True)
@@ -161,7 +170,10 @@ def hashable(tx: Tx, key: Variable) -> Any:
 
 
 def _by_identity(real: Any) -> bool:
-    return isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum)) or type(real) is type
+    """Whether the object hashes as itself, and equals nothing else."""
+    plain = isinstance(real, Module) and type(real).__hash__ is object.__hash__
+    named = isinstance(real, (types.ModuleType, types.BuiltinFunctionType, enum.Enum))
+    return plain or named or type(real) is type
 
 
 def kind_of(value: Variable) -> type:
@@ -257,6 +269,8 @@ def must_be_local(tx: Tx, container: Variable, what: str) -> None:
 
 def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwargs: Kwargs) -> Variable:
     if isinstance(receiver, TensorVariable):
+        if name == "numpy" and can_be_array(receiver):
+            return NumpyNdarrayVariable(receiver)
         if name in TENSOR_REFUSALS:
             refuse(tx, name)
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)

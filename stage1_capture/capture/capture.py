@@ -18,6 +18,7 @@ from stage0_eager.state import ordinary_modes
 from stage1_capture.capture import bytecode, resume
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
+from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.capture.signature import parameters_of
@@ -26,14 +27,20 @@ from stage1_capture.capture.variables import (
     NULL,
     OuterExceptionVariable,
     RaisingPlaceVariable,
-    TensorVariable,
     Variable,
 )
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
+from stage_contracts.source import (
+    ArgSource,
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    Source,
+)
 
 GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
@@ -160,7 +167,7 @@ def _guard_default(output: OutputGraph, function: types.FunctionType, name: str,
 
 def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
     """Close the graph. A frame without tensor computation has none, and runs as it is."""
-    if not output.graph.calls:
+    if not output.graph.has_calls:
         return _frame(output, function, graph=None)
     return _with_residual(output, function, [result], lambda words: f"return {words[0]}")
 
@@ -168,6 +175,7 @@ def _captured(output: OutputGraph, function: types.FunctionType, result: Variabl
 def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
+    output.breaks_here = True
     del output.frames[1:]
     code = resume.users_code(function.__code__).code
     index = resume.first_index(code, frame.index)
@@ -221,10 +229,10 @@ def _with_residual(
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
-    _guard_mutation(output)
+    guard_mutation(output)
     codegen = PyCodegen(output, function, GRAPH_NAME)
     text, code = codegen.generate(values, finish)
-    calls = bool(output.graph.calls)
+    calls = output.graph.has_calls
     return _frame(
         output,
         function,
@@ -237,45 +245,13 @@ def _with_residual(
     )
 
 
-def _guard_mutation(output: OutputGraph) -> None:
-    """When an input is written to, no other input may be it, or a view of it.
-
-    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
-    """
-    _guard_changed(output)
-    written = [t for t in output.mutated if t.source is not None]
-    inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
-    for target in written:
-        output.guard("IDENTITY", _base(target), None)
-        for other in inputs:
-            if other.real._base is target.real:
-                output.unsupported("GB0006", f"a write to {target.source}, of which {other.source} is a view")
-            if other is not target:
-                output.guard("NOT_ALIASED", other.source, target.source)
-                output.guard("NOT_ALIASED", _base(other), target.source)
-
-
-def _guard_changed(output: OutputGraph) -> None:
-    """When a container or object is changed, nothing else that was looked at may be the same one."""
-    looked_at = [v for v in output.known.values() if v.source is not None]
-    for before in output.effects.changed.values():
-        changed = before.variable
-        for other in looked_at:
-            if other is not changed and type(other) is type(changed):
-                output.guard("NOT_ALIASED", other.source, changed.source)
-
-
-def _base(tensor: TensorVariable) -> AttrSource:
-    assert tensor.source is not None
-    return AttrSource(tensor.source, "_base")
-
-
 def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
     return _frame(output, function, graph=None, breaks=(why,))
 
 
 def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
     output.sizes.add_guards()
+    merge_gradient_guards(output)
     defaults: dict[str, Any] = {"inputs": (), "residual": None}
     return CapturedFrame(
         function_name=function.__qualname__,

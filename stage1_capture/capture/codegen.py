@@ -52,12 +52,14 @@ class PyCodegen:
         for before in effects.changed.values():
             rebuilder.count_contents(before.variable)
         rebuilder.count([value for _, value in effects.globals.values()])
+        for _, args, kwargs in effects.calls:
+            rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]
         lines = replay(self, rebuilder, effects)
         at_call, graph_state, after = self._states()
         body = self._switch(at_call, graph_state)
         lines += self._switch(graph_state, after)
-        if self.output.graph.calls:
+        if self.output.graph.has_calls:
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
             first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)
@@ -81,7 +83,7 @@ class PyCodegen:
         """The state of the thread at the call, while the graph runs, and behind the frame."""
         output = self.output
         at_call, now = output.options.modes, output.modes
-        for_graph = {**at_call, **({"autocast": ()} if output.graph.calls else {})}  # its casts are in it
+        for_graph = {**at_call, **({"autocast": ()} if output.graph.has_calls else {})}  # its casts are in it
         return (
             {"grad_enabled": is_grad_enabled(), **at_call},
             {"grad_enabled": output.graph_mode, **for_graph},

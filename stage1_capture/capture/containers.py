@@ -18,6 +18,7 @@ from stage1_capture.capture.variables import (
     DefaultDictVariable,
     DictViewVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     SliceVariable,
     TensorVariable,
@@ -133,7 +134,7 @@ def store_subscript(tx: Tx, container: Variable, key: Variable, value: Variable)
         case ConstDictVariable(items=entries):
             must_be_local(tx, container, "an assignment to an item")
             entries[hashable(tx, key)] = value
-        case TensorVariable() | UserDefinedObjectVariable() if (
+        case TensorVariable() | NumpyNdarrayVariable() | UserDefinedObjectVariable() if (
             method := special_method(tx, container, "__setitem__")
         ) is not None:
             call_function(tx, method, [key, value], {})

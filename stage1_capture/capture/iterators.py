@@ -19,6 +19,7 @@ from stage1_capture.capture.variables import (
     DictViewVariable,
     IteratorVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     TensorVariable,
     TupleVariable,
@@ -141,9 +142,9 @@ class DictIterator(IteratorVariable):
 
 @dataclass(eq=False)
 class RowIterator(IteratorVariable):
-    """iter(tensor): its rows, as views."""
+    """iter(tensor), iter(array): its rows, as views."""
 
-    tensor: TensorVariable | None = None
+    tensor: TensorVariable | NumpyNdarrayVariable | None = None
     index: int = 0
 
     def advance(self, tx: Any) -> Variable | None:
@@ -308,6 +309,6 @@ def walk(tx: Any, value: Variable) -> Variable | None:
             return DictIterator(walked=value, entries=elements)
         case ConstantVariable(value=str() | bytes() | range() as constant):
             return ConstantIterator(constant=constant)
-        case TensorVariable(meta=meta) if meta.shape:
+        case TensorVariable(meta=meta) | NumpyNdarrayVariable(meta=meta) if meta.shape:
             return RowIterator(tensor=value)
     return None

@@ -57,7 +57,7 @@ class OpenSizes(ShapeEnv):
         self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
 
     def assume(self, condition: Any) -> bool:
-        known = decided_by_ranges(condition, self.ranges)
+        known = self.known(condition)
         if known is not None:
             return known
         if self.closed:
@@ -105,27 +105,6 @@ class OpenSizes(ShapeEnv):
                 texts = [f"{self.sources[s].expression()} == {self.hints[s]}" for s in symbols]
             for text in texts:
                 self.output.guard("SHAPE", None, text, origin=entry.origin)
-
-
-_BY_RANGE: dict[str, Callable[[int, float, int], bool | None]] = {
-    # what (low, high, number) say of `symbol <relation> number`
-    "Equality": lambda low, high, n: False if n < low or n > high else None,
-    "Unequality": lambda low, high, n: True if n < low or n > high else None,
-    "StrictLessThan": lambda low, high, n: True if high < n else False if low >= n else None,
-    "LessThan": lambda low, high, n: True if high <= n else False if low > n else None,
-    "StrictGreaterThan": lambda low, high, n: True if low > n else False if high <= n else None,
-    "GreaterThan": lambda low, high, n: True if low >= n else False if high < n else None,
-}
-
-
-def decided_by_ranges(condition: Any, ranges: dict[Any, tuple[int, int | None]]) -> bool | None:
-    """Whether the range of a symbol already decides a comparison of it with a number."""
-    args: tuple[Any, ...] = getattr(condition, "args", ())
-    rule = _BY_RANGE.get(type(condition).__name__)
-    if rule is None or len(args) != 2 or not (args[0].is_Symbol and args[1].is_Integer):
-        return None
-    low, high = ranges[args[0]]
-    return rule(low, float("inf") if high is None else high, int(args[1]))
 
 
 # ---- arithmetic and comparison ---------------------------------------------------------------------------------
@@ -185,6 +164,19 @@ def open_negative(value: NumberVariable) -> Variable:
     if value.sym is not None:
         return value.output.sizes.number(operator.mul(value.sym, -1))
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)
+
+
+def open_conversion(function: Callable, args: list[Variable]) -> Variable | None:
+    """`float(n)`, and `int(n)` of an int, of an open number; None for any other call."""
+    value = args[0] if len(args) == 1 else None
+    if not isinstance(value, NumberVariable) or function not in (int, float):
+        return None
+    if type(value.hint) is function:
+        return value
+    if function is int:  # it may raise
+        return None
+    source = ExpressionSource(f"float({text_of(value)})")
+    return NumberVariable(value.output, float(value.hint), source, _roots(value))
 
 
 def open_compare(symbol: str, function: Callable, left: Variable, right: Variable) -> Variable | None:

@@ -42,7 +42,7 @@ def jump_if(condition: Callable[[Tx, Variable], bool]) -> Handler:
 
 
 def is_none(tx: Tx, value: Variable) -> bool:
-    return isinstance(value, ConstantVariable) and value.value is None
+    return type(value) is ConstantVariable and value.value is None  # an open number is not asked what it is
 
 
 CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {

@@ -66,7 +66,7 @@ def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
 
 
 def _is_none(value: Variable) -> bool:
-    return isinstance(value, ConstantVariable) and value.value is None
+    return type(value) is ConstantVariable and value.value is None
 
 
 # ---- except --------------------------------------------------------------------------------------

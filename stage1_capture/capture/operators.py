@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
@@ -24,6 +26,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SliceVariable,
     TensorVariable,
     TupleVariable,
@@ -35,7 +38,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
-from stage_contracts.source import ScalarSource
+from stage_contracts.source import RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -47,7 +50,7 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     kwargs = op.spelled(kwargs)
     if "out" in kwargs and "out" not in op.params:
         return _call_into_out(tx, op, args, dict(kwargs))
-    if not tx.output.graph.calls:
+    if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     if tx.output.modes["autocast"]:
         args, kwargs = modes.with_casts(tx, op, args, kwargs, _call_in_mode)
@@ -70,13 +73,13 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
         raise Restart(replace(tx.output.options, graph_mode=True))
-    detached = [_detached(tx, a) for a in args]
-    result = _call(tx, op, detached, {k: _detached(tx, v) for k, v in kwargs.items()})
+    detached = [detached_of(tx, a) for a in args]
+    result = _call(tx, op, detached, {k: detached_of(tx, v) for k, v in kwargs.items()})
     back = {id(new): old for new, old in zip(detached, args, strict=True)}
     return back.get(id(result), result)  # x.add_() is x
 
 
-def _detached(tx: Tx, value: Variable) -> Variable:
+def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
@@ -85,9 +88,9 @@ def _detached(tx: Tx, value: Variable) -> Variable:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached
         case ListVariable(items=items):
-            return ListVariable([_detached(tx, i) for i in items])
+            return ListVariable([detached_of(tx, i) for i in items])
         case TupleVariable(items=items, kind=kind):
-            return TupleVariable([_detached(tx, i) for i in items], kind)
+            return TupleVariable([detached_of(tx, i) for i in items], kind)
     return value
 
 
@@ -109,7 +112,7 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
-    return _results(tx, _record(tx, op, args, kwargs, result), result)
+    return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
 
 def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -200,6 +203,10 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
     match realize(variable):
         case TensorVariable() as tensor:
             return leaf(tensor)
+        case NumpyNdarrayVariable(real=np.generic()) as scalar if op.namespace == "cutaway":
+            return known_scalar(tx, scalar)  # a number to the functions of tensors
+        case NumpyNdarrayVariable(tensor=tensor):
+            return leaf(tensor)
         case NumberVariable(sym=sym) as number if sym is not None:
             return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
         case ConstantVariable(value=value):
@@ -217,6 +224,13 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
             tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
 
 
+def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
+    """The number that a NumPy scalar from outside is, guarded."""
+    if not isinstance(scalar.source, RegisteredSource):
+        tx.output.guard("EQUALS", scalar.source, scalar.real)
+    return scalar.real.item()
+
+
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
@@ -227,14 +241,14 @@ def record_node(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any
 ) -> Variable:
     """One call of an operator whose result metas are known: its node, and the value it yields."""
-    return _results(tx, _record(tx, op, args, kwargs, val), val)
+    return results_of(tx, _record(tx, op, args, kwargs, val), val)
 
 
 def _origins(tx: Tx) -> tuple:
     return (tx.output.origin(),)
 
 
-def _results(tx: Tx, node: Any, result: Any) -> Variable:
+def results_of(tx: Tx, node: Any, result: Any) -> Variable:
     if isinstance(result, TensorMeta):
         return TensorVariable(result, node)
     graph, origins = tx.output.graph, _origins(tx)

@@ -12,7 +12,9 @@ from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
+from stage0_eager.tape import is_spent
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
+from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
 from stage1_capture.capture.variables import TensorVariable, Variable
 from stage_contracts.breaks import Unsupported
@@ -75,6 +77,7 @@ class OutputGraph:
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.effects = SideEffects()
+        self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
@@ -86,6 +89,7 @@ class OutputGraph:
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
         self.guard("MODES", None, words_of(options.modes))
 
@@ -138,6 +142,8 @@ class OutputGraph:
         """To be called before a write to a container, object or cell."""
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
+        if self.effects.in_the_end and variable.source is not None:
+            self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
 
     # ---- what is computed ------------------------------------------------------------------------
@@ -154,6 +160,19 @@ class OutputGraph:
                 _placeholder_name(tensor.source), tensor.meta, source=tensor.source
             )
         return tensor.node
+
+    def shadow_tape(self) -> ShadowTape:
+        """Eager's tape over what the graph under way has so far."""
+        shadow = self.shadows.setdefault(self.graph, ShadowTape())
+        shadow.follow(self.graph)
+        return shadow
+
+    def is_spent(self, tensor: TensorVariable) -> str | None:
+        """If a backward has freed what the tensor was computed from: the name of the operator that gave it."""
+        if self.graph not in self.shadows or not tensor.meta.requires_grad:
+            return None
+        shadow = self.shadow_tape().values[self.node_of(tensor)]
+        return shadow._grad_fn.name if shadow._grad_fn is not None and is_spent(shadow) else None
 
     def late_guards(self) -> tuple[Guard, ...]:
         """Guards for what was assumed of open sizes since this was last asked."""

@@ -13,6 +13,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stage0_eager import TABLE
+from stage0_eager.tape import spent
 from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.tensor_attributes import class_lookup
@@ -28,6 +30,7 @@ from stage1_capture.capture.variables import (
     LazyVariable,
     ListVariable,
     NestedFunctionVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -164,9 +167,25 @@ Make = Callable[[Rebuilder, Any], str]
 def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if value.node is None:
         return r.unsupported(value)
-    index = r.outputs.setdefault(value.node, len(r.outputs))
-    text = f"{r.outputs_name}[{index}]"
-    return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
+    operator = r.codegen.output.is_spent(value)
+    if operator is None:
+        index = r.outputs.setdefault(value.node, len(r.outputs))
+        text = f"{r.outputs_name}[{index}]"
+        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
+    # its history was walked and freed in the graph, and is that only in name to who asks for it outside
+    graph = r.codegen.output.graph
+    meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
+    alone = graph.call_function(
+        TABLE["cutaway.detach"], (value.node,), {}, val=meta, origins=value.node.origins
+    )
+    index = r.outputs[alone] = len(r.outputs)
+    return r.name(value, f"{r.named(spent)}({r.outputs_name}[{index}], {operator!r})")
+
+
+def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
+    """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    text = f"{r.expression(value.tensor)}.numpy()"
+    return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
@@ -295,6 +314,7 @@ def _iterator(r: Rebuilder, value: Any) -> str:
 
 _MAKE: dict[type, Make] = {
     TensorVariable: _tensor,
+    NumpyNdarrayVariable: _array,
     ConstantVariable: lambda r, v: r.constant(v.value),
     TupleVariable: _tuple,
     ListVariable: lambda r, v: f"[{r.all(v.items)}]",

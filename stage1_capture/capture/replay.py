@@ -17,6 +17,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     ListVariable,
     SetVariable,
+    TensorVariable,
     UserDefinedObjectVariable,
 )
 
@@ -34,6 +35,9 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
         _, value = effects.globals[module, name]
         where = f"{codegen.named(effects.globals[module, name][0])}[{name!r}]"
         lines.append(f"del {where}" if value is DELETED else f"{where} = {r.expression(value)}")
+    for schedule, args, kwargs in effects.calls:
+        words = [*map(r.expression, args), *(f"{k}={r.expression(v)}" for k, v in kwargs.items())]
+        lines.append(f"{r.expression(schedule)}.step({', '.join(words)})")
     return lines
 
 
@@ -84,6 +88,10 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     return lines
 
 
+def _tensor(r: Rebuilder, before: Before, target: str) -> list[str]:
+    return [f"{target}.{name} = {r.expression(value)}" for name, value in before.variable.attrs.items()]
+
+
 _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
 
 
@@ -104,5 +112,6 @@ _REPLAY: dict[type, Any] = {
     ConstDictVariable: _dict,
     SetVariable: _set,
     UserDefinedObjectVariable: _object,
+    TensorVariable: _tensor,
     CellVariable: _cell,
 }

@@ -14,6 +14,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     ListVariable,
     SetVariable,
+    TensorVariable,
     UserDefinedObjectVariable,
     Variable,
 )
@@ -40,6 +41,9 @@ class SideEffects:
 
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
+    # steps of schedules, called last: (schedule, arguments, keyword arguments)
+    calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
+    in_the_end: bool = False  # one of them runs code of the user's, which sees what was changed until then
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write. What was made inside needs no replay."""
@@ -52,7 +56,7 @@ class SideEffects:
                 before = dict(entries)
             case SetVariable(items=elements):
                 before = set(elements)
-            case UserDefinedObjectVariable():
+            case UserDefinedObjectVariable() | TensorVariable():
                 before = None
             case CellVariable(contents=contents):
                 before = contents
@@ -68,4 +72,4 @@ class SideEffects:
         return found and found[1]
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.globals)
+        return bool(self.changed or self.globals or self.calls)

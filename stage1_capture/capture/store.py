@@ -11,6 +11,7 @@ from typing import Any
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import class_of, dict_source, lookup
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
@@ -48,6 +49,9 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             "__traceback__",
         ):
             _store_on_exception(tx, target, name, value)
+            return
+        case TensorVariable(real=Tensor()) if name == "grad":
+            store_gradient(tx, target, value)
             return
         case CellVariable() if name == "cell_contents":
             tx.output.will_change(target)
@@ -121,6 +125,15 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     return NONE
 
 
+def store_gradient(tx: Tx, tensor: TensorVariable, value: Variable) -> None:
+    """`tensor.grad = value`, of a tensor from outside."""
+    none = isinstance(value, ConstantVariable) and value.value is None
+    if tensor.source is None or not (none or isinstance(value, TensorVariable)):
+        tx.unsupported("GB0006", f"an assignment of {describe(value)} to the gradient of {describe(tensor)}")
+    tx.output.will_change(tensor)
+    tensor.attrs["grad"] = value
+
+
 _OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__")
 
 
@@ -130,7 +143,7 @@ _OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped
 def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Variable) -> None:
     if not target.fresh:
         tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
-    none = isinstance(value, ConstantVariable) and value.value is None
+    none = type(value) is ConstantVariable and value.value is None
     if name == "__cause__":
         target.cause, target.suppress = None if none else value, True
     elif name == "__context__":

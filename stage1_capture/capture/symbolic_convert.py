@@ -21,6 +21,7 @@ from stage1_capture.capture.variables import (
     CellVariable,
     ExceptionVariable,
     NotConstant,
+    NumpyNdarrayVariable,
     OuterExceptionVariable,
     RaisingPlaceVariable,
     TensorVariable,
@@ -171,7 +172,7 @@ class InstructionTranslator:
             return as_constant(value)
         except NotConstant as problem:
             culprit = problem.args[0]
-            code = "GB0004" if isinstance(culprit, TensorVariable) else "GB0001"
+            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0001"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:

@@ -14,7 +14,13 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.variables import TensorVariable, UserMethodVariable, Variable, from_constant
+from stage1_capture.capture.variables import (
+    TensorVariable,
+    UserMethodVariable,
+    Variable,
+    from_constant,
+    realize,
+)
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -48,7 +54,6 @@ TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0001", "is about the tape, not the value")
     ),
-    "backward": ("GB0002", "runs the tape"),
     "requires_grad_": ("GB0006", "changes the tensor"),
 }
 
@@ -58,6 +63,8 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return from_constant(TENSOR_FACTS[name](tensor.meta))
     if name in TENSOR_FACT_METHODS:
         return UserMethodVariable(name, tensor)
+    if name in tensor.attrs:
+        return realize(tensor.attrs[name])
     if name == "grad" and tensor.real is not None and tensor.source is not None:
         return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)

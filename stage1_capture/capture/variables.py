@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
@@ -50,6 +51,26 @@ class TensorVariable(Variable):
     meta: TensorMeta
     node: Node | None = None
     real: Any = None  # the tensor itself, for an input: its identity and class, never its data
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
+
+
+@dataclass(eq=False)
+class NumpyNdarrayVariable(Variable):
+    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
+
+    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
+    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    """
+
+    tensor: TensorVariable
+    scalar: bool = False
+    real: Any = None
+    base: NumpyNdarrayVariable | None = None
+    frozen: bool = False
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.tensor.meta
 
 
 @dataclass(eq=False)
@@ -276,8 +297,8 @@ def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
     if type(value) is SymInt:
         return value.env.number(value)  # type: ignore[attr-defined]
-    if isinstance(value, Tensor):
-        raise Unsupported("a key that is a tensor, as a value", code="GB0001")
+    if isinstance(value, (Tensor, Module)):
+        raise Unsupported(f"a key that is a {type(value).__name__}, as a value", code="GB0001")
     if type(value) is tuple:
         return TupleVariable([from_constant(v) for v in value])
     if type(value) is list:
@@ -303,6 +324,8 @@ def describe(variable: Any) -> str:
             return repr(value)
         case TensorVariable(meta=meta):
             return f"a tensor {meta}"
+        case NumpyNdarrayVariable(tensor=tensor):
+            return f"an array {tensor.meta}"
         case UserFunctionVariable(name=name):
             return f"the function {name}"
         case UserDefinedObjectVariable(real=real) if isinstance(real, _NAMED):

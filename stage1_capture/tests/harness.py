@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE, is_grad_enabled
-from stage0_eager.functions.creation import scalar_input
+from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
 from stage0_eager.state import modes
 from stage0_eager.tensor import Tensor
@@ -52,6 +52,7 @@ def guard_function(frame, function, guards=None):
         "registered": registered,
         "__scalar__": scalar_input,
     }
+    names |= {"__tensor_of__": tensor_of_array}
     return compile_guards(frame.guards if guards is None else guards, signature, names)
 
 
@@ -66,6 +67,7 @@ def residual_function(frame, function, nested=None):
         "G": Globals(function.__globals__),
         "C": dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)),
         "__scalar__": scalar_input,
+        "__tensor_of__": tensor_of_array,
         **frame.residual_globals,
         frame.graph_name: lambda *inputs: frame.graph.interpret(inputs),
         frame.nested_name: nested or (lambda called: called),

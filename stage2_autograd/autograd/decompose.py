@@ -10,6 +10,7 @@ import sys
 
 from stage2_autograd.autograd.passes import PASSES, Pass
 from stage2_autograd.autograd.verify import verify_pass
+from stage2_autograd.subgraphs import within
 from stage2_autograd.tiny.decompose import is_core
 from stage_contracts import config, events
 from stage_contracts.graph import Graph
@@ -35,7 +36,7 @@ def decompose(graph: Graph) -> Graph:
             graph = _run(step, graph, options.verify_passes)
         if step.name in shown:
             print(f"# ---- after {step.name}: {step.summary}\n{graph}", file=sys.stderr)
-    return graph.verify(allowed=is_core)
+    return within(graph, decompose).verify(allowed=is_core)
 
 
 def _run(step: Pass, graph: Graph, checked: bool) -> Graph:

@@ -146,6 +146,8 @@ def _needed(node: Node, arguments: tuple, what: str, position: int) -> Any:
         value = node if isinstance(node.val, TensorMeta) else tuple(_items(node))
     if what == "out_meta":
         return _metas(node)[0]
+    if isinstance(value, Node) and value.op == "get_attr" and value.val is None:  # a subgraph
+        return value.graph.attributes[value.target]
     return map_args(value, (lambda n: n.val) if what.endswith("meta") else _traced)
 
 

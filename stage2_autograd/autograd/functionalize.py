@@ -14,10 +14,11 @@ from stage0_eager.core import core as c
 from stage0_eager.functions.gradients import autograd_grad
 from stage0_eager.functions.inplace import assign_data, overwrite
 from stage0_eager.operator import Operator
-from stage0_eager.state import enable_grad, interpreting, no_grad
+from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, map_tensors
 from stage2_autograd.aliasing import base, shares_storage
+from stage2_autograd.autograd.gradient_nodes import expand_gradients, has_gradient_nodes
 from stage2_autograd.autograd.storages import (
     Storage,
     StoredArray,
@@ -28,6 +29,7 @@ from stage2_autograd.autograd.storages import (
     replaced,
 )
 from stage2_autograd.retrace import placeholders_like, retrace
+from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
@@ -38,10 +40,8 @@ from stage_contracts.tensor_meta import TensorMeta
 def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
     tracer = FunctionalTracer(Graph(graph.name))
-    tracer.differentiates = any(n.target is autograd_grad for n in graph.calls)
-    with (
-        enable_grad() if tracer.differentiates else no_grad()
-    ):  # with a tape, where the program itself walks it
+    tracer.gradient_metas = [n.val for n in reversed(graph.calls) if n.target is autograd_grad]
+    with no_grad():
         inputs = placeholders_like(graph, tracer, role="primal")
         outputs = retrace(graph, tracer, inputs)
         computed, results = plan_results(tracer, inputs, outputs)
@@ -53,9 +53,31 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         values = _with_own_storage(tracer, stored, len(computed))
     assert tracer.graph is not None
     tracer.graph.output(values)
+    functional = tracer.graph
+    if has_gradient_nodes(functional):
+        again, stored = expand_gradients(functional)
+        assert again.graph is not None
+        functional = again.graph
+        with no_grad():  # gradients apart in eager may be one value here
+            functional.output(_with_own_storage(again, stored, len(computed)))
     return FunctionalGraph(
-        tracer.graph, len(computed), written, tracer.rng_calls, results, silent, versions
+        within(functional, functional_subgraph),
+        len(computed),
+        written,
+        tracer.rng_calls,
+        results,
+        silent,
+        versions,
     ).verify()
+
+
+def functional_subgraph(graph: Graph) -> Graph:
+    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    return functional(graph, FunctionalTracer(Graph(graph.name)), written)
+
+
+def written(tracer: FunctionalTracer, tensor: Tensor) -> bool:
+    return storage_of(tracer, tensor).generation > 0
 
 
 # ---- the tracer --------------------------------------------------------------------------------------------
@@ -65,9 +87,9 @@ class FunctionalTracer(Tracer):
     """A Tracer that knows who shares storage, and records a write as a new value of all of them."""
 
     def __init__(self, graph: Graph) -> None:
-        super().__init__(graph, keep=lambda op: op.whole)
+        super().__init__(graph, keep=lambda op: op.whole or op is autograd_grad)
         self.on_tape: set[Node] = set()  # what a gradient may flow through
-        self.differentiates = False  # whether the program calls autograd.grad
+        self.gradient_metas: list[tuple] = []  # what the calls of autograd.grad yield, last one first
 
     def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
         assert self.graph is not None
@@ -83,6 +105,8 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
+        if op is autograd_grad:
+            return self.differentiated(*args)
         out = super().process(op, args)
         if out is None:
             return None
@@ -120,10 +144,40 @@ class FunctionalTracer(Tracer):
             return Storage(("constant", node.target)).owns(traced)._data
         return tensor._data
 
+    def differentiated(
+        self, outputs: Any, inputs: Any, seeds: Any, *options: Any
+    ) -> tuple[Tensor | None, ...]:
+        """A call of autograd.grad as a node. An input stands for its place on the tape: as before any write."""
+        assert self.graph is not None
+        wanted = []
+        for tensor in inputs:
+            place = self._stored(tensor)
+            whole, written = not place.chain, place.storage.generation
+            if whole and place.storage.origin[0] == "input":
+                wanted.append(self.graph.placeholders[place.storage.origin[1]])
+            elif written:
+                self.refuse("a gradient for a tensor that was written to")
+            else:
+                wanted.append(self.node_of(tensor))
+        words = map_tensors([outputs, wanted, seeds, *options], self.node_of)
+        metas = self.gradient_metas.pop()
+        creates = autograd_grad.bind(*words)[autograd_grad.params.index("create_graph")]
+        mark = {"val": metas, "origins": self.origins, **self.marks}
+        node = self.graph.call_function(autograd_grad, tuple(words), {}, **mark)
+        found: list[Tensor | None] = []
+        for i, meta in enumerate(metas):
+            if meta is None:
+                found.append(None)
+                continue
+            mark["val"] = meta.with_(requires_grad=False, strides=meta.strides, shape=meta.shape)
+            item = self.graph.call_function(python.getitem, (node, i), {}, **mark)
+            if creates:
+                self._note(item)
+            found.append(Storage().owns(Tensor(TracedArray(mark["val"], item))))
+        return tuple(found)
+
     def write(self, target: Tensor, src: Tensor) -> Tensor:
         """`core.copy_`: `target` stays the same tensor, and all that share its memory show what was written."""
-        if self.differentiates:
-            self.refuse("a write in a function that calls autograd.grad")
         if overlaps(target.meta):
             self.refuse(f"a write to {target.meta}, where several elements are one place in memory")
         place = self._stored(target)

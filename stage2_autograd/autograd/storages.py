@@ -17,9 +17,9 @@ from stage0_eager.state import interpreting
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer
 from stage0_eager.views import UNDO
-from stage_contracts.core_metas import is_dense
 from stage_contracts.graph import Node
-from stage_contracts.symbolic import same_shape
+from stage_contracts.layouts import is_dense
+from stage_contracts.symbolic import hinted, same_shape
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
@@ -113,14 +113,14 @@ def laid_out_as(meta: TensorMeta, value: Tensor) -> Tensor:
         return value
     if not is_dense(meta.shape, meta.strides):  # memory with gaps, from outside: it is written back by value
         return c.contiguous(value)
-    order = sorted(range(meta.ndim), key=lambda d: (-meta.strides[d], d))
+    order = sorted(range(meta.ndim), key=lambda d: (-hinted(meta.strides[d]), d))
     inverse = tuple(order.index(d) for d in range(meta.ndim))
     return c.permute(c.contiguous(c.permute(value, tuple(order))), inverse)
 
 
 def overlaps(meta: TensorMeta) -> bool:
     """Whether two elements may be one place in memory, so that eager refuses to write to it."""
-    if same_shape(meta.strides, contiguous_strides(meta.shape)):
+    if same_shape(meta.strides, contiguous_strides(meta.shape)) or is_dense(meta.shape, meta.strides):
         return False
     reach = 0  # how far the dimensions so far extend
     for stride, size in sorted(zip(meta.strides, meta.shape, strict=True)):

@@ -11,9 +11,9 @@ from stage0_eager.state import enable_grad, interpreting
 from stage0_eager.trace import Tracer
 from stage2_autograd.passes import dead_code
 from stage2_autograd.retrace import placeholders_like, retrace
-from stage_contracts.core_metas import is_dense
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph, JointGraph
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 

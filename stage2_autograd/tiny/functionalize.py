@@ -17,6 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer
 from stage2_autograd.aliasing import base, shares_storage
 from stage2_autograd.retrace import placeholders_like, retrace
+from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node, map_args, meta_of
@@ -36,8 +37,15 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         values = _with_own_storage(tracer, computed, [inputs[i] for i in writes])
     assert tracer.graph is not None
     tracer.graph.output(values)
-    functional = FunctionalGraph(tracer.graph, len(computed), writes, tracer.rng_calls, results)
-    return functional.verify()
+    graph = within(tracer.graph, functional_subgraph)
+    return FunctionalGraph(graph, len(computed), writes, tracer.rng_calls, results).verify()
+
+
+def functional_subgraph(graph: Graph) -> Graph:
+    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    return functional(
+        graph, FunctionalTracer(Graph(graph.name)), lambda _, t: t._data.node.op != "placeholder"
+    )
 
 
 class Storage:

@@ -14,11 +14,12 @@ import sympy
 
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, loop_sizes, strided
 from stage_contracts import dtype as dt
-from stage_contracts.core_metas import elementwise_strides, is_dense
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.index_expr import symbol
-from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, Value
+from stage_contracts.layouts import elementwise_strides, is_dense
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -83,6 +84,8 @@ class State:
 
     def given(self, node: Node, table: dict[str, Any]) -> Any:
         """An input or a constant: the buffer carries the node's name."""
+        if isinstance(node.graph.attributes.get(node.target), GraphModule):
+            return SubgraphRef(node.target)
         if not isinstance(node.val, TensorMeta):
             return node.graph.attributes.get(node.target, node.val)
         name = self.fresh(node.name)

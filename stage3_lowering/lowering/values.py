@@ -13,9 +13,10 @@ from typing import Any
 
 import sympy
 
-from stage_contracts.core_metas import slice_bounds, view_strides, wrap_dim
+from stage_contracts.core_metas import slice_bounds, wrap_dim
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.layouts import view_strides
 from stage_contracts.loop_ir import BufferRef, Instr, Value
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 

@@ -15,11 +15,12 @@ from stage3_lowering.tiny import views
 from stage3_lowering.tiny.body import Body
 from stage3_lowering.tiny.spellings import SPELLINGS, TYPES
 from stage3_lowering.tiny.views import View, concrete
-from stage_contracts import core_metas
+from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node, map_args
-from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef
 from stage_contracts.tensor_meta import TensorMeta
 
 LONGEST_GPU_ROW = 1 << 15  # a Triton row reduction holds its whole row at once
@@ -52,8 +53,10 @@ class Lowering:
 
     def given(self, node: Node, prefix: str, table: dict[str, Any]) -> Any:
         value = node.graph.attributes.get(node.target, node.val)
+        if isinstance(value, GraphModule):
+            return SubgraphRef(node.target)
         if not isinstance(node.val, TensorMeta):
-            return value  # a symbolic size, or a subgraph
+            return value  # a symbolic size
         name = f"{prefix}_{node.name}"
         self.buffers[name], table[name] = concrete(node.val), getattr(value, "_data", value)
         return View(name, self.buffers[name])
@@ -61,7 +64,7 @@ class Lowering:
     def new(self, meta: TensorMeta) -> View:
         """A buffer for a result: its strides where they are dense, else row-major."""
         name, meta = f"buf{len(self.buffers) - len(self.inputs) - len(self.constants)}", concrete(meta)
-        dense = core_metas.is_dense(meta.shape, meta.strides)
+        dense = layouts.is_dense(meta.shape, meta.strides)
         self.buffers[name] = meta if dense else TensorMeta(meta.shape, meta.dtype, device=meta.device)
         return View(name, self.buffers[name])
 

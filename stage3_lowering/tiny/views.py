@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sympy
 
-from stage_contracts import core_metas
+from stage_contracts import layouts
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -49,5 +49,5 @@ def expand(input: View, shape: Sequence[int]) -> View:
 
 def reshape(input: View, shape: Sequence[int]) -> View | None:
     """None where only a copy will do."""
-    strides = core_metas.view_strides(input.meta, shape)
+    strides = layouts.view_strides(input.meta, shape)
     return None if strides is None else input.restrided(shape, strides)

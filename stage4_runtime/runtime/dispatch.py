@@ -112,6 +112,23 @@ def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, An
     return f"{subject}: {meta} -> another tensor"
 
 
+def _array_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
+    """As _tensor_change, of an ndarray."""
+    meta = guard.expected
+    if type(seen).__name__ != "ndarray":
+        return f"type({subject}): ndarray -> {type(seen).__name__}"
+    old = tuple(getattr(meta, "sizes", None) or meta.shape)
+    names = [getattr(d, "name", str(d)) for d in (meta.dtype, seen.dtype)]
+    if names[0] != names[1]:
+        return f"{subject}.dtype: {names[0]} -> {names[1]}"
+    if len(old) != seen.ndim:
+        return f"{subject}.shape: {old} -> {seen.shape}"
+    for at, (was, now) in enumerate(zip(old, seen.shape, strict=True)):
+        if was not in (None, now):
+            return f"{subject}.shape[{at}]: {was} -> {now}"
+    return f"{subject}.strides: another layout -> {seen.strides}"
+
+
 def _aliasing(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
     was, now = (
         ("the same object", "two objects") if guard.kind == "ALIASED" else ("two objects", "the same object")
@@ -134,13 +151,22 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "GRAD_MODE": lambda s, g, seen, scope: f"is_grad_enabled(): {g.expected} -> {scope['is_grad_enabled']()}",
     "TENSOR": _tensor_change,
     "OPEN_TENSOR": _tensor_change,
+    "ARRAY": _array_change,
+    "OPEN_ARRAY": _array_change,
+    "LEFT_TO_NUMPY": lambda s, g, seen, scope: f"{s}: an array for NumPy alone -> {type(seen).__name__}",
     "NOT_ALIASED": _aliasing,
     "ALIASED": _aliasing,
+    "APART": lambda s, g, seen, scope: (
+        f"{s} and {g.expected}: all different -> the same object in two places"
+    ),
+    "WRITTEN": lambda s, g, seen, scope: f"{s}: apart from {g.expected} -> one is, or is a view of, another",
     "IDENTITY": _value_of("{s}"),
     "TYPE": _value_of("type({s})", type),
     "EQUALS": _value_of("{s}"),
     "LENGTH": _value_of("len({s})", len),
     "KEYS": _value_of("{s}", tuple),
+    "ITEMS": lambda s, g, seen, scope: f"{s}: {len(g.expected)} objects -> others",
+    "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",

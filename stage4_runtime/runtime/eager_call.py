@@ -1,6 +1,6 @@
 """An operator's eager kernel as a plain function of arrays: how the runtime does what no loop nest does.
 
-Input: the name of a core operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the
+Input: the name of a core or an opaque operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the
 only thing the runtime takes from it.
 """
 
@@ -18,6 +18,8 @@ from stage_contracts.core_ops import CORE_OPS
 def eager_call(name: str, xp: Any) -> Callable[..., Any]:
     """`call(*args, **kwargs)`: arrays in, an array out."""
     kernel = eager_kernel(name)
+    if name not in CORE_OPS:
+        return lambda *args, **kwargs: _alone(kernel(xp, *args, **kwargs))
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs:  # kernels take the operator's parameters by position
@@ -25,6 +27,11 @@ def eager_call(name: str, xp: Any) -> Callable[..., Any]:
         return kernel(xp, *args)
 
     return call
+
+
+def _alone(results: Any) -> Any:
+    """One result as itself: a step that yields one buffer takes an array."""
+    return results[0] if isinstance(results, tuple) and len(results) == 1 else results
 
 
 @cache

@@ -13,11 +13,12 @@ from typing import Any
 from stage4_runtime.runtime.arrays import NUMPY, ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX
+from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
 from stage4_runtime.runtime.launch_text import write_launch_text
 from stage_contracts import config
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
+from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import External, Kernel, Program
 
 
@@ -30,6 +31,8 @@ def launch(
     library: ArrayLibrary | None = None,
 ) -> Callable[..., tuple]:
     """A callable on arrays of the program's device. `cuda_graph=None` asks the configuration.
+
+    `constants`: arrays by name, and for each subgraph that a step names the callable that its program became.
 
     `library` says how memory is allocated and addressed; the default is NumPy's or CuPy's own way.
     """
@@ -81,7 +84,10 @@ def plain_launch(
     for step in program.steps:
         if isinstance(step, External):
             prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
-            names[prefix + step.target] = _routine(step, library)
+            names[prefix + identifier(step.target)] = _routine(step, library)
+            for arg in step.args:
+                if isinstance(arg, SubgraphRef):
+                    names[SUBGRAPH_PREFIX + arg.name] = constants[arg.name]
     exec(compile(written.text, path, "exec"), names)
     run = names[written.function]
     run.source_text = written.text

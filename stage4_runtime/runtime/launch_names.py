@@ -15,7 +15,7 @@ HELPERS = (
     "empty", "float", "give_arena", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
     "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
-EXTERNAL_PREFIX, INTO_PREFIX = "eager_", "library_"
+EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX = "eager_", "library_", "subgraph_"
 
 
 def identifier(name: str) -> str:
@@ -29,7 +29,7 @@ def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
 
     def fresh(original: str) -> str:
         name = identifier(original)
-        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX)):
+        if name.startswith(("p_", EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX)):
             name = f"b_{name}"
         while name in taken or f"p_{name}" in taken:
             name += "_"

@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, fresh_names, identifier
+from stage4_runtime.runtime.launch_names import (
+    EXTERNAL_PREFIX,
+    INTO_PREFIX,
+    SUBGRAPH_PREFIX,
+    fresh_names,
+    identifier,
+)
 from stage4_runtime.runtime.layout import byte_strides
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
-from stage_contracts.loop_ir import BufferRef, buffer_refs
+from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
     Buffer,
@@ -166,7 +172,7 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
         yield f"{INTO_PREFIX}{step.target}({', '.join([*words, f'out={out.name(step.outputs[0])}'])})"
         return
     results = ", ".join(map(out.name, step.outputs))
-    yield f"{results} = {EXTERNAL_PREFIX}{step.target}({', '.join(words)})"
+    yield f"{results} = {EXTERNAL_PREFIX}{identifier(step.target)}({', '.join(words)})"
     for name in step.outputs:
         yield f"{out.name(name)} = conform({name!r}, {out.name(name)})  # {program.buffers[name].meta}"
         if name in out.addresses:
@@ -219,6 +225,8 @@ def _argument(value: Any, program: Program, out: LaunchText) -> str:
         itemsize = program.buffers[value.name].meta.dtype.itemsize
         strides = tuple(stride * itemsize for stride in value.strides or ())
         return f"view({out.name(value.name)}, {value.shape!r}, {strides!r}, {value.offset * itemsize})"
+    if isinstance(value, SubgraphRef):
+        return SUBGRAPH_PREFIX + value.name
     if isinstance(value, tuple):
         return f"({''.join(_argument(v, program, out) + ', ' for v in value)})"
     if isinstance(value, list):

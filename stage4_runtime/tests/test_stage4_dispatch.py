@@ -7,12 +7,13 @@ import pytest
 
 import stage0_eager
 from stage4_runtime.runtime import explain_miss
+from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.device import CPU
 from stage_contracts.dtype import dtype_of
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry
-from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource
+from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource, RowSource
 from stage_contracts.tensor_meta import TensorMeta
 
 core = pytest.mark.conformance("dispatch", tier="core")
@@ -69,6 +70,7 @@ def tensor(*shape, dtype="float32"):
     return stage0_eager.Tensor(np.zeros(shape, dtype))
 
 
+ARRAY = ArrayMeta(np.dtype("float64"), (4, 640), (5120, 8))
 OPEN = OpenMeta(dtype_of("float32"), CPU, False, (None, 640), (0, 1))
 
 
@@ -94,6 +96,13 @@ MISSES = [
      "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
     (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.shape: (None, 640) -> (4,)"),
     (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
+    (Guard("ARRAY", X, ARRAY, LINE), (np.zeros((4, 8)),), "x.shape[1]: 640 -> 8 at model.py:31"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros((4, 640), "float32"),), "x.dtype: float64 -> float32"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros(4),), "x.shape: (4, 640) -> (4,)"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros((640, 4)).T,), "x.strides: another layout -> (8, 32)"),
+    (Guard("ARRAY", X, ARRAY), (3,), "type(x): ndarray -> int"),
+    (Guard("OPEN_ARRAY", X, OPEN), (np.zeros((4, 8), "float32"),), "x.shape[1]: 640 -> 8"),
+    (Guard("LEFT_TO_NUMPY", X, None), (np.zeros(3),), "x: an array for NumPy alone -> ndarray"),
     (Guard("EQUALS", N, 3, LINE), (None, 4), "n: 3 -> 4 at model.py:31"),
     (Guard("EQUALS", N, 3), (None, 3.0), "n: 3 -> 3.0"),
     (Guard("EQUALS", N, "a" * 100), (None, "b"), f"n: '{'a' * 56}... -> 'b'"),
@@ -107,6 +116,12 @@ MISSES = [
     (Guard("ABSENT_KEY", X, "k"), ({"k": 2},), "x['k']: absent -> 2"),
     (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
     (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),
+    (Guard("APART", RowSource((X,)), RowSource((N,))), (NAMES, NAMES),
+     "(x) and (n): all different -> the same object in two places"),
+    (Guard("WRITTEN", RowSource((X,)), RowSource((N,))), (NAMES, NAMES),
+     "(x): apart from (n) -> one is, or is a view of, another"),
+    (Guard("ITEMS", X, (len, max)), ([len, min],), "x: 2 objects -> others"),
+    (Guard("NO_GRADIENTS", RowSource((X,)), None), (SimpleNamespace(grad=1),), ".grad of (x): None -> a tensor of one"),
     (Guard("GRAD_MODE", None, False), (None,), "is_grad_enabled(): False -> True"),
     (Guard("MODES", None, (("inference", "True"),)), (None,), "modes(): (('inference', 'True'),) -> ()"),
     (Guard("SHAPE", X, "n > 3", LINE), (None, 2), "n > 3: held -> fails at model.py:31"),

@@ -22,7 +22,7 @@ from stage_contracts import config
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import Device
-from stage_contracts.loop_ir import BufferRef
+from stage_contracts.loop_ir import BufferRef, SubgraphRef
 from stage_contracts.program import Allocate, Copy, External, Free, Kernel, Launch, Program, Return
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -42,7 +42,7 @@ def launch(
         name: entering(program, name, getattr(constants[name], "_data", constants[name]), device)
         for name, buffer in program.buffers.items()
         if buffer.role == "constant"
-    }
+    } | {name: value for name, value in constants.items() if callable(value)}  # subgraphs
 
     def run(*arrays: Any) -> tuple:
         with device.current:
@@ -80,9 +80,11 @@ def call(step: External, values: Mapping[str, Any], device: OnHost) -> tuple:
     kwargs = {name: resolve(value, values, device) for name, value in step.kwargs.items()}
     if step.into:
         return (getattr(device.xp, step.target)(*args, **kwargs, out=values[step.outputs[0]]),)
-    signature = inspect.signature(eval(f"lambda {CORE_OPS[step.target].params}: None"))
-    result = eager_kernel(step.target)(device.xp, *signature.bind(*args, **kwargs).args)
-    return (result,) if len(step.outputs) == 1 else tuple(result)
+    if step.target in CORE_OPS:  # its kernel takes arguments by position
+        signature = inspect.signature(eval(f"lambda {CORE_OPS[step.target].params}: None"))
+        args, kwargs = signature.bind(*args, **kwargs).args, {}
+    result = eager_kernel(step.target)(device.xp, *args, **kwargs)
+    return result if isinstance(result, tuple) else (result,)
 
 
 def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
@@ -93,6 +95,8 @@ def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
             return array
         strides = tuple(stride * array.itemsize for stride in value.strides or ())
         return device.view(array, value.offset * array.itemsize, array.dtype, value.shape, strides)
+    if isinstance(value, SubgraphRef):
+        return values[value.name]
     if isinstance(value, tuple | list):
         return type(value)(resolve(item, values, device) for item in value)
     return value

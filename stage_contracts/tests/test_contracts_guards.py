@@ -5,14 +5,24 @@ Input: one guard of every kind, with a call that passes it and calls that do not
 
 import types
 
+import numpy as np
 import pytest
 
 from stage_contracts import dtype as dt
+from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_tensor, compile_guards
 from stage_contracts.origin import Origin
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, GlobalSource, ItemSource, Source
+from stage_contracts.source import (
+    ArgSource,
+    AttrSource,
+    ClosureSource,
+    GlobalSource,
+    ItemSource,
+    RowSource,
+    Source,
+)
 from stage_contracts.tensor_meta import TensorMeta
 
 X, Y = ArgSource("x"), ArgSource("y")
@@ -55,6 +65,7 @@ class Thing:
 
 
 SHARED = Thing()
+FLOAT = np.dtype("float32")
 # kind: (guard, its text, a call that holds, calls that do not)
 CASES = {
     "GRAD_MODE": (Guard("GRAD_MODE", None, True), "is_grad_enabled() is True", (), []),
@@ -64,7 +75,18 @@ CASES = {
                 (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),
     "OPEN_TENSOR": (Guard("OPEN_TENSOR", X, OPEN), "check_open_tensor(x, 'float32[?, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(2, 4)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(strides=(1, 2)),), (3,)]),
+    "ARRAY": (Guard("ARRAY", X, ArrayMeta(FLOAT, (2, 3), (12, 4))), "check_array(x, 'float32 ndarray[2, 3]')",
+               (np.zeros((2, 3), FLOAT),), [(np.zeros((3, 2), FLOAT),), (np.zeros((2, 3)),), (FakeTensor(),), (3,),
+                (np.zeros((3, 2), FLOAT).T,), (np.ma.zeros((2, 3), FLOAT),)]),
+    "OPEN_ARRAY": (Guard("OPEN_ARRAY", X, OPEN), "check_open_array(x, 'float32[?, 3]')", (np.zeros((7, 3), FLOAT),),
+               [(np.zeros((7, 4), FLOAT),), (np.zeros((7, 3)),), (np.zeros((3, 7), FLOAT).T,), (3,)]),
+    "LEFT_TO_NUMPY": (Guard("LEFT_TO_NUMPY", X, None), "left_to_numpy(x)", (np.array(["a"]),),
+               [(np.zeros(3),), ("a",)]),
     "NOT_ALIASED": (Guard("NOT_ALIASED", X, Y), "x is not y", (1, 2), [(SHARED, SHARED)]),
+    "APART": (Guard("APART", RowSource((X,)), RowSource((Y,))), "apart((x, ), (y, ))", (1, 2), [(SHARED, SHARED)]),
+    "APART twice": (Guard("APART", RowSource((X, Y)), RowSource(())), "", (1, 2), [(SHARED, SHARED)]),
+    "WRITTEN": (Guard("WRITTEN", RowSource((X,)), RowSource((Y,))), "written_apart((x, ), (y, ))", (SHARED, Thing(_base=None)),
+                [(SHARED, SHARED), (SHARED, Thing(_base=SHARED)), (Thing(_base=SHARED), Thing())]),
     "ALIASED": (Guard("ALIASED", X, Y), "x is y", (SHARED, SHARED), [(SHARED, Thing())]),
     "IDENTITY": (Guard("IDENTITY", X, len), "x is len", (len,), [(max,), (None,)]),
     "IDENTITY of None": (Guard("IDENTITY", X, None), "x is None", (None,), [(0,), (False,)]),
@@ -74,6 +96,9 @@ CASES = {
     "EQUALS of NaN": (Guard("EQUALS", X, float("nan")), "type(x) is float and x.hex() == 'nan'", (float("nan"),), [(1.0,)]),
     "EQUALS of an infinity": (Guard("EQUALS", X, float("inf")), "", (float("inf"),), [(float("-inf"),), (1.0,)]),
     "LENGTH": (Guard("LENGTH", X, 2), "len(x) == 2", ([1, 2],), [([],), (5,)]),
+    "ITEMS": (Guard("ITEMS", X, (SHARED, len)), "same_objects(x, <tuple>)", ([SHARED, len],), [([len, SHARED],), ([SHARED],)]),
+    "NO_GRADIENTS": (Guard("NO_GRADIENTS", RowSource((X, Y)), None), "no_gradients((x, y, ))", (Thing(grad=None), Thing(grad=None)),
+                     [(Thing(grad=None), Thing(grad=1))]),
     "KEYS": (Guard("KEYS", X, ("a", "b")), "tuple(x) == ('a', 'b')", ({"a": 1, "b": 2},), [({"b": 1, "a": 2},), ({},)]),
     "KEYS of numbers": (Guard("KEYS", X, (1, 2)), "", ({1: 0, 2: 0},), [({True: 0, 2: 0},), ({1.0: 0, 2: 0},)]),
     "ABSENT": (Guard("ABSENT", X, "hook"), "not hasattr(x, 'hook')", (Thing(),), [(Thing(hook=1),)]),
@@ -184,6 +209,23 @@ def test_guards_under_the_epoch_run_only_when_it_moved():
     module.value = True
     epoch[0] = 4
     assert check(module, 1) is True
+
+
+def test_a_kept_row_is_read_again_when_the_epoch_moved():
+    epoch, one, other = [1], Thing(grad=None), Thing(grad=None)
+    row = RowSource((AttrSource(X, "w"), AttrSource(X, "v")), kept=True)
+    check = checker(
+        Guard("NO_GRADIENTS", row, None), Guard("APART", row, RowSource((Y,))), module_epoch=lambda: epoch[0]
+    )
+    module = Thing(w=one, v=other)
+    assert check(module, 1) is True
+    other.grad = 1
+    assert check(module, 1) is False
+    module.v = Thing(grad=None)
+    assert check(module, 1) is False  # the epoch says that w and v are what they were
+    epoch[0] = 2
+    assert check(module, 1) is True and check(module, one) is False
+    assert str(row) == "(x.w, x.v)" and str(RowSource((X,) * 5)) == "(x, x, x, and 2 more)"
 
 
 def test_expected_objects_are_compared_by_identity_and_never_hashed():

@@ -1,0 +1,53 @@
+"""Inputs of a captured graph that are sizes: taken out of it, since shapes of its tensors show most of them.
+
+Input: a captured graph, in which an open size that is an operand (`arange(n)`) is a placeholder of its own. The later
+stages know tensors only. A size that no tensor shows travels as the shape of an empty one, (n, 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from stage0_eager.tensor import Tensor
+from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
+from stage_contracts.device import CPU, Device
+from stage_contracts.graph import Graph
+from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes
+from stage_contracts.symbolic import SymInt
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Callable[[Sequence[Any]], list]]:
+    """The graph on tensors only, and a function from the captured graph's inputs to those of it."""
+    sizes = [node for node in graph.placeholders if not isinstance(node.val, TensorMeta)]
+    if not sizes:
+        return graph, list
+    for node in sizes:
+        if not isinstance(node.val, SymInt):
+            raise Unsupported(f"the number {node.name} as an operand", code="GB0008")
+    position = {node.name: i for i, node in enumerate(graph.placeholders)}
+    twin = graph.copy()
+    known = {s.symbol for s in shown_sizes([node.val for node in graph.placeholders])}
+    values = [(n.val, n.args, n.kwargs) for n in graph.nodes]
+    needed = {s for size in open_sizes_in(values) for s in expression(size).free_symbols} - known
+    carried: list[int] = []
+    for node in [n for n in twin.placeholders if not isinstance(n.val, TensorMeta)]:
+        twin.replace_all_uses_with(node, node.val)
+        twin.erase_node(node)
+        if expression(node.val).free_symbols & needed:
+            if device != CPU:
+                raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0008")
+            carried.append(position[node.name])
+            twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
+            needed -= {s.symbol for s in shown_sizes([n.val for n in twin.placeholders])}
+    kept = [i for i, node in enumerate(graph.placeholders) if isinstance(node.val, TensorMeta)]
+
+    def arrange(inputs: Sequence[Any]) -> list:
+        shown = [Tensor(np.empty((inputs[i], 0), np.uint8)) for i in carried]
+        return [*(inputs[i] for i in kept), *shown]
+
+    return twin, arrange

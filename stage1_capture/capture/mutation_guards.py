@@ -1,0 +1,117 @@
+"""What a program that writes relies on: that nothing else is, or is a view of, what it writes to.
+
+Input: the tensors written to and the objects changed in one capture, among all that was looked at. Few values are
+compared pair by pair, which reads well; many as rows, each value once, parameters only when the structure epoch moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.variables import TensorVariable
+from stage_contracts.guards import Guard
+from stage_contracts.source import ArraySource, AttrSource, RowSource, Source
+
+FEW_PAIRS = 12  # up to here pair by pair
+
+
+def guard_mutation(output: OutputGraph) -> None:
+    """When an input is written to, no other input may be it, or a view of it.
+
+    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
+    """
+    _guard_changed(output)
+    # who shares memory with an array that is written to is seen at the call: nothing here relies on it
+    written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
+    inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
+    if not written:
+        return
+    targets = {id(t.real): t.source for t in written}
+    for other in inputs:
+        if id(other.real._base) in targets:
+            whole = targets[id(other.real._base)]
+            output.unsupported("GB0006", f"a write to {whole}, of which {other.source} is a view")
+    if len(written) * len(inputs) > FEW_PAIRS:
+        _guard_rows(output, "WRITTEN", written, inputs)
+        return
+    for target in written:
+        output.guard("IDENTITY", _base(target), None)
+        for other in inputs:
+            if other is not target:
+                output.guard("NOT_ALIASED", other.source, target.source)
+                output.guard("NOT_ALIASED", _base(other), target.source)
+
+
+def _guard_changed(output: OutputGraph) -> None:
+    """When a container or object is changed, nothing else that was looked at may be the same one."""
+    looked_at = [
+        v for v in output.known.values() if v.source is not None and not _is_registry(output, v.source)
+    ]
+    by_type: dict[type, list[Any]] = {}
+    for before in output.effects.changed.values():
+        by_type.setdefault(type(before.variable), []).append(before.variable)
+    for kind, changed in by_type.items():
+        others: list[Any] = [v for v in looked_at if type(v) is kind]
+        if len(changed) * len(others) > FEW_PAIRS:
+            _guard_rows(output, "APART", changed, others)
+            continue
+        for target in changed:
+            for other in others:
+                if other is not target:
+                    output.guard("NOT_ALIASED", other.source, target.source)
+
+
+def _guard_rows(output: OutputGraph, kind: str, changed: Iterable[Any], known: Iterable[Any]) -> None:
+    """The same facts as rows, parted into what the epoch keeps and what may be another object in each call."""
+    kept, targets = output.kept_inputs(), set(changed)
+    old: list[Source] = []
+    old_others: list[Source] = []
+    new: list[Source] = []
+    new_others: list[Source] = []
+    for value in known:
+        mine = value in targets
+        side = (old if mine else old_others) if value.source in kept else (new if mine else new_others)
+        side.append(value.source)
+    rows = [
+        (old, False, old_others, False, True),
+        (old, True, [*new, *new_others], False, False),
+        (new, False, new_others, False, False),
+        (new, False, [*old, *old_others], True, False),
+    ]
+    for left, left_kept, right, right_kept, under_epoch in rows:
+        if left and (right or not (left_kept or right_kept)):
+            source = RowSource(tuple(left), left_kept)
+            output.guard(kind, source, RowSource(tuple(right), right_kept), under_epoch)
+
+
+def _is_registry(output: OutputGraph, source: Source) -> bool:
+    """Whether this is one of the dicts that a Module made for itself."""
+    return isinstance(source, AttrSource) and source.base in output.module_sources
+
+
+def merge_gradient_guards(output: OutputGraph) -> None:
+    """That parameters have no gradient: one guard over a row that is read again only when the epoch moved."""
+    kept = output.kept_inputs()
+    found = {
+        key: guard
+        for key, guard in output.guards.items()
+        if guard.kind == "IDENTITY"
+        and guard.expected is None
+        and isinstance(guard.source, AttrSource)
+        and guard.source.name == "grad"
+        and guard.source.base in kept
+    }
+    if len(found) < 2:
+        return
+    row = RowSource(tuple(guard.source.base for guard in found.values()), kept=True)  # type: ignore[union-attr]
+    first = next(iter(found.values()))
+    for key in found:
+        del output.guards[key]
+    output.guards["NO_GRADIENTS", row, None] = Guard("NO_GRADIENTS", row, None, first.origin)
+
+
+def _base(tensor: TensorVariable) -> AttrSource:
+    assert tensor.source is not None
+    return AttrSource(tensor.source, "_base")

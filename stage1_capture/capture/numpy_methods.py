@@ -1,0 +1,295 @@
+"""Methods, operators and computed attributes of arrays: each is a NumPy function by another name.
+
+Input: an abstract array and a call. What is written here has rules of its own: `+=` writes, `x[i]` may be a view, a
+tensor on the other side takes the operation over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import numpy_api
+from stage0_eager.functions import creation
+from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs
+from stage1_capture.capture.numpy_arrays import COMPUTED, NAMES, left
+from stage1_capture.capture.numpy_calls import apply, argument, call_row, dtype_of, record, seen, writable
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import (
+    NONE,
+    ConstantVariable,
+    NumpyNdarrayVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+    Variable,
+    describe,
+    from_constant,
+    realize,
+)
+
+Tx = InstructionTranslator
+ROWS = numpy_api.ROWS
+Method = Callable[..., Variable]
+
+
+def method(*names: str) -> Callable[[Method], Method]:
+    """Decorator: enter a method of arrays, `handler(tx, array, *args, **kwargs)`."""
+
+    def enter(handler: Method) -> Method:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                return handler(tx, *map(realize, args), **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                left(tx, f"the method {names[0]} with such arguments: {error}")
+
+        METHODS.update({(NumpyNdarrayVariable, name): call for name in names})
+        NAMES.update(names)
+        return handler
+
+    return enter
+
+
+# ---- operators --------------------------------------------------------------------------------------------------
+
+_DECLINED = ConstantVariable(NotImplemented)
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
+}  # fmt: skip
+_COMPARED = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+
+def _operator(name: str, function: str, reflected: bool = False, in_place: bool = False) -> None:
+    row, real = ROWS[function], getattr(np, function)
+
+    def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
+        if other and isinstance(other[0], TensorVariable) or (in_place and array.scalar):
+            return _DECLINED  # the tensor's own operator, or a new scalar
+        operands = [*other, array] if reflected else [array, *other]
+        return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
+
+    method(f"__{name}__")(call)
+
+
+for _name, _function in _BINARY.items():
+    _operator(_name, _function)
+    _operator(f"r{_name}", _function, reflected=True)
+    if _name != "divmod":
+        _operator(f"i{_name}", _function, in_place=True)
+for _name, _function in (_COMPARED | _UNARY).items():
+    _operator(_name, _function)
+
+
+# ---- what is also a function ------------------------------------------------------------------------------------
+
+
+def _named(name: str) -> None:
+    row = ROWS[name]
+    real = getattr(np, name)
+
+    def call(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
+        return call_row(tx, row, real, [array, *args], kwargs)
+
+    method(name)(call)
+
+
+for _name, _row in ROWS.items():
+    if _row.method and hasattr(np.ndarray, _name) and _name not in ("reshape", "copy"):
+        _named(_name)
+
+
+@method("reshape")
+def _reshape(tx: Tx, array: NumpyNdarrayVariable, *shape: Variable, **kwargs: Variable) -> Variable:
+    size = shape[0] if len(shape) == 1 else TupleVariable(list(shape))
+    return call_row(tx, ROWS["reshape"], np.reshape, [array, size], kwargs)
+
+
+@method("transpose")
+def _transpose(tx: Tx, array: NumpyNdarrayVariable, *axes: Variable) -> Variable:
+    given = axes[0] if len(axes) == 1 else TupleVariable(list(axes))
+    return call_row(tx, ROWS["transpose"], np.transpose, [array, given] if axes else [array], {})
+
+
+@method("copy", "__copy__")
+def _copy(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
+    if order is not None and tx.constant(order, "an order") not in ("C", "K", "A"):
+        left(tx, "a copy in another order")
+    made = apply(tx, ROWS["copy"], {"a": array})
+    assert isinstance(made, NumpyNdarrayVariable)
+    made.scalar = array.scalar
+    return made
+
+
+_FLATTEN = numpy_api.make_operator("flatten", numpy_api.shapes.flatten)
+_ASTYPE = numpy_api.make_operator("astype", numpy_api.shapes.astype)
+
+
+@method("flatten")
+def _flatten(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
+    if order is not None and tx.constant(order, "an order") not in ("C", "A"):
+        left(tx, "flatten in another order")
+    return NumpyNdarrayVariable(_tensor(record(tx, _FLATTEN, [array.tensor])))
+
+
+@method("astype")
+def _astype(tx: Tx, array: NumpyNdarrayVariable, dtype: Variable, **kwargs: Variable) -> Variable:
+    copy = kwargs.pop("copy", ConstantVariable(True))
+    if kwargs:
+        left(tx, f"astype with {', '.join(kwargs)}=")
+    wanted = ConstantVariable(dtype_of(tx, dtype))
+    made = seen(tx, None, record(tx, _ASTYPE, [array.tensor, wanted, copy]), array)
+    assert isinstance(made, NumpyNdarrayVariable)
+    made.scalar = array.scalar
+    return made
+
+
+@method("fill")
+def _fill(tx: Tx, array: NumpyNdarrayVariable, value: Variable) -> Variable:
+    return _setitem(tx, array, ConstantVariable(...), value)
+
+
+@method("sort")
+def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **kwargs: Variable) -> Variable:
+    made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
+    writable(tx, array)
+    record(tx, numpy_api.indexing.copyto, [array.tensor, made])
+    return NONE
+
+
+@method("argsort")
+def _argsort(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_row(tx, ROWS["argsort"], np.argsort, [array, *args], kwargs)
+
+
+@method("nonzero")
+def _nonzero(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    return call_row(tx, ROWS["nonzero"], np.nonzero, [array], {})
+
+
+@method("conj", "conjugate")
+def _conj(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    return array
+
+
+@method("__len__")
+def _len(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    if not array.meta.shape:
+        tx.throw(TypeError, "len() of unsized object")
+    return from_constant(array.meta.shape[0])
+
+
+@method("item", "tolist", "__float__", "__int__", "__index__", "__bool__", "tobytes", "__complex__")
+def _read(tx: Tx, array: NumpyNdarrayVariable, *args: Variable) -> Variable:
+    tx.unsupported("GB0004", f"the data of {describe(array)} read into Python")
+
+
+# ---- indexing ---------------------------------------------------------------------------------------------------
+
+
+def _index(tx: Tx, key: Variable) -> Variable:
+    """An index as our row takes it."""
+    key = realize(key)
+    match key:
+        case TupleVariable(items=items):
+            return TupleVariable([_index(tx, i) for i in items])
+        case NumpyNdarrayVariable(scalar=True, real=np.generic()):
+            return _known_index(tx, key)
+        case SliceVariable(items=items):
+            parts = [realize(i) for i in items]
+            return SliceVariable(
+                [_known_index(tx, p) if isinstance(p, NumpyNdarrayVariable) else p for p in parts]
+            )
+        case TensorVariable():
+            left(tx, "an array indexed by a tensor")
+    return argument(tx, ROWS["take"], "indices", key)
+
+
+def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
+    from stage1_capture.capture.numpy_calls import fixed
+
+    if not isinstance(key.real, np.integer):
+        return key.tensor
+    return fixed(tx, key)
+
+
+@method("__getitem__")
+def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
+    made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
+    items = realize(key).items if isinstance(realize(key), TupleVariable) else [key]  # type: ignore[attr-defined]
+    dots = any(isinstance(realize(i), ConstantVariable) and realize(i).value is ... for i in items)  # type: ignore
+    return NumpyNdarrayVariable(
+        made, scalar=not made.meta.shape and not dots, base=array.base or array, frozen=array.frozen
+    )
+
+
+@method("__setitem__")
+def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable) -> Variable:
+    writable(tx, array)
+    value = argument(tx, ROWS["take"], "value", value) if not isinstance(value, TensorVariable) else value
+    record(tx, numpy_api.indexing.setitem, [array.tensor, _index(tx, key), value])
+    return NONE
+
+
+def _tensor(value: Variable) -> TensorVariable:
+    assert isinstance(value, TensorVariable)
+    return value
+
+
+# ---- attributes -------------------------------------------------------------------------------------------------
+
+_LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
+COMPUTED.update(
+    {
+        "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
+        "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
+        "real": lambda tx, array: array,
+    }
+)
+
+
+# ---- tensors of arrays ------------------------------------------------------------------------------------------
+
+
+def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """from_numpy(array): the tensor on the array's memory."""
+    if len(args) != 1 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+        tx.unsupported("GB0002", "from_numpy of something else than an array")
+    array: Any = realize(args[0])
+    return array.tensor
+
+
+_TENSOR: Any = creation.tensor
+
+
+def _tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """tensor(array): a copy. Of Python numbers it is followed as it is written."""
+    from stage1_capture.capture.builder import function_variable
+    from stage1_capture.capture.inline import inline_call
+
+    first = realize(args[0]) if args else NONE
+    if not isinstance(first, NumpyNdarrayVariable):
+        return inline_call(tx, function_variable(tx.output, _TENSOR, None), args, kwargs)
+    if set(kwargs) - {"dtype"}:
+        tx.unsupported("GB0002", f"tensor of an array with {', '.join(kwargs)}")
+    made = record(tx, ROWS["copy"].op, [first.tensor])
+    if "dtype" in kwargs:
+        made = record(tx, _ASTYPE, [made, ConstantVariable(dtype_of(tx, realize(kwargs["dtype"])))])
+    return made
+
+
+BUILTINS[creation.from_numpy] = _from_numpy
+BUILTINS[creation.tensor] = _tensor_call

@@ -1,0 +1,26 @@
+"""Calls of autograd.grad in a program: each replaced by the backward it stands for.
+
+Input: a functional graph in which they are nodes still. Nothing is written to in it any more, so the tape runs over it
+as over any program, and what it records for one such call is there for the next.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.functions.gradients import autograd_grad
+from stage0_eager.state import enable_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import Tracer
+from stage2_autograd.retrace import placeholders_like, retrace
+from stage_contracts.graph import Graph
+
+
+def has_gradient_nodes(graph: Graph) -> bool:
+    return any(node.target is autograd_grad for node in graph.calls)
+
+
+def expand_gradients(graph: Graph) -> tuple[Tracer, list[Tensor]]:
+    """`graph` traced again with a tape: the tracer, and the results."""
+    tracer = Tracer(Graph(graph.name), keep=lambda op: op.whole)
+    with enable_grad():
+        inputs = placeholders_like(graph, tracer)
+        return tracer, list(retrace(graph, tracer, inputs))

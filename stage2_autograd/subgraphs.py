@@ -1,0 +1,51 @@
+"""The subgraphs of control flow: what every seam of this stage does to a graph, it does to the graphs inside it.
+
+Input: a graph whose attributes hold GraphModules. Inside, operands are row-major, whatever they are outside (the
+kernels of control flow see to it), and results are row-major in memory of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager.core import core as c
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.trace import Tracer
+from stage2_autograd.retrace import retrace
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, meta_of
+from stage_contracts.graph_module import GraphModule
+
+
+def within(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
+    """`graph` with `change` applied to each of its subgraphs; the graph given may share its own attributes' values."""
+    for name, value in graph.attributes.items():
+        if isinstance(value, GraphModule):
+            graph.attributes[name] = GraphModule(change(value.graph))
+    return graph
+
+
+def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bool]) -> Graph:
+    """`graph` run under `tracer`, which renames what is written. `written(tracer, operand)`: whether an operand was.
+
+    Raises Unsupported (GB0008) for a write to an operand, and for random numbers, whose state is no operand.
+    """
+    with no_grad():
+        inputs = [
+            tracer.placeholder(n.name, meta_of(n).with_(strides=None, requires_grad=False))
+            for n in graph.placeholders
+        ]
+        outputs = retrace(graph, tracer, inputs)
+        for operand, node in zip(inputs, graph.placeholders, strict=True):
+            if written(tracer, operand):
+                raise Unsupported(f"a write to {node.name}, an operand of {graph.name}", code="GB0008")
+        if tracer.rng_calls:
+            raise Unsupported(f"random numbers in {graph.name}", code="GB0008")
+        with interpreting(tracer):
+            owned = [c.clone(c.contiguous(t)) for t in outputs]
+        nodes = [tracer.node_of(t) for t in owned]
+    assert tracer.graph is not None
+    tracer.graph.output(nodes)
+    return within(tracer.graph, lambda inner: functional(inner, type(tracer)(Graph(inner.name)), written))

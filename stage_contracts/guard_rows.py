@@ -1,0 +1,48 @@
+"""Facts about many values at once: that what is written to is apart from all else, that no gradient is there yet.
+
+Input: guards whose source is a RowSource. Pair by pair such facts are the square of the number of parameters; here each
+value is looked at once, and what the structure epoch fixes is looked at when the epoch moved.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+
+class Row:
+    """Objects with what is asked of them: who they are, and for tensors whose memory they are views of."""
+
+    __slots__ = ("bases", "ids", "objects")
+
+    def __init__(self, objects: tuple) -> None:
+        self.objects, self.ids = objects, frozenset(map(id, objects))
+        self.bases = frozenset(id(b) for o in objects if (b := getattr(o, "_base", None)) is not None)
+
+
+def row(objects: Any) -> Row:
+    return objects if type(objects) is Row else Row(objects)
+
+
+def apart(changed: Any, others: Any) -> bool:
+    """Whether each of `changed` is there once, and none of `others` is one of them."""
+    changed, others = row(changed), row(others)
+    return len(changed.ids) == len(changed.objects) and changed.ids.isdisjoint(others.ids)
+
+
+def written_apart(written: Any, others: Any) -> bool:
+    """As apart; moreover none of `written` is a view, and none of `others` a view of one."""
+    written, others = row(written), row(others)
+    return not written.bases and apart(written, others) and written.ids.isdisjoint(others.bases)
+
+
+def no_gradients(tensors: Any) -> bool:
+    """Whether `.grad` of each tensor is None."""
+    return all(tensor.grad is None for tensor in row(tensors).objects)
+
+
+def same_objects(found: Iterable[Any], wanted: tuple) -> bool:
+    """Whether two rows of objects are the same ones, in order. Asks none of them whether it is equal."""
+    seen = tuple(found)
+    return len(seen) == len(wanted) and all(map(operator.is_, seen, wanted))

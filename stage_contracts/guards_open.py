@@ -1,0 +1,38 @@
+"""What is fixed of a tensor or array some of whose sizes are open: the expected value of its guard.
+
+Input: capture makes one from the sizes of a call and the policy that leaves some of them open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from stage_contracts.device import Device
+from stage_contracts.dtype import DType
+from stage_contracts.tensor_meta import contiguous_strides
+
+
+@dataclass(frozen=True)
+class OpenMeta:
+    """What is fixed of a tensor some of whose sizes are open: `sizes` has None there.
+
+    order: its dimensions from the slowest to the fastest; the strides are those of a dense array in this order.
+    """
+
+    dtype: DType
+    device: Device
+    requires_grad: bool
+    sizes: tuple[int | None, ...]
+    order: tuple[int, ...]
+
+    def __str__(self) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in self.sizes)
+        return f"{self.dtype.name}[{sizes}]" + " requires_grad" * self.requires_grad
+
+    def strides(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The strides of a dense array of this shape, in elements."""
+        strides: list[Any] = [0] * len(shape)
+        for dim, stride in zip(self.order, contiguous_strides([shape[d] for d in self.order]), strict=True):
+            strides[dim] = stride
+        return tuple(strides)

@@ -1,0 +1,89 @@
+"""Layouts: whether strides are dense, which strides a result takes, and when a new shape is a view of the old memory.
+
+Input: shapes and strides, in elements, of TensorMetas. Open sizes are asked nothing here: an answer of yes holds for
+all of them, and what is no for some is no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage_contracts.symbolic import hinted, same_shape, same_size, statically_known_true
+from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
+
+
+def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> tuple[Any, ...]:
+    """A dense result keeps its operands' layout when all full-shaped ones agree, else it is row-major."""
+    full = [m for m in metas if same_shape(m.shape, shape)]
+    if all(m.is_contiguous for m in full):
+        return contiguous_strides(shape)
+    layouts = dict.fromkeys(m.strides for m in full)
+    if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
+        (strides,) = layouts
+        if is_dense(shape, strides):
+            return packed_strides(shape, strides) if any(same_size(n, 1) for n in shape) else strides
+    return contiguous_strides(shape)
+
+
+def packed_strides(shape: Sequence[Any], strides: Sequence[Any]) -> tuple[Any, ...]:
+    """The same order of dimensions without gaps: a size of 1 may have any stride in an operand, not in a result."""
+    packed, stride = [0] * len(shape), 1
+    for d in sorted(range(len(shape)), key=lambda d: (hinted(strides[d]), -d)):
+        packed[d] = stride
+        stride = stride * shape[d]
+    return tuple(packed)
+
+
+def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
+    """Non-overlapping and without gaps, in some order of the dimensions. Of open sizes nothing is asked."""
+    expected: Any = 1
+    in_memory = sorted(zip(strides, shape, strict=True), key=lambda pair: (hinted(pair[0]), hinted(pair[1])))
+    for stride, size in in_memory:
+        if same_size(size, 1):
+            continue
+        if not same_size(stride, expected):
+            return False
+        expected = expected * size
+    return True
+
+
+def view_strides(
+    meta: TensorMeta, shape: Sequence[Any], holds: Callable[[Any], bool] = statically_known_true
+) -> tuple[Any, ...] | None:
+    """The strides with which `shape` is a view of `meta`'s storage, or None where only a copy will do.
+
+    As NumPy's reshape, also for sizes of 1, whose strides no index ever uses. Of open sizes nothing is asked, so
+    None means that it depends, or never holds; `holds=bool` asks.
+    """
+    if same_shape(meta.shape, tuple(shape)):
+        return meta.strides
+    if meta.is_contiguous or (holds is bool and any(holds(size == 0) for size in meta.shape)):
+        return contiguous_strides(shape)
+    old = [
+        (size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if not holds(size == 1)
+    ]
+    blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
+    for size, stride in old:
+        if blocks and holds(blocks[-1][1] == size * stride):
+            blocks[-1] = (blocks[-1][0] * size, stride)
+        else:
+            blocks.append((size, stride))
+    if not blocks:
+        return contiguous_strides(shape)
+    strides: list[Any] = []
+    step: Any = blocks[-1][1]
+    left: Any = 1  # what remains of the innermost block that is being split
+    for size in reversed(tuple(shape)):
+        if holds(size == 1):
+            strides.append(step)
+            continue
+        if holds(left == 1):
+            if not blocks:
+                return None
+            left, step = blocks.pop()
+        if not holds(left % size == 0):
+            return None
+        strides.append(step)
+        left, step = left // size, step * size
+    return tuple(reversed(strides)) if holds(left == 1) and not blocks else None

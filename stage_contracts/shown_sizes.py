@@ -1,0 +1,102 @@
+"""Where the inputs of a graph show each of its open sizes: which dimension of which input, and how to solve for it.
+
+Input: the metas of a graph's inputs. A compiled graph takes arrays only, so at each call it reads every size from
+their shapes. An input of shape (8*s0, 16) shows s0 as its first dimension divided by 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stage_contracts.symbolic import SymInt
+from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(frozen=True)
+class ShownSize:
+    """`symbol` is (shape[dim] - rest) // factor of input number `input`; `rest` is of sizes shown before it."""
+
+    symbol: Any
+    input: int
+    dim: int
+    factor: int = 1
+    rest: Any = 0
+
+
+def expression(size: Any) -> Any:
+    """A size as a number or an expression, in the symbols that stand for all that are equal."""
+    return size.env.simplify(size.expr) if isinstance(size, SymInt) else size
+
+
+def shown_sizes(metas: Sequence[Any]) -> list[ShownSize]:
+    """One reading for each symbol that can be read, those that need no arithmetic first."""
+    places = [
+        (expression(size), i, dim)
+        for i, meta in enumerate(metas)
+        if isinstance(meta, TensorMeta)
+        for dim, size in enumerate(meta.shape)
+        if not isinstance(size, int)
+    ]
+    known: dict[Any, ShownSize] = {}
+    for expr, i, dim in places:
+        if expr.is_Symbol:
+            known.setdefault(expr, ShownSize(expr, i, dim))
+    found = True
+    while found:
+        found = False
+        for expr, i, dim in places:
+            unknown = expr.free_symbols - known.keys()
+            if len(unknown) != 1:
+                continue
+            (symbol,) = unknown
+            whole = expr.expand()
+            factor, rest = whole.coeff(symbol), whole.coeff(symbol, 0)
+            if factor.is_Integer and factor > 0 and (whole - factor * symbol - rest).expand() == 0:
+                known[symbol] = ShownSize(symbol, i, dim, int(factor), rest)
+                found = True
+    return list(known.values())
+
+
+def size_reader(shown: Sequence[ShownSize]) -> Callable[[Sequence[Any]], dict[Any, int]]:
+    """From arrays to the value of each size."""
+
+    def read(arrays: Sequence[Any]) -> dict[Any, int]:
+        values: dict[Any, int] = {}
+        for s in shown:
+            rest = s.rest if s.rest == 0 else s.rest.subs(values)
+            values[s.symbol] = (arrays[s.input].shape[s.dim] - int(rest)) // s.factor
+        return values
+
+    return read
+
+
+def open_sizes_in(tree: Any) -> Iterator[SymInt]:
+    """Every open size in nested tuples, lists, dicts, slices and metas."""
+    if isinstance(tree, SymInt):
+        yield tree
+    elif isinstance(tree, TensorMeta):
+        yield from open_sizes_in((tree.shape, tree.strides))
+    elif isinstance(tree, slice):
+        yield from open_sizes_in((tree.start, tree.stop, tree.step))
+    elif isinstance(tree, (tuple, list, dict)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from open_sizes_in(item)
+
+
+def with_sizes(tree: Any, values: dict[Any, int]) -> Any:
+    """A copy of nested tuples, lists, dicts, slices and metas with each open size as the number it is in this call."""
+    if isinstance(tree, SymInt):
+        return int(expression(tree).subs(values))
+    if isinstance(tree, TensorMeta):
+        if next(open_sizes_in(tree), None) is None:
+            return tree
+        return tree.with_(shape=with_sizes(tree.shape, values), strides=with_sizes(tree.strides, values))
+    if isinstance(tree, dict):
+        return {key: with_sizes(item, values) for key, item in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*with_sizes((tree.start, tree.stop, tree.step), values))
+    if type(tree) in (tuple, list):
+        return type(tree)(with_sizes(item, values) for item in tree)
+    return tree
