@@ -29,6 +29,7 @@ from stage0_eager import (
 from stage0_eager import autocast as _autocast
 from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import control_flow as _control_flow
+from stage0_eager import defaults as _defaults
 from stage0_eager import printing as _printing
 from stage0_eager import random as _random
 from stage0_eager import torch_special as special
@@ -65,8 +66,8 @@ _PLAIN = {
     _einsum: "einsum",
     _control_flow: "cond while_loop scan map",
     _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
-    _type_info: "finfo iinfo get_default_dtype set_default_dtype promote_types result_type can_cast is_tensor "
-    "is_floating_point is_complex numel",
+    _defaults: "get_default_dtype set_default_dtype get_default_device set_default_device",
+    _type_info: "finfo iinfo promote_types result_type can_cast is_tensor is_floating_point is_complex numel",
     _printing: "set_printoptions get_printoptions printoptions",
     _pieces: "block_diag broadcast_shapes broadcast_tensors combinations hsplit vsplit dsplit gradient",
     _autocast: "autocast get_autocast_dtype is_autocast_enabled set_autocast_dtype set_autocast_enabled "

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
-from stage_contracts.device import CPU, Device
+from stage_contracts.device import CPU
 from stage_contracts.dtype import DEFAULT_DTYPE, float32
 
 
@@ -21,7 +21,7 @@ class _State(threading.local):
     autocast: tuple = ()  # (device type, dtype) of each kind of device that autocast is on for
     autocast_dtypes: tuple = ()  # likewise, what set_autocast_dtype has chosen
     autocast_cache: bool = True  # whether weights are cast once in a region
-    default_device: Device = CPU  # where tensors are made that say no device
+    devices: tuple = (CPU,)  # the last is where tensors are made that say no device
     plain: bool = True  # no interpreter, inference mode or autocast: the one thing every call looks at
     modes: tuple = ()  # what is not as it is at first, in words: what compiled code relies on
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
@@ -140,15 +140,13 @@ def settle() -> None:
 
 # What a program can switch and compiled code follows, beside whether gradients are recorded; and how it is at first.
 FOLLOWED: dict[str, Any] = {
-    "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "default_device": CPU,
+    "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "devices": (CPU,),
 }  # fmt: skip
 
 
 def _in_words(name: str, value: Any) -> tuple[str, str]:
-    settings = (
-        [f"{device} {dtype.name}" for device, dtype in value] if isinstance(value, tuple) else [str(value)]
-    )
-    return name, ", ".join(settings)
+    settings = value if isinstance(value, tuple) else (value,)
+    return name, ", ".join(f"{s[0]} {s[1].name}" if isinstance(s, tuple) else str(s) for s in settings)
 
 
 def modes() -> tuple:

@@ -114,7 +114,7 @@ def entr(input):
 def logit(input, eps=None):
     """log(x / (1 - x)), with x moved into [eps, 1 - eps] when eps is given."""
     if not input.is_floating_point():
-        input = c.cast(input, dt.float32)
+        input = c.cast(input, dt.DEFAULT_DTYPE.dtype)
     if eps is not None:
         input = c.where(c.lt(input, eps), eps, c.where(c.gt(input, 1 - eps), 1 - eps, input))
     return c.log(c.div(input, c.sub(1, input)))

@@ -13,7 +13,6 @@ from stage0_eager.functions import creation, shape
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 
 def rnn_step(gates_in, gates_h, state, act):
@@ -50,7 +49,7 @@ class _Cell(Module):
     mode = "RNN"
     nonlinearity = "tanh"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=dt.float32):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = _STEPS[self.mode][1] * hidden_size
@@ -82,9 +81,7 @@ class _Cell(Module):
 class RNNCell(_Cell):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
 
-    def __init__(
-        self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=dt.float32
-    ):
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         _activation(nonlinearity)
         self.nonlinearity = nonlinearity
@@ -123,7 +120,7 @@ class _Recurrent(Module):
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-        bidirectional=False, device=None, dtype=dt.float32,
+        bidirectional=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         if hidden_size <= 0 or num_layers <= 0:
@@ -222,7 +219,7 @@ class RNN(_Recurrent):
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-        dropout=0.0, bidirectional=False, device=None, dtype=dt.float32,
+        dropout=0.0, bidirectional=False, device=None, dtype=None,
     ):  # fmt: skip
         _activation(nonlinearity)
         super().__init__(

@@ -47,6 +47,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import register
+from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
@@ -157,6 +158,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case ConstantVariable(value=Device()) if name in ("__enter__", "__exit__"):
+            return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found is MISSING else _bind(tx, value, found, name, on_instance=False)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from stage0_eager.arrays import gpu_is_there
 from stage0_eager.autocast import clear_autocast_cache
+from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.state import settle
-from stage0_eager.type_info import get_default_dtype
 from stage1_capture.capture.calls import BUILTINS, FOLDED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import NONE, Variable
@@ -26,4 +26,4 @@ def _clear(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variabl
 
 
 BUILTINS.update({settle: _settled, clear_autocast_cache: _clear})
-FOLDED.update({gpu_is_there, get_default_dtype})  # the guard MODES is always there
+FOLDED.update({gpu_is_there, get_default_dtype, dtype_or_default})  # the guard MODES is always there

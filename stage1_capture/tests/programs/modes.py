@@ -4,12 +4,14 @@ import contextlib
 
 from stage0_eager import enable_grad, nn, no_grad, set_grad_enabled
 from stage0_eager.autocast import autocast, get_autocast_dtype, is_autocast_enabled
-from stage0_eager.functions.creation import ones
+from stage0_eager.defaults import get_default_device, get_default_dtype, set_default_device, set_default_dtype
+from stage0_eager.functions.creation import arange, ones, zeros
 from stage0_eager.nn import Parameter
 from stage0_eager.nn import functional as F
 from stage0_eager.state import inference_mode, is_inference_mode_enabled
 from stage1_capture.tests.programs.registry import mark, program
 from stage_contracts import dtype as dt
+from stage_contracts.device import Device
 
 SQUARE = (3, 3)
 
@@ -245,3 +247,40 @@ def set_and_left(x):
     mark()
     set_grad_enabled(True)
     return y, x * 2
+
+
+@program(SQUARE)
+def a_device_of_a_block(x):
+    with Device("cpu"):
+        y = x + ones(3)
+        mark()
+        asked = str(get_default_device())
+    return y + zeros(3, 3), asked
+
+
+@program(SQUARE)
+def a_default_device_set(x):
+    set_default_device("cpu")
+    mark()
+    return x + arange(3), str(get_default_device())
+
+
+def reset():
+    set_default_dtype(dt.float32)
+
+
+@program((3,))
+def another_default_dtype(x):
+    set_default_dtype(dt.float64)
+    try:
+        y = ones(3) * 0.5
+        mark()
+        whole = arange(3)
+        return y, whole * 1.5, whole / 2, x * 2.0, get_default_dtype()
+    finally:
+        set_default_dtype(dt.float32)
+
+
+@program((3,))
+def asked_for_the_default_dtype(x):
+    return x.to(get_default_dtype()), ones(2)
