@@ -366,8 +366,8 @@ def _compute_dtype(name: str, kinds: tuple) -> np.dtype:
     for kind in kinds:
         if isinstance(kind, tuple):
             operands.append(TensorMeta((2,) if kind[1] else (), dt.dtype_of(kind[0])))
-        elif kind in _NUMBERS:
-            operands.append(_NUMBERS[kind])
+        elif base := next((b for b in _NUMBERS if issubclass(kind, b)), None):  # an IntEnum is an int
+            operands.append(_NUMBERS[base])
         else:
             raise TypeError(f"{name}: expected tensors and numbers, got {kind.__name__}")
     core.meta(*operands)

@@ -28,7 +28,9 @@ def test_what_the_default_dtype_decides():
                 cutaway.nn.Linear(2, 2).weight, cutaway.nn.LSTM(2, 2).weight_hh_l0, cutaway.nn.BatchNorm1d(2).bias,
                 cutaway.nn.TransformerEncoderLayer(4, 2, 8).norm1.weight, cutaway.hann_window(4)]  # fmt: skip
         assert {t.dtype for t in made} == {dtype}
-        assert {t.dtype for t in (whole * 1.5, whole / 2, cutaway.sin(whole), whole.exp(), whole + 0.5)} == {dtype}
+        assert {t.dtype for t in (whole * 1.5, whole / 2, cutaway.sin(whole), whole.exp(), whole + 0.5)} == {
+            dtype
+        }
         assert (cutaway.ones(2, dtype=cutaway.float16) * 2.0).dtype is cutaway.float16
         assert cutaway.result_type(whole, 1.0) is dtype and cutaway.finfo().dtype == dtype.name
 

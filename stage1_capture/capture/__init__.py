@@ -7,12 +7,15 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
     builtin_checkpoint,
+    builtin_hooks,
     builtin_library,
     builtin_modes,
     builtin_modules,
     builtin_schedules,
     builtin_tape,
     builtin_types,
+    construct,
+    container_dunders,
     container_methods,
     control_flow,
     higher_order,
@@ -20,6 +23,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     numpy_methods,
     opcodes_exceptions,
     opcodes_match,
+    triton_kernels,
 )
 from stage1_capture.capture.capture import GRAPH_NAME, capture
 from stage1_capture.capture.signature import signature_text

@@ -10,8 +10,11 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.capture.attributes import MISSING, class_lookup, special_method
+from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.capture.derived import unwrapped
+from stage1_capture.capture.keys import hashable
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import (
     NumberVariable,
     open_binary,
@@ -19,11 +22,15 @@ from stage1_capture.capture.numbers import (
     open_negative,
     open_truth,
 )
+from stage1_capture.capture.numpy_arrays import dtype_comparison
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
     DictViewVariable,
+    IdVariable,
     IteratorVariable,
     ListVariable,
     NotConstant,
@@ -40,6 +47,7 @@ from stage1_capture.capture.variables import (
     as_constant,
     describe,
     from_constant,
+    realize,
 )
 
 Tx = InstructionTranslator
@@ -87,7 +95,13 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         right, (SetVariable, DictViewVariable)
     ):
         return on_sets(tx, symbol, function, left, right)
-    if in_place and isinstance(left, (ListVariable, ConstDictVariable)):
+    if in_place and name == "mul" and isinstance(left, ListVariable) and isinstance(right, ConstantVariable):
+        must_be_local(tx, left, symbol)
+        left.items[:] = attempt(tx, symbol, lambda: left.items * right.value)
+        return left
+    if name == "or" and isinstance(left, ConstDictVariable) and isinstance(right, ConstDictVariable):
+        return _merged(left, right)
+    if in_place and isinstance(left, (ListVariable, ConstDictVariable)) and unwrapped(right) is right:
         tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
     still_open = open_binary(symbol.removesuffix("="), function, left, right)
     if still_open is not None:
@@ -108,9 +122,17 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
 
 
+def _merged(left: ConstDictVariable, right: ConstDictVariable) -> ConstDictVariable:
+    """left | right, of the left one's kind."""
+    entries = {**left.items, **right.items}
+    if isinstance(left, DefaultDictVariable):
+        return DefaultDictVariable(entries, left.kind, left.factory)
+    return ConstDictVariable(entries, left.kind)
+
+
 def on_sets(tx: Tx, symbol: str, function: Callable, left: Any, right: Any) -> Variable:
     """a | b, a & b, a - b, a ^ b of sets and views of dicts; in place on a set."""
-    values = [v.items if isinstance(v, SetVariable) else _keys(tx, v) for v in (left, right)]
+    values = [v.items if isinstance(v, SetVariable) else set(shown_by(tx, v)) for v in (left, right)]
     result = attempt(tx, symbol, lambda: function(*values))
     if symbol.endswith("=") and isinstance(left, SetVariable) and left.kind is set:
         must_be_local(tx, left, symbol)
@@ -120,10 +142,11 @@ def on_sets(tx: Tx, symbol: str, function: Callable, left: Any, right: Any) -> V
     return SetVariable(set(result), left.kind if isinstance(left, SetVariable) else set)
 
 
-def _keys(tx: Tx, view: DictViewVariable) -> set:
-    if view.name != "keys":
+def shown_by(tx: Tx, view: DictViewVariable) -> list:
+    """What a view of a dict shows, as elements of a set."""
+    if view.name == "values":
         tx.unsupported("GB0001", f"a set operation on {describe(view)}")
-    return set(view.mapping.items)
+    return [hashable(tx, item) for item in view.items]
 
 
 _declined = ConstantVariable(NotImplemented)
@@ -172,7 +195,11 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
 def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
     function, dunder, reflected = COMPARISONS[symbol]
+    if isinstance(left, IdVariable) and isinstance(right, IdVariable) and symbol in ("==", "!="):
+        return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     decided = open_compare(symbol, function, left, right)
+    if decided is None:
+        decided = dtype_comparison(function, left, right)
     if decided is not None:
         return decided
     try:
@@ -180,6 +207,9 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
     except NotConstant:
         pass
+    kinds = family(left), family(right)
+    if None not in kinds and (kinds[0] is kinds[1] or symbol in ("==", "!=")):
+        return _compare_containers(tx, symbol, left, right)
     for receiver, other, name in ((left, right, dunder), (right, left, reflected)):
         result = _rich_compare(tx, receiver, other, name)
         if not _declines(result):
@@ -188,6 +218,54 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if symbol in ("==", "!=") and isinstance(left, by_identity) and isinstance(right, by_identity):
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def family(value: Variable) -> Any:
+    """Containers of Python's that compare with each other: by their items, keys and values, or elements."""
+    match value:
+        case DictViewVariable(name=name):
+            return "values" if name == "values" else set
+        case DequeVariable():
+            return "deque"
+        case ListVariable():
+            return list
+        case TupleVariable():
+            return tuple
+        case ConstDictVariable():
+            return dict
+        case SetVariable():
+            return set
+    return None
+
+
+def _compare_containers(tx: Tx, symbol: str, left: Any, right: Any) -> Variable:
+    """Containers whose contents are not all constants."""
+    kind = family(left)
+    if kind is not family(right) or kind == "values":
+        return ConstantVariable((left is right) is (symbol == "=="))
+    function = COMPARISONS[symbol][0]
+    if kind is set:
+        elements = [v.items if isinstance(v, SetVariable) else set(shown_by(tx, v)) for v in (left, right)]
+        return attempt(tx, symbol, lambda: ConstantVariable(function(*elements)))
+    if kind is dict:
+        if symbol not in ("==", "!="):
+            words = f"{symbol!r} not supported between instances of 'dict' and 'dict'"
+            tx.throw(TypeError, words)
+        same = left.items.keys() == right.items.keys() and all(
+            equal(tx, realize(value), realize(right.items[key])) for key, value in left.items.items()
+        )
+        return ConstantVariable(same is (symbol == "=="))
+    for one, other in zip(left.items, right.items):
+        if not equal(tx, realize(one), realize(other)):
+            if symbol in ("==", "!="):
+                return ConstantVariable(symbol == "!=")
+            return compare(tx, symbol, realize(one), realize(other))
+    return ConstantVariable(function(len(left.items), len(right.items)))
+
+
+def equal(tx: Tx, left: Variable, right: Variable) -> bool:
+    """As containers compare what is in them: the same object, or an equal one."""
+    return left is right or truth(tx, compare(tx, "==", left, right))
 
 
 def _rich_compare(tx: Tx, receiver: Variable, other: Variable, name: str) -> Variable:
@@ -213,6 +291,8 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
     if left is right:
         return True
     match left, right:
+        case IdVariable(of=a), IdVariable(of=b):
+            return is_same(tx, a, b)
         case ConstantVariable(value=a), ConstantVariable(value=b):
             if a is b or type(a) is not type(b) or a != b:
                 return a is b

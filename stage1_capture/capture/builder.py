@@ -8,15 +8,27 @@ runs.
 from __future__ import annotations
 
 import enum
+import functools
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
 from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.triton_kernels import is_triton_kernel
+from stage1_capture.capture.builder_containers import (
+    HASHED,
+    contents_of,
+    dict_items,
+    sequence_items,
+    wrap_defaultdict,
+    wrap_deque,
+    wrap_partial,
+)
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -25,6 +37,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     LazyVariable,
     ListVariable,
+    ObjectKey,
     SetVariable,
     SliceVariable,
     TensorVariable,
@@ -43,10 +56,6 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
-
-
-# Elements and keys whose equality and hash are Python's own.
-HASHED = (str, int, bool, float, bytes, type(None))
 
 
 def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -111,8 +120,13 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """A number in an argument, or in a container of one, stays open until something needs to know it."""
     if not _in_arguments(output, source) or source in output.epoch_sources:
         return _fixed_number(output, real, source)
-    output.guard("TYPE", source, type(real))
     assert source is not None
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -180,40 +194,27 @@ def _wrap_dict(output: OutputGraph, real: dict, source: Source | None) -> Variab
     registry = (
         isinstance(source, AttrSource) and source.base in output.module_sources and source.name in REGISTRIES
     )
-    if keys and all(isinstance(k, Tensor) for k in keys):
-        return _wrap_state(output, real, source)
-    if not all(type(k) in (str, int, bool, type(None)) for k in keys):
-        hooks = registry and all(isinstance(hook, types.FunctionType) for hook in real.values())
-        return (_wrap_hooks if hooks else wrap_object)(output, real, source)
-    if not registry:  # which Module made itself
+    if registry and keys and not all(type(k) is str for k in keys):
+        return _wrap_hooks(output, real, source)
+    if registry:  # which Module made itself
+        output.epoch_sources |= {ItemSource(source, key) for key in keys}  # type: ignore[arg-type]
+    items = dict_items(output, real, source)
+    if items is None:
+        return wrap_object(output, real, source)
+    if not registry:
         output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("KEYS", source, keys, registry)
-    items: dict[Any, Variable] = {}
-    for key, value in real.items():
-        item = source and ItemSource(source, key)
-        if registry and item is not None:
-            output.epoch_sources.add(item)
-        items[key] = lazily(output, value, item)
     return once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
 def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Variable:
     """A module's hooks: their keys are objects of their own, which no other hook ever gets."""
     output.guard("KEYS", source, tuple(real), under_epoch=True)
-    hooks: dict[Any, Variable] = {
-        key: lazily(output, hook, RegisteredSource(register(hook))) for key, hook in real.items()
-    }
+    hooks: dict[Any, Variable] = {}
+    for key, hook in real.items():
+        known = wrap(output, key, RegisteredSource(register(key)))
+        hooks[ObjectKey(known, id(known))] = lazily(output, hook, RegisteredSource(register(hook)))
     return once(output, real, source, lambda: ConstDictVariable(hooks, type(real), source=source))
-
-
-def _wrap_state(output: OutputGraph, real: dict, source: Source | None) -> Variable:
-    """A dict whose keys are tensors, as an optimizer's state: they are looked up by what they are."""
-    output.guard("TYPE", source, type(real), source in output.epoch_sources)
-    output.guard("KEYS", source, tuple(real))
-    items: dict[Any, Variable] = {
-        key: lazily(output, value, source and KeySource(source, register(key))) for key, value in real.items()
-    }
-    return once(output, real, source, lambda: ConstDictVariable(items, type(real), source=source))
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -224,9 +225,20 @@ def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable
 
 
 def wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    """Something without state worth following: a class, builtin, operator, Python module, enum member."""
+    """What is guarded to be this very object: a class, module, builtin, operator, enum member."""
+    return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+
+
+def _identical(output: OutputGraph, real: Any, source: Source | None, build: Callable[[], Any]) -> Any:
+    """The one variable of an object that each source of it is guarded to lead to."""
     output.guard("IDENTITY", source, real, source in output.epoch_sources)
-    return UserDefinedObjectVariable(real, source=source)
+    known = output.known.get(id(real))
+    if known is None:
+        known = output.known[id(real)] = build()
+        output.kept.append(real)
+    elif known.source is None:  # the library had it before
+        known.source = source
+    return known
 
 
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
@@ -236,8 +248,7 @@ def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Va
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
-    output.guard("IDENTITY", source, real, source in output.epoch_sources)
-    return function_variable(output, real, source)
+    return _identical(output, real, source, lambda: function_variable(output, real, source))
 
 
 def function_variable(
@@ -316,8 +327,21 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
+    if is_triton_kernel(real):
+        return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
-    return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    if isinstance(real, tuple) and hasattr(real, "_fields"):
+        items = sequence_items(output, real, source)
+        return once(output, real, source, lambda: TupleVariable(items, type(real), source=source))
+
+    def build() -> UserDefinedObjectVariable:
+        made = UserDefinedObjectVariable(real, source=source)
+        made.base = contents_of(output, real, source)
+        if made.base is not None:
+            made.base.part_of = made
+        return made
+
+    return once(output, real, source, build)
 
 
 def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -337,9 +361,12 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     OrderedDict: _wrap_dict,
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
-    **dict.fromkeys((types.ModuleType, Operator), wrap_identity),
+    **dict.fromkeys((types.ModuleType, Operator, CustomOpDef), wrap_identity),
     types.BuiltinFunctionType: _wrap_builtin,
     types.CellType: _wrap_cell,
+    defaultdict: wrap_defaultdict,
+    deque: wrap_deque,
+    functools.partial: wrap_partial,
     set: _wrap_set,
     frozenset: _wrap_set,
 }

@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Iterator
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.capture.arithmetic import binary, compare, truth
-from stage1_capture.capture.attributes import special_method
+from stage1_capture.capture.attributes import load_attribute, special_method
 from stage1_capture.capture.calls import (
     BUILTINS,
     FOLDED,
@@ -22,10 +21,11 @@ from stage1_capture.capture.calls import (
     Kwargs,
     call_function,
     fold,
-    hashable,
     iterate,
     make_iterator,
+    walked,
 )
+from stage1_capture.capture.derived import unwrapped
 from stage1_capture.capture.generators import GeneratorVariable
 from stage1_capture.capture.iterators import (
     ConstantIterator,
@@ -38,8 +38,9 @@ from stage1_capture.capture.iterators import (
     is_foreign_iterator,
     step,
 )
+from stage1_capture.capture.keys import hashable
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,
@@ -121,13 +122,6 @@ def all_(tx: Tx, values: Variable) -> Variable:
     return ConstantVariable(all(truth(tx, v) for v in walked(tx, values)))
 
 
-def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
-    """The items of `values`, each taken when it is asked for."""
-    iterator = make_iterator(tx, values)
-    while (item := step(tx, iterator)) is not None:
-        yield item
-
-
 @builtin(sum)
 def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
     for value in walked(tx, values):
@@ -148,11 +142,31 @@ def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
     return values if isinstance(values, TupleVariable) else TupleVariable(iterate(tx, values))
 
 
+def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
+    """The keys and values of a dict, or of what has `keys()`; None for anything else."""
+    inside = unwrapped(value)
+    if isinstance(inside, ConstDictVariable) and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
+        return dict(inside.items)
+    if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
+        return None
+    keys = iterate(tx, call_function(tx, load_attribute(tx, value, "keys"), [], {}))
+    getter = special_method(tx, value, "__getitem__")
+    assert getter is not None
+    return {hashable(tx, key): call_function(tx, getter, [key], {}) for key in keys}
+
+
+def _plain_mapping(cls: type) -> bool:
+    """Whether a class derived from dict leaves walking over it to Python."""
+    return not any(
+        isinstance(class_lookup(cls, n), types.FunctionType) for n in ("keys", "__iter__", "__getitem__")
+    )
+
+
 @builtin(dict)
 def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variable:
     entries: dict[Any, Variable] = {}
-    if isinstance(values, ConstDictVariable):
-        entries.update(values.items)
+    if values is not None and (mapping := as_mapping(tx, values)) is not None:
+        entries.update(mapping)
     elif values is not None:
         for pair in iterate(tx, values):
             items = iterate(tx, pair)

@@ -21,8 +21,8 @@ from stage1_capture.capture.builtin_functions import builtin, dict_
 from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs, iterate
 from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,

@@ -12,8 +12,8 @@ from stage0_eager.nn import Module
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import make_iterator
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -73,6 +73,6 @@ def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iter
 def _registry(tx: Tx, module: Variable, name: str) -> dict[str, Variable]:
     assert isinstance(module, UserDefinedObjectVariable)
     entries = load_attribute(tx, module, name)
-    if not isinstance(entries, ConstDictVariable) or (name == "_buffers" and module.attrs):
+    if not isinstance(entries, ConstDictVariable):
         tx.unsupported("GB0002", f"a walk over the {name} of {describe(module)}")
     return entries.items

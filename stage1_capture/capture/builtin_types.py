@@ -13,16 +13,18 @@ import types
 import numpy as np
 
 from stage0_eager import is_grad_enabled
-from stage0_eager.nn import Module, Parameter
+from stage0_eager.nn import Parameter
+from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import class_of, lookup, missing
+from stage1_capture.capture.attributes import lookup, missing, plain_attribute
+from stage1_capture.capture.binding import class_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
-from stage1_capture.capture.store import delete_attribute, store_attribute, store_plainly
+from stage1_capture.capture.store import delete_attribute, delete_plainly, store_attribute, store_plainly
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
@@ -30,6 +32,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     DequeVariable,
     ExceptionVariable,
+    IdVariable,
     ListVariable,
     NumpyNdarrayVariable,
     PartialVariable,
@@ -88,7 +91,7 @@ def python_type(tx: Tx, value: Variable) -> type:
 
 @builtin(type)
 def type_(tx: Tx, value: Variable) -> Variable:
-    return UserDefinedObjectVariable(python_type(tx, value), source=class_of(value))
+    return class_variable(tx, value, python_type(tx, value))
 
 
 @builtin(isinstance)
@@ -140,12 +143,33 @@ def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return store_plainly(tx, target, tx.constant(name, "setattr"), value)
 
 
+def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name = args
+    return delete_plainly(tx, target, tx.constant(name, "delattr"))
+
+
+def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name = args
+    assert isinstance(target, UserDefinedObjectVariable)
+    found = plain_attribute(tx, target, tx.constant(name, "getattr"), ask=False)
+    if found is None:
+        tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
+    return found
+
+
 BUILTINS[object.__setattr__] = _plain_setattr
+BUILTINS[object.__delattr__] = _plain_delattr
+BUILTINS[object.__getattribute__] = _plain_getattribute
 
 
 @builtin(delattr)
 def delattr_(tx: Tx, target: Variable, name: Variable) -> Variable:
     return delete_attribute(tx, target, tx.constant(name, "delattr"))
+
+
+@builtin(bump_structure_epoch)
+def _bump(tx: Tx) -> Variable:
+    return NONE  # what is replayed on a module's registries does it
 
 
 @builtin(object.__init__)
@@ -163,15 +187,6 @@ def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
 
 
-@builtin(object.__new__)
-def _object_new(tx: Tx, cls: Variable, *_: Variable, **__: Variable) -> Variable:
-    assert isinstance(cls, UserDefinedObjectVariable)
-    special = (BaseException, int, float, str, tuple, list, dict, set, Tensor, Module)
-    if type(cls.real) not in (type, abc.ABCMeta) or issubclass(cls.real, special):
-        tx.unsupported("GB0002", f"object.__new__ of {describe(cls)}")
-    return UserDefinedObjectVariable(object.__new__(cls.real), fresh=True, class_source=cls.source)
-
-
 @builtin(types.MethodType)
 def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
     return UserMethodVariable(function, receiver)
@@ -179,7 +194,9 @@ def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
 
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
-    tx.unsupported("GB0001", "the id of an object")
+    if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
+        tx.unsupported("GB0001", f"the id of {describe(value)}")
+    return IdVariable(value)
 
 
 @builtin(hasattr)

@@ -17,12 +17,12 @@ from stage1_capture.capture.calls import (
     Builtin,
     Kwargs,
     attempt,
-    hashable,
     iterate,
     must_be_local,
 )
 from stage1_capture.capture.containers import is_same_or_equal
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -96,7 +96,7 @@ def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
 
 
 @method(ListVariable, "extend")
-def _extend(tx: Tx, receiver: ListVariable, values: Variable) -> None:
+def extend_items(tx: Tx, receiver: ListVariable, values: Variable) -> None:
     new = iterate(tx, values)
     must_be_local(tx, receiver, "the method extend")
     receiver.items.extend(new)
@@ -217,7 +217,7 @@ def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Var
 
 
 @method(ConstDictVariable, "update")
-def _update(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
+def update_entries(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
     new = {**dict_(tx, *values).items, **more}
     must_be_local(tx, receiver, "the method update")
     receiver.items.update(new)

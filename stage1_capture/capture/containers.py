@@ -8,20 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.capture.arithmetic import compare, truth
+from stage0_eager.triton_kernels import is_triton_kernel
+from stage1_capture.capture.arithmetic import equal, truth
 from stage1_capture.capture.attributes import special_method
-from stage1_capture.capture.calls import attempt, call_function, hashable, iterate, must_be_local
+from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local, walked
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DefaultDictVariable,
     DictViewVariable,
+    IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TritonLaunchVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
@@ -50,11 +54,14 @@ def contains(tx: Tx, item: Variable, container: Variable) -> bool:
             method = special_method(tx, container, "__contains__")
             if method is not None:
                 return truth(tx, call_function(tx, method, [item], {}))
+            return any(equal(tx, found, item) for found in walked(tx, container))
+        case IteratorVariable():
+            return any(equal(tx, found, item) for found in walked(tx, container))
     tx.unsupported("GB0001", f"in {describe(container)}")
 
 
 def is_same_or_equal(tx: Tx, left: Variable, right: Variable) -> bool:
-    return left is right or truth(tx, compare(tx, "==", left, right))
+    return equal(tx, left, right)
 
 
 def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
@@ -69,12 +76,16 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
             if not isinstance(index, slice) and not -len(items) <= index < len(items):
                 tx.throw(IndexError, f"{kind} index out of range")
             found: Any = items[index]
-            return type(container)(found) if isinstance(index, slice) else found
+            if not isinstance(index, slice):
+                return found
+            return ListVariable(found) if isinstance(container, ListVariable) else TupleVariable(found)
         case ConstDictVariable(items=entries):
             return look_up(tx, container, entries, hashable(tx, key))
         case ConstantVariable(value=constant):
             index = tx.constant(key, "an index")
             return attempt(tx, "an index", lambda: from_constant(constant[index]), exact=True)
+        case UserDefinedObjectVariable(real=real) if is_triton_kernel(real):
+            return TritonLaunchVariable(real, key)
     method = special_method(tx, container, "__getitem__")
     if method is None:
         tx.unsupported("GB0001", f"an item of {describe(container)}")
@@ -87,7 +98,7 @@ def look_up(tx: Tx, container: Variable, entries: dict[Any, Variable], key: Any)
         return realize(entries[key])
     if isinstance(container, DefaultDictVariable) and container.factory is not None:
         must_be_local(tx, container, "a lookup")
-        entries[key] = call_function(tx, container.factory, [], {})
+        entries[key] = call_function(tx, realize(container.factory), [], {})
         return entries[key]
     tx.throw(KeyError, key)
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import Raised
-from stage1_capture.capture.tensor_attributes import class_lookup
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,

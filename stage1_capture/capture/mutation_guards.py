@@ -6,11 +6,13 @@ compared pair by pair, which reads well; many as rows, each value once, paramete
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterable
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage1_capture.capture.output_graph import OutputGraph
-from stage1_capture.capture.variables import TensorVariable
+from stage1_capture.capture.variables import TensorVariable, UserDefinedObjectVariable, Variable
 from stage_contracts.guards import Guard
 from stage_contracts.source import ArraySource, AttrSource, RowSource, Source
 
@@ -49,11 +51,13 @@ def _guard_changed(output: OutputGraph) -> None:
     looked_at = [
         v for v in output.known.values() if v.source is not None and not _is_registry(output, v.source)
     ]
-    by_type: dict[type, list[Any]] = {}
+    by_kind: dict[Any, list[Any]] = {}
     for before in output.effects.changed.values():
-        by_type.setdefault(type(before.variable), []).append(before.variable)
-    for kind, changed in by_type.items():
-        others: list[Any] = [v for v in looked_at if type(v) is kind]
+        changed_one = before.variable.part_of or before.variable
+        if (kind := _kind(changed_one)) is not None:
+            by_kind.setdefault(kind, []).append(changed_one)
+    for kind, changed in by_kind.items():
+        others: list[Any] = [v for v in looked_at if _kind(v) == kind]
         if len(changed) * len(others) > FEW_PAIRS:
             _guard_rows(output, "APART", changed, others)
             continue
@@ -61,6 +65,19 @@ def _guard_changed(output: OutputGraph) -> None:
             for other in others:
                 if other is not target:
                     output.guard("NOT_ALIASED", other.source, target.source)
+
+
+def _kind(value: Variable) -> Any:
+    """What two values from outside share that guards of their own leave it open to be one object; None if nothing."""
+    if not isinstance(value, UserDefinedObjectVariable):
+        return type(value)
+    identical = (
+        type,
+        types.ModuleType,
+        types.BuiltinFunctionType,
+        Module,
+    )  # which are guarded to be the very same
+    return None if isinstance(value.real, identical) else (type(value), type(value.real))
 
 
 def _guard_rows(output: OutputGraph, kind: str, changed: Iterable[Any], known: Iterable[Any]) -> None:

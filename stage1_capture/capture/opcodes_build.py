@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from stage1_capture.capture.builtin_functions import as_mapping
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import hashable, iterate
+from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -84,15 +86,16 @@ def map_add(tx: Tx, i: Instruction) -> None:
 @handles("DICT_UPDATE", "DICT_MERGE")
 def dict_update(tx: Tx, i: Instruction) -> None:
     update, target = tx.pop(), tx.stack[-i.arg]
-    if not isinstance(update, ConstDictVariable):
+    entries = as_mapping(tx, update)
+    if entries is None:
         tx.unsupported("GB0001", "** of something that is not a dict")
-    repeated = set(update.items) & set(target.items)  # type: ignore[attr-defined]
+    repeated = set(entries) & set(target.items)  # type: ignore[attr-defined]
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(
             TypeError,
             f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
         )
-    grown(tx, i).items.update(update.items)
+    grown(tx, i).items.update(entries)
 
 
 @handles("UNPACK_SEQUENCE")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import truth
+from stage1_capture.capture.builtin_functions import as_mapping
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.calls import call_function, iterate, make_iterator
 from stage1_capture.capture.containers import CONVERSIONS, format_value
@@ -108,10 +109,11 @@ def call_function_ex(tx: Tx, i: Instruction) -> None:
     kwargs = tx.pop() if i.arg & 1 else ConstDictVariable({})
     args = iterate(tx, tx.pop())
     first, second = tx.popn(2)
-    if not isinstance(kwargs, ConstDictVariable):
+    entries = as_mapping(tx, kwargs)
+    if entries is None:
         tx.unsupported("GB0001", "** of something that is not a dict")
     function = second if first is NULL else first
-    tx.push(call_function(tx, function, args, {k: realize(v) for k, v in kwargs.items.items()}))
+    tx.push(call_function(tx, function, args, {k: realize(v) for k, v in entries.items()}))
 
 
 def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:

@@ -11,7 +11,8 @@ from stage1_capture.capture.attributes import lookup
 from stage1_capture.capture.builtin_functions import len_
 from stage1_capture.capture.builtin_types import python_type
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import hashable, iterate
+from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
     NONE,

@@ -11,6 +11,18 @@ from typing import Any
 MISSING: Any = object()
 
 
+def items_by_index(sequence: Any) -> Any:
+    """What iter() gives for an object that has `__getitem__` only."""
+    index = 0
+    while True:
+        try:
+            item = sequence[index]
+        except IndexError:
+            return
+        yield item
+        index += 1
+
+
 def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
     iterator = iter(iterable)
     if initial is MISSING:

@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
 from stage0_eager.tensor import made_in_inference
+from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.derived import FIXED, python_base
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
-from stage1_capture.capture.tensor_attributes import class_lookup
+from stage1_capture.capture.object_dict import described
+from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -26,11 +30,14 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     DictViewVariable,
     ExceptionVariable,
+    HandleVariable,
+    IdVariable,
     IteratorVariable,
     LazyVariable,
     ListVariable,
     NestedFunctionVariable,
     NumpyNdarrayVariable,
+    ObjectDictVariable,
     PartialVariable,
     SetVariable,
     SliceVariable,
@@ -42,6 +49,8 @@ from stage1_capture.capture.variables import (
     UserMethodVariable,
     Variable,
     describe,
+    from_constant,
+    holds_object,
     realize,
 )
 from stage_contracts.capture import CapturedFrame
@@ -122,6 +131,10 @@ class Rebuilder:
     def named(self, value: Any) -> str:
         return self.codegen.named(value)
 
+    def key(self, key: Any) -> str:
+        """A dict's key or a set's element."""
+        return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
+
     def unsupported(self, value: Variable) -> Any:
         self.codegen.output.unsupported("GB0001", f"returning {describe(value)}")
 
@@ -129,14 +142,20 @@ class Rebuilder:
 def contents(value: Variable) -> list[Variable]:
     """The values inside a value, as far as making it again needs them."""
     match value:
+        case ObjectDictVariable(part_of=owner):
+            return [owner]
+        case IdVariable(of=target):
+            return [target]
         case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
             return items
         case DefaultDictVariable(items=entries, factory=factory):
-            return [*entries.values(), *([] if factory is None else [factory])]
+            return [*_keys(entries), *entries.values(), *([] if factory is None else [factory])]
         case PartialVariable(function=function, args=args, kwargs=kwargs):
             return [function, *args, *kwargs.values()]
         case ConstDictVariable(items=entries):
-            return list(entries.values())
+            return [*_keys(entries), *entries.values()]
+        case SetVariable(items=elements):
+            return _keys(elements)
         case DictViewVariable(mapping=mapping):
             return [mapping]
         case CellVariable(contents=inside):
@@ -148,8 +167,10 @@ def contents(value: Variable) -> list[Variable]:
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
             more = [v for v in (cause, context) if v is not None]
             return [*args, *(a for a in attrs.values() if a is not None), *more]
-        case UserDefinedObjectVariable(attrs=attrs):
-            return [a for a in attrs.values() if a is not None]
+        case HandleVariable(call=(tensor, _, hooks)):
+            return [tensor, *hooks]
+        case UserDefinedObjectVariable(attrs=attrs, base=base):
+            return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
         case IteratorVariable() if hasattr(value, "parts"):
@@ -157,6 +178,10 @@ def contents(value: Variable) -> list[Variable]:
         case NestedFunctionVariable(function=function):
             return [function]
     return []
+
+
+def _keys(keys: Any) -> list[Variable]:
+    return [from_constant(key) for key in keys if holds_object(key)]
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------
@@ -196,13 +221,13 @@ def _tuple(r: Rebuilder, value: TupleVariable) -> str:
 
 
 def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
-    words = [f"{r.constant(k)}: {r.expression(v)}" for k, v in value.items.items()]
+    words = [f"{r.key(k)}: {r.expression(v)}" for k, v in value.items.items()]
     text = f"{{{', '.join(words)}}}"
     return text if value.kind is dict else f"{r.named(value.kind)}({text})"
 
 
 def _set(r: Rebuilder, value: SetVariable) -> str:
-    return f"{r.named(value.kind)}([{', '.join(map(r.constant, value.items))}])"
+    return f"{r.named(value.kind)}([{', '.join(map(r.key, value.items))}])"
 
 
 def _cell(r: Rebuilder, value: CellVariable) -> str:
@@ -217,7 +242,7 @@ def _fill_cell(r: Rebuilder, value: CellVariable, name: str) -> None:
 
 def _fill_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
     for key, item in value.items.items():
-        r.lines.append(f"{name}[{r.constant(key)}] = {r.expression(item)}")
+        r.lines.append(f"{name}[{r.key(key)}] = {r.expression(item)}")
 
 
 def _fill_list(r: Rebuilder, value: ListVariable, name: str) -> None:
@@ -255,15 +280,31 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     if not value.fresh:
         return r.named(value.real)
     cls = type(value.real)
-    name = r.name(value, f"{r.named(object.__new__)}({r.named(cls)})")
+    base = python_base(cls)
+    maker = object if base is None else base
+    fixed = f", {r.expression(value.base)}" if base in FIXED else ""
+    name = r.name(value, f"{r.named(maker)}.__new__({r.named(cls)}{fixed})")
+    if value.base is not None and base not in FIXED:
+        limit = f", {value.base.limit}" if isinstance(value.base, DequeVariable) else ""
+        r.lines.append(f"{r.named(base)}.__init__({name}, {r.expression(value.base)}{limit})")
     set_attributes(r, value, name)
     return name
+
+
+def _handle(r: Rebuilder, value: HandleVariable) -> str:
+    """The call that registers the hook; one that is in the graph has no object."""
+    if value.call is None:
+        return r.unsupported(value)
+    tensor, method, hooks = value.call
+    return r.name(value, f"{r.expression(tensor)}.{method}({r.all(hooks)})")
 
 
 def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
     """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
     for key, attribute in value.attrs.items():
-        if attribute is not None:
+        if attribute is not None and described(type(value.real), key):
+            r.lines.append(f"{name}.__dict__[{key!r}] = {r.expression(attribute)}")
+        elif attribute is not None:
             r.lines.append(f"{r.named(object.__setattr__)}({name}, {key!r}, {r.expression(attribute)})")
 
 
@@ -275,7 +316,9 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
         made = f"{r.named(cls)}({r.all(value.args)})"
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
-    name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)
+    name = r.name(
+        value, f"{made}.with_traceback({r.named(traceback_of(value.passed))})" if value.passed else made
+    )
     set_attributes(r, value, name)
     if value.cause is not None:
         r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
@@ -286,14 +329,14 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     return name
 
 
-def raised(error: BaseException) -> BaseException:
-    """The exception with a traceback, which CPython expects of one that is being handled."""
-    context = error.__context__
-    try:
-        raise error
-    except BaseException:  # of any kind: it was raised here
-        error.__context__ = context
-        return error
+def traceback_of(passed: list[Instruction]) -> types.TracebackType | None:
+    """The traceback of an exception that passed these instructions. Its frames never ran, and hold nothing."""
+    found = None
+    for instruction in passed:
+        frame, shift = never_run(instruction.code, instruction.code.co_filename)
+        line = instruction.origin.line
+        found = types.TracebackType(found, frame, instruction.start + shift, line)
+    return found
 
 
 def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:
@@ -323,12 +366,15 @@ _MAKE: dict[type, Make] = {
     DequeVariable: lambda r, v: f"{r.named(deque)}([{r.all(v.items)}], {v.limit})",
     PartialVariable: _partial,
     SetVariable: _set,
+    ObjectDictVariable: lambda r, v: f"{r.expression(v.part_of)}.__dict__",
+    IdVariable: lambda r, v: f"{r.named(id)}({r.expression(v.of)})",
     SliceVariable: lambda r, v: f"{r.named(slice)}({r.all(v.items)})",
     DictViewVariable: lambda r, v: f"{r.expression(v.mapping)}.{v.name}()",
     CellVariable: _cell,
     UserFunctionVariable: _function,
     UserMethodVariable: _method,
     ExceptionVariable: _exception,
+    HandleVariable: _handle,
     UserDefinedObjectVariable: _object,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,

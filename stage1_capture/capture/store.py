@@ -9,23 +9,27 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from stage0_eager.nn import Module, Parameter
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import class_of, dict_source, lookup
+from stage1_capture.capture.binding import class_of, dict_source
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.modes import store_mode
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.object_dict import described, dict_of, own_dict
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
-from stage1_capture.capture.tensor_attributes import MISSING, class_lookup
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
     ConstantVariable,
+    ConstDictVariable,
     ExceptionVariable,
+    ListVariable,
+    SetVariable,
     TensorVariable,
+    TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
     Variable,
@@ -57,15 +61,24 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             tx.output.will_change(target)
             target.contents = value
             return
-        case UserFunctionVariable(real=None) if not name.startswith("__") or name in _OF_FUNCTIONS:
+        case UserFunctionVariable() if not name.startswith("__") or name in _OF_FUNCTIONS:
+            if target.real is not None and name.startswith("__"):
+                tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(target)}")
+            tx.output.will_change(target)
             target.attrs[name] = value
+            return
+        case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
+            if is_library(vars(real)):
+                tx.unsupported("GB0006", "a change of the library's own state")
+            tx.output.effects.store_global(vars(real), name, value)
+            return
+        case UserDefinedObjectVariable(real=type()):
+            _store_on_class(tx, target, name, value)
             return
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             setter = class_lookup(type(real), "__setattr__")
             if setter is object.__setattr__ or isinstance(target, ExceptionVariable):
                 store_plainly(tx, target, name, value)
-            elif setter is Module.__setattr__ and not target.fresh:
-                _store_on_module(tx, target, name, value)
             elif isinstance(setter, types.FunctionType):
                 method = wrap(tx.output, setter, _class_source(target, "__setattr__", setter))
                 call_function(tx, method, [target, ConstantVariable(name), value], {})
@@ -100,28 +113,83 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
     if found is MISSING and not hasattr(target.real, "__dict__"):
         tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
     tx.output.will_change(target)
-    target.attrs.pop(name, None)
+    if target.attrs.get(name, value) is None:  # deleted before: it is last now
+        del target.attrs[name]
     target.attrs[name] = value
     return NONE
 
 
-def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
-    """`del target.name`, of something in the object's own dict or slots."""
-    plain = isinstance(target, UserDefinedObjectVariable) and not isinstance(
-        target.real, (type, types.ModuleType, Module)
+def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Variable | None) -> None:
+    """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
+    real: Any = cls.real
+    data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
+    found = class_lookup(real, name)
+    shown = found is MISSING or not hasattr(type(found), "__get__")
+    user = real.__flags__ & _HEAP and not is_library({"__name__": real.__module__})
+    plain = (
+        class_lookup(type(real), "__setattr__") is type.__setattr__
+        and class_lookup(type(real), name) is MISSING
     )
-    if not plain or class_lookup(type(target.real), "__delattr__") is not object.__delattr__:  # type: ignore
+    if not (data and shown and user and plain) or name.startswith("__"):
+        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(cls)}")
+    tx.output.will_change(cls)
+    cls.attrs[name] = value
+    tx.output.class_stores.setdefault(real, {})[name] = value
+
+
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
+_BINDING = (UserFunctionVariable,)
+_DATA = (
+    ConstantVariable,
+    TensorVariable,
+    ListVariable,
+    TupleVariable,
+    ConstDictVariable,
+    SetVariable,
+    UserDefinedObjectVariable,
+)
+
+
+def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
+    """`del target.name`: by a `__delattr__` of the user's where there is one."""
+    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
-    assert isinstance(target, UserDefinedObjectVariable)
-    if hasattr(type(class_lookup(type(target.real), name)), "__set__"):
+    deleter = class_lookup(type(target.real), "__delattr__")
+    if deleter is object.__delattr__:
+        return delete_plainly(tx, target, name)
+    if not isinstance(deleter, types.FunctionType):
+        tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
+    method = wrap(tx.output, deleter, _class_source(target, "__delattr__", deleter))
+    return call_function(tx, method, [target, ConstantVariable(name)], {})
+
+
+def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
+    """object.__delattr__(target, name)."""
+    if not isinstance(target, UserDefinedObjectVariable):
+        tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
+    found = class_lookup(type(target.real), name)
+    if isinstance(found, property) and isinstance(found.fdel, types.FunctionType):
+        deleter = wrap(tx.output, found.fdel, _class_source(target, name, found.fdel, "fdel"))
+        assert isinstance(deleter, UserFunctionVariable)
+        return inline_call(tx, deleter, [target], {})
+    remover = class_lookup(type(found), "__delete__") if found is not MISSING else MISSING
+    if isinstance(remover, types.FunctionType):
+        descriptor = wrap(tx.output, found, dict_source(target, name))
+        method = wrap(tx.output, remover, _class_source(descriptor, "__delete__", remover))
+        return call_function(tx, method, [descriptor, target], {})
+    if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
-    if lookup(tx, target, name) is None or name not in {*target.attrs, *getattr(target.real, "__dict__", {})}:
+    slot = isinstance(found, types.MemberDescriptorType)
+    there = target.attrs.get(name) is not None if slot else name in dict_of(tx.output, target).items
+    if slot and name not in target.attrs and not target.fresh:
+        there = hasattr(target.real, name)
+    if not there:
         tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
     tx.output.will_change(target)
-    if name in getattr(target.real, "__dict__", {}):
-        target.attrs[name] = None
+    if target.fresh or not (slot or name in own_dict(target.real)):
+        del target.attrs[name]
     else:
-        target.attrs.pop(name, None)
+        target.attrs[name] = None
     return NONE
 
 
@@ -152,19 +220,6 @@ def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Var
         target.suppress = bool(tx.constant(value, name))
 
 
-def _store_on_module(tx: Tx, target: UserDefinedObjectVariable, name: str, value: Variable) -> None:
-    """A plain attribute or a buffer of a module; replayed by an assignment, which bumps the epoch."""
-    registries = target.real.__dict__
-    registered = any(name in registries[r] for r in ("_parameters", "_modules"))
-    is_parameter = isinstance(value, TensorVariable) and isinstance(value.real, Parameter)
-    is_module = isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, Module)
-    if registered or is_parameter or is_module:
-        tx.unsupported("GB0006", f"an assignment to the parameter or module {name}")
-    if name in registries["_buffers"] and not isinstance(value, TensorVariable):
-        tx.unsupported("GB0006", f"an assignment to the buffer {name} of something else than a tensor")
-    store_plainly(tx, target, name, value)
-
-
 def _class_source(target: Variable, name: str, function: Any, *more: str) -> AttrSource | None:
     """How something found on the class of `target` is reached again; None for the library's."""
     base = class_of(target)
@@ -176,4 +231,4 @@ def _class_source(target: Variable, name: str, function: Any, *more: str) -> Att
     return source
 
 
-__all__ = ["delete_attribute", "store_attribute", "store_plainly"]
+__all__ = ["delete_attribute", "delete_plainly", "store_attribute", "store_plainly"]

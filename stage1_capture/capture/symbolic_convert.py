@@ -32,7 +32,8 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
-from stage_contracts.source import GlobalSource, ItemSource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 
 MAX_DEPTH = 60  # inlined calls inside each other
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -53,7 +54,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -130,19 +130,22 @@ class InstructionTranslator:
         try:
             handler(self, instruction)
         except Raised as raised:
-            self.handle(instruction, raised)
+            if not self.handle(instruction, raised.value):
+                raise
 
-    def handle(self, instruction: bytecode.Instruction, raised: Raised) -> None:
-        """Unwind to the handler of the instruction that raised."""
+    def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
+        """Unwind to the handler of the instruction that raised, if it has one."""
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
-            raise raised
+            return False
         del self.stack[place.depth :]
         if place.lasti:
             self.push(RaisingPlaceVariable(instruction.start))
-        self.push(raised.value)
+        self.push(raised)
         self.index = place.target
+        return True
 
     def resume_here(self) -> None:
         """Frames inside this one are left: an exception of theirs was taken here."""
@@ -185,14 +188,12 @@ class InstructionTranslator:
         """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""
         module = self.function.globals
         stored = self.output.effects.global_of(module, name)
-        if stored is DELETED:
-            self.unsupported("GB0001", f"the global {name}, which was deleted")
-        if stored is not None:
+        if stored is not None and stored is not DELETED:
             return stored
         builtins = module.get("__builtins__", {})
         builtins = builtins if isinstance(builtins, dict) else vars(builtins)
         known = is_library(module)
-        if name in module:
+        if name in module and stored is not DELETED:
             return wrap(self.output, module[name], None if known else self._global_source(name))
         if name in builtins:
             source = None if known else self._global_source(name)
@@ -209,9 +210,8 @@ class InstructionTranslator:
             *root.code.co_freevars,
         ):
             return GlobalSource(name)
-        if self.function.globals_source is None:
-            self.unsupported("GB0001", f"the globals of {self.function.name} cannot be reached again")
-        return ItemSource(self.function.globals_source, name)
+        place = self.function.globals_source or RegisteredSource(register(self.function.globals))
+        return ItemSource(place, name)
 
     def cell(self, name: str) -> CellVariable:
         """The cell of a variable; a resume function is given it as an argument."""

@@ -13,6 +13,7 @@ from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     TensorVariable,
@@ -25,7 +26,6 @@ from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
-MISSING = object()
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -85,8 +85,3 @@ def refuse(tx: Tx, name: str) -> NoReturn:
     """Break at what a graph cannot hold of a tensor."""
     code, why = TENSOR_REFUSALS[name]
     tx.unsupported(code, f"the tensor's {name} {why}")
-
-
-def class_lookup(cls: type, name: str) -> Any:
-    """What the class or a base of it has under `name`, unbound; MISSING if nothing."""
-    return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)

@@ -8,25 +8,27 @@ inside.
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
-from stage0_eager.tensor import Tensor
-from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
+
+BIRTHS = itertools.count()
 
 
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
+    born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
+    part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
 
 
 @dataclass(eq=False)
@@ -74,6 +76,14 @@ class NumpyNdarrayVariable(Variable):
 
 
 @dataclass(eq=False)
+class TritonLaunchVariable(Variable):
+    """`kernel[grid]`, not called yet."""
+
+    kernel: Any
+    grid: Variable
+
+
+@dataclass(eq=False)
 class ListVariable(Variable):
     items: list[Variable]
 
@@ -91,6 +101,18 @@ class ConstDictVariable(Variable):
 
     items: dict[Any, Variable]
     kind: type = dict
+
+
+@dataclass(eq=False)
+class ObjectDictVariable(ConstDictVariable):
+    """The `__dict__` of its owner."""
+
+
+@dataclass(eq=False)
+class IdVariable(Variable):
+    """id(of): only ever compared, or a key."""
+
+    of: Variable = field(default_factory=Variable)
 
 
 @dataclass(eq=False)
@@ -194,6 +216,7 @@ class UserDefinedObjectVariable(Variable):
 
     attrs: what the program stored on it (None: deleted), over what `real` has.
     fresh: made inside. `real` is then an instance of its class without any attribute.
+    base: what it holds as an instance of a class of Python's (a dict's items, a string), for a class derived from one.
     """
 
     real: Any
@@ -201,17 +224,32 @@ class UserDefinedObjectVariable(Variable):
     fresh: bool = False
     private: bool = False  # made by the capture for the program, which must not hand it on
     class_source: Source | None = None  # of a fresh one: where its class was found
+    base: Any = None
+    namespace: Any = None  # its `__dict__`, once the program asked for it
+
+
+@dataclass(eq=False)
+class HandleVariable(UserDefinedObjectVariable):
+    """What registering a hook returns.
+
+    node: holds the hook of a value computed inside, `tensor`.
+    call: what the residual code does for a tensor from outside: the tensor, the method, its arguments.
+    """
+
+    node: Node | None = None
+    tensor: TensorVariable | None = None
+    call: tuple[TensorVariable, str, tuple[Variable, ...]] | None = None
 
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback."""
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
-    raised: bool = False
+    passed: list[Any] = field(default_factory=list)
 
 
 class TracebackVariable(Variable):
@@ -251,6 +289,26 @@ class NestedFunctionVariable(Variable):
     function: Variable
 
 
+class ObjectKey:
+    """An object as a key of a dict or an element of a set: it is equal to what has the same `identity`."""
+
+    __slots__ = ("identity", "variable")
+
+    def __init__(self, variable: Variable, identity: Any) -> None:
+        self.variable, self.identity = variable, identity
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ObjectKey) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+
+def holds_object(key: Any) -> bool:
+    """Whether a key is or has an object, so that Python's own operations on it say nothing."""
+    return isinstance(key, ObjectKey) or (isinstance(key, tuple) and any(map(holds_object, key)))
+
+
 class NullVariable(Variable):
     """What CALL finds below its callable when there is no self."""
 
@@ -284,11 +342,11 @@ def as_constant(variable: Variable) -> Any:
             return tuple(map(as_constant, items))
         case ListVariable(items=items):
             return list(map(as_constant, items))
-        case ConstDictVariable(items=items):
+        case ConstDictVariable(items=items) if not any(map(holds_object, items)):
             return {key: as_constant(value) for key, value in items.items()}
         case SliceVariable(items=items):
             return slice(*map(as_constant, items))
-        case SetVariable(items=elements, kind=kind):
+        case SetVariable(items=elements, kind=kind) if not any(map(holds_object, elements)):
             return kind(elements)
     raise NotConstant(variable)
 
@@ -297,8 +355,8 @@ def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
     if type(value) is SymInt:
         return value.env.number(value)  # type: ignore[attr-defined]
-    if isinstance(value, (Tensor, Module)):
-        raise Unsupported(f"a key that is a {type(value).__name__}, as a value", code="GB0001")
+    if isinstance(value, ObjectKey):
+        return realize(value.variable)
     if type(value) is tuple:
         return TupleVariable([from_constant(v) for v in value])
     if type(value) is list:

@@ -1,0 +1,183 @@
+"""A class attribute seen from an instance: methods bound, descriptors asked; and how classes are reached again.
+
+Input: what lies in a class, and the abstract object it was looked up on. Functions found there are guarded by their
+place in the class.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from stage0_eager.nn import Module
+from stage0_eager.operator import Operator
+from stage1_capture.capture.builder import wrap
+from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.output_graph import is_library
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.variables import (
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    describe,
+)
+from stage_contracts.controls import register
+from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+
+Tx = InstructionTranslator
+
+# Methods of C's that calls.py knows by the object itself.
+OBJECT_METHODS: tuple[Any, ...] = (
+    object.__init__,
+    object.__new__,
+    object.__setattr__,
+    object.__delattr__,
+    object.__getattribute__,
+    object.__repr__,
+    object.__str__,
+    object.__eq__,
+    object.__ne__,
+    object.__hash__,
+    object.__format__,
+    object.__dir__,
+    object.__init_subclass__,
+    type.__call__,
+    type.__new__,
+    type.__init__,
+    BaseException.__init__,
+    Exception.__init__,
+)
+_CACHED = functools._lru_cache_wrapper  # binds as a function does
+_C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
+
+
+def class_of(value: Variable) -> Source | None:
+    """Where the class of an object is found: of one made inside, where the program found it."""
+    if value.source is not None:
+        return AttrSource(value.source, "__class__")
+    if not isinstance(value, UserDefinedObjectVariable):
+        return None
+    if (
+        value.class_source is None
+        and value.fresh
+        and not is_library({"__name__": type(value.real).__module__})
+    ):
+        return RegisteredSource(register(type(value.real)))
+    return value.class_source
+
+
+def class_variable(tx: Tx, value: Variable, cls: type) -> UserDefinedObjectVariable:
+    """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
+    known = tx.output.known.get(id(cls))
+    if known is None:
+        known = UserDefinedObjectVariable(cls, source=class_of(value))
+        tx.output.known[id(cls)] = known
+        tx.output.kept.append(cls)
+    elif known.source is None:
+        known.source = class_of(value)
+    return known
+
+
+def on_class(value: Variable, name: str, *names: str) -> Source | None:
+    """The source of something on the class of `value`."""
+    base = class_of(value)
+    for part in (name, *names):
+        base = base and AttrSource(base, part)
+    return base
+
+
+def in_class(base: Source | None, cls: type, name: str) -> Source | None:
+    """A class attribute as it lies in the class or a base of it, where reading it would call its `__get__`."""
+    home = next((i for i, c in enumerate(cls.__mro__) if name in c.__dict__), None)
+    if base is None or home is None:
+        return None
+    return ItemSource(AttrSource(ItemSource(AttrSource(base, "__mro__"), home), "__dict__"), name)
+
+
+def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+    return in_class(class_of(value), type(value.real), name)
+
+
+def child(value: Variable, name: str, *names: str) -> AttrSource | None:
+    """The source of value.name, value.name.other, ...; None where the value has none."""
+    if value.source is None:
+        return None
+    source = AttrSource(value.source, name)
+    for inner in names:
+        source = AttrSource(source, inner)
+    return source
+
+
+def pending(tx: Tx, cls: type, name: str) -> Any:
+    """What the program stored on a class under this name (None: deleted it), as instances see it; else MISSING."""
+    for c in cls.__mro__ if tx.output.class_stores else ():
+        if name in (stored := tx.output.class_stores.get(c, {})):
+            return stored[name]
+        if name in c.__dict__:
+            return MISSING
+    return MISSING
+
+
+def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, name: str) -> Variable:
+    source = on_class(value, name, "fget")
+    getter = found.fget
+    if getter is None:
+        tx.throw(AttributeError, f"property {name!r} of {type(value.real).__name__!r} object has no getter")
+    if not isinstance(getter, types.FunctionType):
+        tx.unsupported("GB0001", f"the property {name} of {describe(value)}")
+    function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
+    assert isinstance(function, UserFunctionVariable)
+    return inline_call(tx, function, [value], {})
+
+
+def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
+    """A descriptor written in Python."""
+    from stage1_capture.capture.attributes import special_method
+    from stage1_capture.capture.calls import call_function
+
+    descriptor = wrap(tx.output, found, dict_source(value, name))
+    method = special_method(tx, descriptor, "__get__")
+    assert method is not None
+    return call_function(tx, method, [value, class_variable(tx, value, type(value.real))], {})
+
+
+def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:
+    """A class attribute seen from an instance: methods are bound, plain values are themselves."""
+    place = on_class(value, name)
+    if isinstance(found, types.FunctionType):
+        if is_library(found.__globals__):
+            place = None
+        function = wrap(tx.output, found, place)
+        if (
+            on_instance and not value.fresh
+        ):  # nobody has put another one on the instance; on a module that would bump the epoch
+            on_module = isinstance(value.real, Module)
+            tx.output.guard("IDENTITY", child(value, name, "__func__"), found, under_epoch=on_module)
+        return UserMethodVariable(function, value)
+    if isinstance(found, Operator):
+        return UserMethodVariable(wrap(tx.output, found, place), value)
+    if isinstance(found, staticmethod):
+        return wrap(tx.output, found.__func__, seen_from(value, name))
+    if isinstance(found, classmethod):
+        method = wrap(tx.output, found.__func__, seen_from(value, name, "__func__"))
+        return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
+    if value.base is not None and isinstance(found, _C_METHODS):
+        return UserMethodVariable(name, value)
+    if any(found is known for known in OBJECT_METHODS):
+        return UserMethodVariable(UserDefinedObjectVariable(found), value)
+    if hasattr(type(found), "__get__"):
+        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+            return call_descriptor(tx, value, found, name)
+        if isinstance(found, _CACHED):
+            return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
+        tx.unsupported("GB0001", f"the descriptor {type(value.real).__name__}.{name}")
+    return wrap(tx.output, found, seen_from(value, name))
+
+
+def seen_from(value: Variable, name: str, *names: str) -> Source | None:
+    """A class attribute as the object shows it, so that one put on the object is noticed."""
+    fresh = isinstance(value, UserDefinedObjectVariable) and value.fresh
+    return on_class(value, name, *names) if fresh else child(value, name, *names)

@@ -1,0 +1,129 @@
+"""The `__dict__` of an object as a value: what the program reads and stores there it reads and stores on the object.
+
+Input: an abstract object whose attributes lie in a dict. Reading one costs its own guard; walking over all of them
+costs one on the names.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from stage0_eager.nn import Module
+from stage1_capture.capture.builder import lazily
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.variables import ObjectDictVariable, UserDefinedObjectVariable, Variable
+from stage_contracts.source import AttrSource, ItemSource, Source
+
+
+def dict_of(output: OutputGraph, owner: UserDefinedObjectVariable) -> ObjectDictVariable:
+    """`owner.__dict__`, the same one each time."""
+    if owner.namespace is None:
+        owner.namespace = ObjectDictVariable(ObjectDict(output, owner), part_of=owner)  # type: ignore[arg-type]
+    return owner.namespace
+
+
+def own_dict(real: Any) -> dict[str, Any]:
+    """The `__dict__` of a real object, past any code of its class; empty where it has none."""
+    try:
+        found = object.__getattribute__(real, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def has_dict(real: Any) -> bool:
+    try:
+        return isinstance(object.__getattribute__(real, "__dict__"), dict)
+    except AttributeError:
+        return False
+
+
+def described(cls: type, name: str) -> bool:
+    """Whether reading or storing `name` on an instance asks the class: a property, a descriptor with `__set__`."""
+    found = class_lookup(cls, name)
+    slot = found is MISSING or isinstance(found, types.MemberDescriptorType)
+    return not slot and hasattr(type(found), "__set__")
+
+
+def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name: str) -> Source | None:
+    """How something in the object's own dict is reached again."""
+    if owner.source is None:
+        return None
+    cls = type(owner.real)
+    child: Source = AttrSource(owner.source, name)
+    if described(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+        child = ItemSource(AttrSource(owner.source, "__dict__"), name)
+    if isinstance(owner.real, Module):
+        output.epoch_sources.add(child)
+    return child
+
+
+class ObjectDict(MutableMapping):
+    """What `ConstDictVariable.items` is for the `__dict__` of an object."""
+
+    def __init__(self, output: OutputGraph, owner: UserDefinedObjectVariable) -> None:
+        self.output, self.owner = output, owner
+
+    @property
+    def _own(self) -> dict[str, Any]:
+        return {} if self.owner.fresh else own_dict(self.owner.real)
+
+    def _stored(self) -> dict[str, Variable | None]:
+        """What the program stored there: not in slots."""
+        cls = type(self.owner.real)
+        return {
+            name: value
+            for name, value in self.owner.attrs.items()
+            if not isinstance(class_lookup(cls, name), types.MemberDescriptorType)
+        }
+
+    def __getitem__(self, name: Any) -> Variable:
+        stored = self._stored()
+        if name in stored:
+            if (value := stored[name]) is None:
+                raise KeyError(name)
+            return value
+        if name in self._own:
+            return lazily(self.output, self._own[name], attribute_source(self.output, self.owner, name))
+        self._guard("ABSENT_KEY", name)
+        raise KeyError(name)
+
+    def __contains__(self, name: Any) -> bool:
+        stored = self._stored()
+        if name in stored:
+            return stored[name] is not None
+        if name in self._own:
+            self._guard("KEYS", tuple(self._own))
+            return True
+        self._guard("ABSENT_KEY", name)
+        return False
+
+    def __setitem__(self, name: Any, value: Variable) -> None:
+        if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
+            del self.owner.attrs[name]
+        self.owner.attrs[name] = value
+
+    def __delitem__(self, name: Any) -> None:
+        if name not in self:
+            raise KeyError(name)
+        if name in self._own:
+            self.owner.attrs[name] = None
+        else:
+            del self.owner.attrs[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._guard("KEYS", tuple(self._own))
+        stored = self._stored()
+        yield from [n for n in self._own if stored.get(n, n) is not None]
+        yield from [n for n, value in stored.items() if value is not None and n not in self._own]
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _guard(self, kind: str, expected: Any) -> None:
+        if not self.owner.fresh and self.owner.source is not None:
+            place = AttrSource(self.owner.source, "__dict__")
+            self.output.guard(kind, place, expected, isinstance(self.owner.real, Module))
