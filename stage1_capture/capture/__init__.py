@@ -7,6 +7,7 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
     builtin_checkpoint,
+    builtin_getters,
     builtin_library,
     builtin_modules,
     builtin_schedules,

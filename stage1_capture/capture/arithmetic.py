@@ -108,6 +108,10 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     both = _constants(left, right)
     if both is not None:
         return attempt(tx, symbol, lambda: from_constant(function(*both)), exact=True)
+    if symbol.startswith("%") and isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)):
+        from stage1_capture.capture.shown import in_text, stand_in
+
+        return in_text(tx, "%", lambda: left.value % stand_in(tx, right))
     joined = _on_sequences(tx, function, symbol, left, right)
     if joined is not None:
         return joined

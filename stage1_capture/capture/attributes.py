@@ -104,6 +104,12 @@ def missing(value: Variable, name: str) -> str:
 def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
     match value:
+        case (
+            TensorVariable() | ConstantVariable() | ListVariable() | TupleVariable() | ConstDictVariable()
+        ) if name == "__class__":
+            from stage1_capture.capture.builtin_types import type_
+
+            return type_(tx, value)
         case ExceptionVariable():
             return _exception_attribute(tx, value, name)
         case CellVariable(contents=inside) if name == "cell_contents":
@@ -140,7 +146,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             found = getattr(constant, name, MISSING)
             if found is MISSING:
                 return None
-            return UserMethodVariable(name, value) if callable(found) else from_constant(found)
+            bound = isinstance(found, (types.BuiltinFunctionType, types.MethodWrapperType))
+            return UserMethodVariable(name, value) if bound else from_constant(found)
         case UserFunctionVariable(real=types.FunctionType() as real) if name in ("__doc__", "__module__"):
             return ConstantVariable(getattr(real, name))
         case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:

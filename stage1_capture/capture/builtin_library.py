@@ -45,12 +45,15 @@ Tx = InstructionTranslator
 # ---- followed as Python --------------------------------------------------------------------------
 
 _NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product", "pairwise", "starmap", "takewhile",
-          "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations")  # fmt: skip
+          "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations",
+          "combinations_with_replacement", "tee", "groupby", "batched")  # fmt: skip
 POLYFILLS: dict[Any, Any] = {
     functools.reduce: polyfills.reduce,
     functools.update_wrapper: polyfills.update_wrapper,
+    dict.fromkeys: polyfills.dict_fromkeys,
+    collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
-    **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES},
+    **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
 }
 
 

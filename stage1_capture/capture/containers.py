@@ -12,6 +12,7 @@ from stage1_capture.capture.arithmetic import equal, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local, walked
 from stage1_capture.capture.keys import hashable
+from stage1_capture.capture.shown import in_text, stand_in
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -154,6 +155,5 @@ CONVERSIONS: tuple[Callable[[Any], Any] | None, ...] = (None, str, repr, ascii)
 
 def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | None, spec: str) -> Variable:
     """One {...} of an f-string."""
-    constant = tx.constant(value, "an f-string")
     convert = conversion or (lambda v: v)
-    return attempt(tx, "an f-string", lambda: ConstantVariable(format(convert(constant), spec)))
+    return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))
