@@ -7,6 +7,7 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
     builtin_checkpoint,
+    builtin_copy,
     builtin_getters,
     builtin_library,
     builtin_modules,
@@ -22,6 +23,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     numpy_methods,
     opcodes_exceptions,
     opcodes_match,
+    type_checks,
 )
 from stage1_capture.capture.capture import GRAPH_NAME, capture
 from stage1_capture.capture.signature import signature_text

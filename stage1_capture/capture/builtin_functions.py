@@ -6,9 +6,13 @@ the structure (len, zip, enumerate) and touch no data.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
 import operator
+import os
+import re
+import sys
 import types
 from typing import Any
 
@@ -74,6 +78,11 @@ FALSE, ZERO, BLANK, EMPTY = (
 )
 
 FOLDED.update({abs, ascii, ord, pow, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update(
+    {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
+)
+FOLDED.update({datetime.date, datetime.time, datetime.datetime, datetime.timedelta})
+FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 

@@ -16,6 +16,7 @@ from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import CALLED_BY_CLASS, Args, Kwargs, call_function
 from stage1_capture.capture.containers import subscript
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.polyfills import cached_property_get
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -118,7 +119,7 @@ def _word(tx: Tx, value: Variable, cached: Any) -> tuple[Any, Any]:
     """An argument as guards write it, and as it is."""
     real = getattr(value, "real", None)
     if real is not None and value.source is not None and not getattr(value, "attrs", None):
-        if type(real).__hash__ is not object.__hash__ and not isinstance(real, type):
+        if class_lookup(type(real), "__hash__") is not object.__hash__ and not isinstance(real, type):
             tx.unsupported("GB0002", f"{cached.__name__}, which caches, of {describe(value)}")
         return value.source, real
     constant = tx.constant(value, f"{cached.__name__}, which caches,")

@@ -188,6 +188,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         args = [ListVariable(iterate(tx, args[0]))]
     if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
         tx.unsupported("GB0002", f"the method {name} of a named tuple")
+    if name in ("finditer", "scanner") and isinstance(receiver, ConstantVariable):
+        tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")
     if isinstance(receiver, (ConstantVariable, TupleVariable, SliceVariable)):
         value = tx.constant(receiver, f"the method {name}")
         return fold(tx, getattr(value, name), args, kwargs)

@@ -297,8 +297,15 @@ def permutations(iterable: Any, r: Any = None) -> Any:
             yield (item, *rest)
 
 
+def copy_attributes(wrapper: Any, wrapped: Any) -> None:
+    """wrapper.__dict__.update(wrapped.__dict__): builtin_library.py does it."""
+
+
 def update_wrapper(wrapper: Any, wrapped: Any, assigned: Any = (), updated: Any = ()) -> Any:
     for name in assigned:
-        setattr(wrapper, name, getattr(wrapped, name))
+        if hasattr(wrapped, name):
+            setattr(wrapper, name, getattr(wrapped, name))
+    if updated:
+        copy_attributes(wrapper, wrapped)
     wrapper.__wrapped__ = wrapped
     return wrapper

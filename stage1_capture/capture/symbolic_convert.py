@@ -135,6 +135,8 @@ class InstructionTranslator:
 
     def handle(self, instruction: bytecode.Instruction, raised: Raised) -> None:
         """Unwind to the handler of the instruction that raised."""
+        if getattr(raised.value, "place", None) is None:
+            raised.value.place = (self.output.root_steps, self.output.origin())
         self.resume_here()
         place = instruction.handler
         if place is None:

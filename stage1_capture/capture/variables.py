@@ -187,7 +187,8 @@ class UserFunctionVariable(Variable):
     closure: list[CellVariable]
     globals_source: Source | None = None  # how its module's globals are reached again
     real: Any = None
-    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on one made inside
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
+    annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
 
 
 @dataclass(eq=False)
@@ -218,13 +219,17 @@ class UserDefinedObjectVariable(Variable):
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
+    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living).
+
+    place: the step of the outermost frame that raised it first, and where that is.
+    """
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
     raised: bool = False
+    place: tuple[int, Any] | None = None
 
 
 class TracebackVariable(Variable):
