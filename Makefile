@@ -5,7 +5,7 @@
 #   make test            lint, format, types, import rules, every test
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
-#   make gpu             every operator, and the skeleton, on an NVIDIA GPU (CuPy and Triton installed); keeps reports
+#   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton); keeps reports
 #   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
 #   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
@@ -59,7 +59,7 @@ fuzz-capture:
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
 gpu: | build
-	for name in eager skeleton; do \
+	for name in eager skeleton user_kernels; do \
 	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/$$name.txt || { cat build/$$name.txt; exit 1; }; \
 	    mv build/$$name.txt benchmarks/gpu/$$name.txt; tail -n 1 benchmarks/gpu/$$name.txt; done
 

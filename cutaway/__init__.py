@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from cutaway import compiler
+from cutaway import compiler, library
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
@@ -39,6 +39,7 @@ from stage0_eager.functions import pieces as _pieces
 from stage0_eager.functions import sequences as _sequences
 from stage0_eager.functions import signal_windows as _signal_windows
 from stage0_eager.functions import special_values as _special_values
+from stage0_eager.library import ops
 from stage0_eager.operator import TABLE, Operator
 from stage0_eager.serialization import load, save
 from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
@@ -92,6 +93,7 @@ sys.modules.update(
         "cutaway.optim.lr_scheduler": optim.lr_scheduler,
         "cutaway.config": config,
         "cutaway.compiler": compiler,
+        "cutaway.library": library,
     }
 )
 
@@ -116,6 +118,6 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
     "Unsupported", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain", "func",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "linalg", "list_backends", "load", "nn",
-    "no_grad", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
+    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg", "list_backends", "load",
+    "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

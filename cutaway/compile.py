@@ -69,8 +69,8 @@ def compile(
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
-        compiler.mark_dynamic), True all of them, False none. The kernels of "inductor" and "cudagraphs" are made for
-        exact sizes, so these two compile once for each, whatever is said here.
+        compiler.mark_dynamic), True all of them, False none. What cannot be compiled with a size left open is
+        compiled for each size; the ledger says so ("fallback", "static").
     mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
@@ -204,7 +204,8 @@ class CompiledFunction:
         """
         if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
             return function
-        key = function if whole else (function.__code__, id(function.__globals__))
+        cells = tuple(map(id, function.__closure__ or ()))
+        key = function if whole else (function.__code__, id(function.__globals__), cells)
         with self._lock:
             if key not in self._leads_to:
                 settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
@@ -337,6 +338,9 @@ def _captured_and_compiled(
             breaks.append(refusal.graph_break)
         except Exception as error:
             if not config.current().capture.suppress_errors:
+                if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
+                    breaks.append(GraphBreak("GB0008", f"{type(error).__name__}: {error}"))
+                    return frame, None, breaks, artifacts
                 if backend.builtin:
                     raise
                 seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"

@@ -90,6 +90,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.autograd.graph": (autograd.graph, {}),
         "torch.autograd.functional": (autograd.functional, {}),
         "torch.func": (func, {}),
+        "torch.library": (cutaway.library, {}),
         "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
         "torch.utils": (None, {}),
         "torch.utils.checkpoint": (checkpoint, {}),

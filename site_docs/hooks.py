@@ -34,22 +34,23 @@ def on_files(files, config):
     report = (ROOT / "tests" / "oracle" / "report.md").read_text(encoding="utf-8")
     wide = "---\nhide: [toc]\n---\n\n"  # eleven columns need the room
     files.append(File.generated(config, "oracle.md", content=wide + report))
-    files.append(File.generated(config, "breaks.md", content=_catalogue().catalogue_page()))
-    files.append(File.generated(config, "guards.md", content=_catalogue().guards_page()))
+    files.append(File.generated(config, "breaks.md", content=_beside("break_catalogue").catalogue_page()))
+    files.append(File.generated(config, "guards.md", content=_beside("break_catalogue").guards_page()))
     return files
 
 
-def _catalogue():
-    """break_catalogue.py beside this file: mkdocs loads hooks by path, so it is no package."""
-    spec = importlib.util.spec_from_file_location(
-        "break_catalogue", Path(__file__).parent / "break_catalogue.py"
-    )
+def _beside(name):
+    """A file beside this one, as a module: mkdocs loads hooks by path, so this is no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def on_page_markdown(markdown, **_):
+    for mark, make in _beside("numpy_page").TABLES.items():
+        if mark in markdown:
+            markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())
     return markdown.replace("<!-- core operators -->", _core_operators())
 

@@ -35,6 +35,11 @@ def namespace(device: Device) -> Any:
     return np if device.type == "cpu" else cupy()
 
 
+def is_array(value: Any) -> bool:
+    """Whether this is an array of NumPy's or CuPy's (and no number)."""
+    return isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__")
+
+
 def namespace_of(array: Any) -> Any:
     return np if isinstance(array, np.ndarray) else cupy()
 

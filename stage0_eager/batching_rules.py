@@ -251,7 +251,7 @@ def loop(call: Call) -> Any:
         metas = metas if isinstance(metas, tuple) else (metas,)
         empty = tuple(c.full((0, *m.shape), 0, m.dtype, m.device) for m in metas)
         return empty if len(empty) > 1 else empty[0]
-    if not isinstance(results[0], tuple):
+    if not isinstance(results[0], (tuple, list)):
         return _batch_of(results)
     return tuple(_batch_of([r[k] for r in results]) for k in range(len(results[0])))
 

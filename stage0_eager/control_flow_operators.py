@@ -16,7 +16,7 @@ from stage0_eager.opaque import OpaqueOperator
 from stage_contracts.graph import meta_of
 from stage_contracts.tensor_meta import TensorMeta
 
-Step = Callable[..., tuple]
+Step = Callable[..., Sequence[Any]]
 
 
 # ---- the loops, on tensors or on arrays ------------------------------------------------------------------------------

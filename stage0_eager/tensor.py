@@ -235,8 +235,9 @@ class Tensor:
     # ---- reading the data ----------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The array itself, sharing memory. Raises as torch does when it requires grad or is on a GPU."""
-        if self.requires_grad:
+        """The array itself, sharing memory. Raises as torch does on a GPU, or when it requires grad and gradients are
+        recorded."""
+        if self.requires_grad and STATE.grad_enabled:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )

@@ -29,7 +29,8 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     def call(node: Node, args: tuple, kwargs: dict) -> Any:
         if node.target is operator.getitem:  # one result of several
             return args[0][args[1]]
-        return run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+        result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+        return _as_promised(node, result) if node.target.opaque else result
 
     def run(*arrays: Any) -> tuple:
         return twin.interpret(arrays, call)
@@ -53,6 +54,20 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
         return twin.interpret(arrays, call_with_sizes)
 
     return run_with_sizes
+
+
+def _as_promised(node: Node, result: Any) -> Any:
+    """An opaque operator's result. Raises TypeError where its kernel gives something else than its meta rule says."""
+    several = isinstance(node.val, tuple)
+    arrays, metas = (result, node.val) if several else ((result,), (node.val,))
+    for array, meta in zip(arrays, metas, strict=True):
+        if array.dtype != meta.dtype.numpy or array.shape != tuple(map(int, meta.shape)):
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise TypeError(
+                f"{node.target.qualname} yields {found}, expected {meta}; "
+                "the operator's kernel and its meta (fake) rule disagree"
+            )
+    return result
 
 
 def _runnable(value: Any) -> Any:

@@ -6,7 +6,7 @@ code calls the result with tensors. What can be known before the first call is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,25 +91,41 @@ def make_runtime_wrapper(
 
 def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], None]:
     """What only the call's own tensors can tell: written leaves, and inputs that share memory with one."""
-    writes, silent = functional.writes, functional.silent
+    writes = functional.writes
+    on_tape = tuple(i for i in writes if i not in functional.silent)
     if not writes:
         return lambda tensors: None
 
     def check(tensors: Sequence[Tensor]) -> None:
-        for i in writes:
-            written = tensors[i]
-            leaf = written.requires_grad and written._grad_fn is None
-            if leaf and STATE.grad_enabled and i not in silent:
-                raise RuntimeError(LEAF_WRITTEN)
-            for j, other in enumerate(tensors):
-                if j != i and _may_share(written._data, other._data):
-                    raise Unsupported(
-                        f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
-                        code="GB0008",
-                        hint="pass a clone of one, or run this function without cutaway.compile",
-                    )
+        if STATE.grad_enabled:
+            for i in on_tape:
+                if tensors[i].requires_grad and tensors[i]._grad_fn is None:
+                    raise RuntimeError(LEAF_WRITTEN)
+        for i, j in _suspects(tensors, writes):
+            if _may_share(tensors[i]._data, tensors[j]._data):
+                raise Unsupported(
+                    f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
+                    code="GB0008",
+                    hint="pass a clone of one, or run this function without cutaway.compile",
+                )
 
     return check
+
+
+def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
+    owners = [array_library.owner(t._data) for t in tensors]
+    if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
+        return
+    for i in writes:
+        for j, other in enumerate(owners):
+            foreign = type(other) not in OWN_MEMORY or type(owners[i]) not in OWN_MEMORY
+            if i != j and (foreign or other is owners[i]):
+                yield i, j
+
+
+# An array without a base holds its memory itself. Any other owner (a buffer, a capsule) may hold somebody else's.
+OWN_MEMORY = {np.ndarray}
 
 
 def _may_share(a: Any, b: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The subgraphs of control flow: what every seam of this stage does to a graph, it does to the graphs inside it.
+"""Opaque operators in functionalize: the graphs inside control flow, and the writes of custom operators.
 
 Input: a graph whose attributes hold GraphModules. Inside, operands are row-major, whatever they are outside (the
 kernels of control flow see to it), and results are row-major in memory of their own.
@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.opaque import functional_form
+from stage0_eager.pytree import leaves_of
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import Tracer
@@ -49,3 +51,15 @@ def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bo
     assert tracer.graph is not None
     tracer.graph.output(nodes)
     return within(tracer.graph, lambda inner: functional(inner, type(tracer)(Graph(inner.name)), written))
+
+
+def written_back(tracer: Any, op: Any, args: tuple) -> Any:
+    """A call of an opaque operator that writes: one that returns the new values instead, and the writes after it."""
+    given = [leaf for name in op.mutates for leaf in leaves_of(args[op.params.index(name)])]
+    targets = [leaf for leaf in given if isinstance(leaf, Tensor)]
+    made = tracer.process(functional_form(op), args)
+    results, values = made[: len(made) - len(targets)], made[len(made) - len(targets) :]
+    with interpreting(tracer):
+        for target, value in zip(targets, values, strict=True):
+            tracer.write(target, value)
+    return results if len(results) > 1 else results[0] if results else None

@@ -29,6 +29,20 @@ def target_name(target: Any) -> str:
     return getattr(target, "qualname", None) or f"{target.__module__}.{target.__qualname__}"
 
 
+def target_names(graph: Graph) -> dict[int, str]:
+    """The name of each target in the text of `graph`, by id: operators made for one call may have one name."""
+    names: dict[int, str] = {}
+    for node in graph.calls:
+        if node.target is not operator.getitem and id(node.target) not in names:
+            name = first = target_name(node.target)
+            number = 0
+            while name in names.values():
+                number += 1
+                name = f"{first}_{number}"
+            names[id(node.target)] = name
+    return names
+
+
 def literal(value: Any) -> str:
     """An argument as Python source."""
     if isinstance(value, Node):
@@ -59,6 +73,7 @@ def _type_comment(node: Node) -> str:
 
 def print_graph(graph: Graph) -> str:
     """The graph as a Python function."""
+    names = target_names(graph)
     lines = [f"def {graph.name}("]
     lines += [f"    {n.name},{_type_comment(n)}" for n in graph.placeholders]
     lines += ["):"]
@@ -71,17 +86,17 @@ def print_graph(graph: Graph) -> str:
         if node.op == "get_attr":
             lines.append(f"    {node.name} = self.{node.target}{_type_comment(node)}")
         elif node.op == "call_function":
-            lines.append(f"    {node.name} = {_call(node)}{_type_comment(node)}")
+            lines.append(f"    {node.name} = {_call(node, names)}{_type_comment(node)}")
         elif node.op == "output":
             lines.append(f"    return {literal(node.args[0])}")
     return "\n".join(lines) + "\n"
 
 
-def _call(node: Node) -> str:
+def _call(node: Node, names: Mapping[int, str]) -> str:
     if node.target is operator.getitem:
         return f"{literal(node.args[0])}[{literal(node.args[1])}]"
     words = [literal(a) for a in node.args] + [f"{k}={literal(v)}" for k, v in node.kwargs.items()]
-    return f"{target_name(node.target)}({', '.join(words)})"
+    return f"{names[id(node.target)]}({', '.join(words)})"
 
 
 def compile_graph(graph: Graph) -> Any:
@@ -93,9 +108,10 @@ def compile_graph(graph: Graph) -> Any:
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)
     names: dict[str, Any] = {"self": SimpleNamespace(**graph.attributes)}
     roots: dict[str, dict[str, Any]] = {"cutaway": {**DTYPES, "device": Device}}
+    known = target_names(graph)
     for node in graph.calls:
         if node.target is not operator.getitem:
-            root, _, leaf = target_name(node.target).rpartition(".")
+            root, _, leaf = known[id(node.target)].rpartition(".")
             roots.setdefault(root, {})[leaf] = node.target
     roots["cutaway"]["device"] = device_of
     nested: dict[str, Any] = {}

@@ -12,6 +12,7 @@ from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
+from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import ExpressionSource, RowSource, Source
@@ -133,7 +134,8 @@ def _readable(value: Any) -> str:
 
 def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     """Whether a tensor is what `meta` says. Reads attributes only."""
-    return (
+    # metas of arrays are made once and kept, so that most often it is the very same one
+    return getattr(tensor, "meta", None) is meta or (
         getattr(tensor, "dtype", None) is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides
@@ -204,26 +206,32 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     for source in (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept):
         kept.setdefault(source, f"kept[{len(kept) + 1}]")
 
+    paths = PathNames(guards)
+
     def conjunction(chosen: list[Guard]) -> str:
         ordered = sorted(chosen, key=lambda g: GUARD_KINDS[g.kind].rank)
-        checks = dict.fromkeys(g.expression(name_of) for g in ordered)
+        checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
         return "\n            and ".join(f"({c})" for c in checks) or "True"
 
     inside = [g for g in guards if g.under_epoch]
-    on_rows = [_on_kept_rows(g, kept) for g in guards if not g.under_epoch and _rows_of(g) & kept.keys()]
+    on_rows = [g for g in guards if not g.under_epoch and _rows_of(g) & kept.keys()]
     always = conjunction([g for g in guards if not g.under_epoch and not _rows_of(g) & kept.keys()])
     lines = [f"def check({signature}):", "    try:"]
     if inside or kept:
-        rows = "".join(f", Row({source.expression()})" for source in kept)
+        known = dict(paths.names)
+        last = conjunction([_on_kept_rows(g, kept) for g in on_rows])
+        paths.names = known  # what runs before `last` may only use what is named before it
+        moved = conjunction(inside)
+        rows = "".join(f", Row({paths.text(source)})" for source in kept)
         lines += [
             f"        if not ({always}):",
             "            return False",
             "        epoch, kept = module_epoch(), held[0]",
             "        if kept[0] != epoch:",
-            f"            if not ({conjunction(inside)}):",
+            f"            if not ({moved}):",
             "                return False",
             f"            kept = held[0] = (epoch{rows},)",
-            f"        return ({conjunction(on_rows)})",
+            f"        return ({last})",
         ]
     else:
         lines.append(f"        return ({always})")

@@ -386,24 +386,3 @@ def test_per_sample_gradients(counter):
     assert counter.frame_count == 1
     compiled = torch.compile(lambda v: (v * v.sin()).sum(), backend="eager")
     same(torch.func.grad(compiled)(weight), torch.func.grad(lambda v: (v * v.sin()).sum())(weight))
-
-
-# ---- NumPy ------------------------------------------------------------------------------------------------------
-
-
-def test_functions_of_arrays_give_numpys_results():
-    def distances(x, means):
-        return np.linalg.norm(x - means[:, None], axis=2)
-
-    x, means = np.random.default_rng(0).random((6, 2)), np.zeros((3, 2))
-    got = torch.compile(distances)(x, means)
-    assert type(got) is np.ndarray and got.dtype == np.float64
-    np.testing.assert_array_equal(got, distances(x, means))
-
-
-def test_array_to_tensor_and_back():
-    def f(x):
-        t = torch.from_numpy(x) * 2
-        return t.numpy() + 1
-
-    assert torch.compile(f, backend="eager")(np.ones(3, np.float32)).tolist() == [3, 3, 3]

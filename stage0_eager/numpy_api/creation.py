@@ -205,8 +205,7 @@ def tri(N, M=None, k=0, dtype=dt.float64):
 def vander(x, N=None, increasing=False):
     """Powers of x as columns, the highest first."""
     x = array(x)
-    if x.dtype.category < FLOATING:
-        x = cast(x, dt.int64)
+    x = cast(x, promotion.promote(x.dtype, dt.int64))
     n = x.shape[0] if N is None else N
     one = c.full(x.shape, fitted(1, x.dtype), x.dtype, x.device)
     powers = [one]

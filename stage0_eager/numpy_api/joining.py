@@ -19,7 +19,7 @@ def _together(arrays: Any, dtype: Any) -> list[Any]:
 
 
 @numpy_function("concatenate", "concat", scalar=False)
-def concatenate(arrays, /, axis=0, *, dtype=None):
+def concatenate(arrays, axis=0, *, dtype=None):
     """Arrays one after another along an axis; flattened where that is None."""
     parts = _together(arrays, dtype)
     if axis is None:

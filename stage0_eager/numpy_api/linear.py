@@ -47,7 +47,7 @@ def matmul(x1, x2, *, dtype=None):
 @numpy_function("dot", method=True)
 def dot(a, b):
     """Products summed over the last axis of a and the last but one of b."""
-    x, y = operands(a, b)
+    x, y = operands(array(a), array(b))
     if not x.ndim or not y.ndim:
         return c.mul(x, y)
     if x.ndim <= 2 and y.ndim <= 2:
@@ -56,16 +56,16 @@ def dot(a, b):
 
 
 @numpy_function("vdot")
-def vdot(a, b, /):
+def vdot(a, b):
     """The dot product of two arrays as vectors."""
-    x, y = operands(a, b)
+    x, y = operands(array(a), array(b))
     return _matmul(flat(x), flat(y))
 
 
 @numpy_function("inner")
-def inner(a, b, /):
+def inner(a, b):
     """Products summed over the last axes."""
-    x, y = operands(a, b)
+    x, y = operands(array(a), array(b))
     if not x.ndim or not y.ndim:
         return c.mul(x, y)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
@@ -74,14 +74,14 @@ def inner(a, b, /):
 @numpy_function("outer", scalar=False)
 def outer(a, b):
     """Every product of an element of a with one of b."""
-    x, y = map(flat, operands(a, b))
+    x, y = map(flat, operands(array(a), array(b)))
     return c.mul(c.reshape(x, (x.shape[0], 1)), c.reshape(y, (1, y.shape[0])))
 
 
 @numpy_function("tensordot", scalar=False)
 def tensordot(a, b, axes=2):
     """Products summed over pairs of axes: the last n and the first n, or those given."""
-    x, y = operands(a, b)
+    x, y = operands(array(a), array(b))
     if isinstance(axes, int):
         first, second = tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes))
     else:
@@ -106,7 +106,7 @@ def tensordot(a, b, axes=2):
 @numpy_function("kron", scalar=False)
 def kron(a, b):
     """Every product of an element of a with the block b."""
-    x, y = operands(a, b)
+    x, y = operands(array(a), array(b))
     n = max(x.ndim, y.ndim)
     one, two = ((*([1] * (n - v.ndim)), *v.shape) for v in (x, y))
     left = c.reshape(x, tuple(s for size in one for s in (size, 1)))
@@ -225,6 +225,8 @@ def matrix_power(a, n):
         from stage0_eager.numpy_api import creation
 
         return c.clone(c.expand(creation.eye(size, dtype=a.dtype), a.shape))
+    if n == 3:  # in NumPy's order
+        return _matmul(_matmul(a, a), a)
     out, square = None, a
     while n:
         if n & 1:
@@ -235,7 +237,7 @@ def matrix_power(a, n):
 
 
 @numpy_function("linalg.trace")
-def linalg_trace(x, /, *, offset=0, dtype=None):
+def linalg_trace(x, *, offset=0, dtype=None):
     """The sum of the diagonal of the last two axes."""
     x = array(x)
     return shapes.trace(x, offset, axis_of(-2, x.ndim), axis_of(-1, x.ndim), dtype)

@@ -20,6 +20,7 @@ from stage0_eager.numpy_api.rows import (
     fitted,
     flat,
     numpy_function,
+    operands,
 )
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import FLOATING
@@ -237,6 +238,27 @@ def diff(a, n=1, axis=-1):
         before = c.slice(a, axis, 0, a.shape[axis] - 1, 1)
         a = c.ne(later, before) if a.dtype is dt.bool_ else c.sub(later, before)
     return a
+
+
+@numpy_function("trapezoid")
+def trapezoid(y, x=None, dx=1.0, axis=-1):
+    """The integral along an axis by the trapezoidal rule."""
+    y = array(y)
+    axis = axis_of(axis, y.ndim)
+    n = y.shape[axis]
+    if y.dtype is dt.bool_:
+        raise NotHere("the integral of bools")
+    step = dx
+    if x is not None:
+        x = array(x)
+        step = diff(x, axis=axis if x.ndim > 1 else -1)
+        if x.ndim == 1:
+            step = c.reshape(step, tuple(step.shape[0] if d == axis else 1 for d in range(y.ndim)))
+    both = c.add(c.slice(y, axis, 1, n, 1), c.slice(y, axis, 0, n - 1, 1))
+    left, right = operands(step, both)
+    area = c.mul(left, right)
+    area = area if area.dtype.category == FLOATING else cast(area, dt.float64)
+    return sum(c.div(area, 2.0), axis)
 
 
 @numpy_function("average")

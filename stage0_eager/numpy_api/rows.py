@@ -74,7 +74,7 @@ def make_operator(name: str, body: Callable, mutates: tuple[str, ...] = ()) -> O
 def kind_of(operand: Any) -> Any:
     """What promotion looks at: a tensor's dtype, or the number itself."""
     if isinstance(operand, (list, tuple)):
-        return promotion.result_type(map(kind_of, _leaves(operand)))
+        return promotion.result_type(map(_strong, _leaves(operand)))
     return operand.dtype if isinstance(operand, Tensor) else operand
 
 
@@ -108,8 +108,13 @@ def _listed(values: Any, dtype: DType | None) -> Any:
     """np.array([[1, x], ...]): nested sequences of numbers and tensors, stacked."""
     leaves = list(_leaves(values))
     if dtype is None:
-        dtype = promotion.result_type(map(kind_of, leaves)) if leaves else dt.float64
+        dtype = promotion.result_type(map(_strong, leaves)) if leaves else dt.float64
     return _stacked(values, dtype)
+
+
+def _strong(value: Any) -> DType:
+    """The dtype of an item of a list, where a Python number counts as the array it would be alone."""
+    return value.dtype if isinstance(value, Tensor) else promotion.result_type([value])
 
 
 def _leaves(values: Any) -> Any:

@@ -16,7 +16,7 @@ from stage_contracts.dtype import DType
 
 
 @numpy_function("reshape", scalar=False, view=True, method=True)
-def reshape(a, /, shape=None, order="C", *, newshape=None, copy=None):
+def reshape(a, shape=None, order="C", *, newshape=None, copy=None):
     """The elements in row-major order under a new shape; -1 stands for what is left."""
     a = array(a)
     if order not in ("C", "A") or (order == "A" and not a.is_contiguous()):
@@ -53,7 +53,7 @@ def transpose(a, axes=None):
 
 
 @numpy_function("matrix_transpose", scalar=False, view=True)
-def matrix_transpose(x, /):
+def matrix_transpose(x):
     """The last two axes exchanged."""
     return swapaxes(x, -1, -2)
 

@@ -5,8 +5,6 @@ Input: parameters with `.grad`. As in optimizers.py, each update is a pure funct
 
 from __future__ import annotations
 
-import math
-
 from stage0_eager.functions import creation, pointwise
 from stage0_eager.optim.adaptive import check_betas, decayed, gradient_of, refuse_negative
 from stage0_eager.optim.optimizers import Optimizer, speed_options
@@ -92,10 +90,8 @@ def radam_update(p, g, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, step):
     length = longest - 2 * step * beta2**step / correction2
     move = exp_avg * (lr / (1 - beta1**step))
     if length > 5:  # the variance of the adaptive rate is known: divide by the second moment
-        rectified = math.sqrt(
-            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        )
-        move = move * (rectified * math.sqrt(correction2)) / (exp_avg_sq.sqrt() + eps)
+        rectified = ((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)) ** 0.5
+        move = move * (rectified * correction2**0.5) / (exp_avg_sq.sqrt() + eps)
     return p - move, exp_avg, exp_avg_sq
 
 

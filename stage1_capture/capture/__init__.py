@@ -9,6 +9,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_checkpoint,
     builtin_copy,
     builtin_getters,
+    builtin_hooks,
     builtin_library,
     builtin_modules,
     builtin_schedules,
@@ -23,6 +24,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     numpy_methods,
     opcodes_exceptions,
     opcodes_match,
+    triton_kernels,
     type_checks,
 )
 from stage1_capture.capture.capture import GRAPH_NAME, capture

@@ -23,6 +23,7 @@ from stage1_capture.capture.numbers import (
     open_negative,
     open_truth,
 )
+from stage1_capture.capture.numpy_arrays import dtype_comparison
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -218,6 +219,8 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if isinstance(left, IdVariable) and isinstance(right, IdVariable) and symbol in ("==", "!="):
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     decided = open_compare(symbol, function, left, right)
+    if decided is None:
+        decided = dtype_comparison(function, left, right)
     if decided is not None:
         return decided
     try:

@@ -16,10 +16,12 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
 from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.triton_kernels import is_triton_kernel
 from stage1_capture.capture.builder_containers import (
     HASHED,
     contents_of,
@@ -128,8 +130,13 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """A number in an argument, or in a container of one, stays open until something needs to know it."""
     if not _in_arguments(output, source) or source in output.epoch_sources:
         return _fixed_number(output, real, source)
-    output.guard("TYPE", source, type(real))
     assert source is not None
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -339,6 +346,8 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
+    if is_triton_kernel(real):
+        return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     if isinstance(real, tuple) and hasattr(real, "_fields"):
         items = sequence_items(output, real, source)
@@ -372,7 +381,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     OrderedDict: _wrap_dict,
     types.FunctionType: _wrap_function,
     types.MethodType: _wrap_method,
-    **dict.fromkeys((types.ModuleType, Operator), wrap_identity),
+    **dict.fromkeys((types.ModuleType, Operator, CustomOpDef), wrap_identity),
     types.BuiltinFunctionType: _wrap_builtin,
     types.CellType: _wrap_cell,
     defaultdict: wrap_defaultdict,

@@ -18,6 +18,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.operators import call_operator
+from stage1_capture.capture.output_graph import SkipFrame
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.store import store_gradient
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -52,7 +53,7 @@ def grad_(
     allow_unused: Variable = FALSE,
 ) -> Variable:
     roots, wanted = _tensors(tx, outputs), _tensors(tx, inputs)
-    seeds = None if _is_none(grad_outputs) else _tensors(tx, grad_outputs)
+    seeds = _seeds(tx, grad_outputs)
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, wanted, seeds)
     unused = bool(tx.constant(allow_unused, "allow_unused"))
@@ -96,7 +97,7 @@ def backward(
     if tx.output.taken is not None:
         tx.unsupported("GB0002", "backward in a function that has a graph of its own")
     roots = _tensors(tx, tensors)
-    seeds = None if _is_none(grad_tensors) else _tensors(tx, grad_tensors)
+    seeds = _seeds(tx, grad_tensors)
     chosen = None if _is_none(inputs) else _tensors(tx, inputs)
     creates, keeps = _flags(tx, create_graph, retain_graph)
     shadow, shadows = _shadow_tape(tx, roots, seeds, chosen)
@@ -122,7 +123,7 @@ def backward(
 # ---- what both do --------------------------------------------------------------------------------
 
 
-def _shadow_tape(tx: Tx, *groups: list[TensorVariable] | None) -> tuple[ShadowTape, list[Any]]:
+def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tuple[ShadowTape, list[Any]]:
     """The tape of the graph so far, and the tensors on it. Modes that watch a backward are left to eager."""
     for owner, name, what in (
         (anomaly, "WATCH", "anomaly detection"),
@@ -132,13 +133,18 @@ def _shadow_tape(tx: Tx, *groups: list[TensorVariable] | None) -> tuple[ShadowTa
             tx.unsupported("GB0002", f"a backward under {what}")
     tx.output.guard("LENGTH", RegisteredSource(register(anomaly.WATCH)), 0)
     tx.output.guard("IDENTITY", AttrSource(RegisteredSource(register(STATE)), "saved_hooks"), None)
-    nodes = [None if group is None else [tx.output.node_of(t) for t in group] for group in groups]
+    nodes = [None if group is None else _nodes(tx, group) for group in groups]
     shadow = tx.output.shadow_tape()
-    return shadow, [None if group is None else [shadow.values[node] for node in group] for group in nodes]
+    values: dict[Any, Any] = {None: None, **shadow.values}
+    return shadow, [None if group is None else [values[node] for node in group] for group in nodes]
+
+
+def _nodes(tx: Tx, group: Sequence[TensorVariable | None]) -> list[Node | None]:
+    return [None if t is None else tx.output.node_of(t) for t in group]
 
 
 def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> Any:
-    """What a walk of the shadow tape finds. What it raises, eager raises: after a break."""
+    """What a walk of the shadow tape finds. When it raises, the frame is left to eager, which raises the same."""
     try:
         with enable_grad(), interpreting(shadow):
             return walk()
@@ -146,7 +152,8 @@ def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> A
         broken = refusal.graph_break
         tx.unsupported(broken.code, f"{name}: {broken.reason}", broken.hint)
     except Exception as error:
-        tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+        why = f"{name} raises {type(error).__name__}: {error}"
+        raise SkipFrame(why, tx.output.origin(), code="GB0002") from None
 
 
 def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[TensorVariable]:
@@ -175,7 +182,7 @@ def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
             tx.output.guard("IDENTITY", AttrSource(leaf.source, "_grad_fn"), None)
         for name in ("_hooks", "_after_hooks"):
             hooks = getattr(leaf.real, name)
-            if hooks:
+            if hooks or any(h.call is not None and h.call[0] is leaf for h in tx.output.effects.hooks):
                 tx.unsupported("GB0002", f"a backward that reaches {leaf.source}, which has a hook")
             source = AttrSource(leaf.source, name)
             if hooks is None:
@@ -189,7 +196,7 @@ def _gradients(
 ) -> list[Variable]:
     """The node, and each gradient as a value (None for an input that nothing depends on)."""
     output, origins = tx.output, (tx.output.origin(),)
-    roots, wanted, seeds = ([output.node_of(t) for t in group or ()] for group in groups)
+    roots, wanted, seeds = (_nodes(tx, group or ()) for group in groups)
     metas = tuple(None if g is None else g.meta for g in found)
     node: Node = output.graph.call_function(
         OPERATOR, (roots, wanted, *([seeds] if seeds else [])), options, val=metas, origins=origins
@@ -231,6 +238,15 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
         culprit = next(v for v in map(realize, items) if not isinstance(v, TensorVariable))
         tx.unsupported("GB0002", f"the gradient of {describe(culprit)}, which is no tensor")
     return found
+
+
+def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:
+    """What the outputs' gradients are: None for one that is 1, or for all."""
+    value = realize(value)
+    if _is_none(value):
+        return None
+    items = value.items if isinstance(value, (ListVariable, TupleVariable)) else [value]
+    return [None if _is_none(item) else _tensors(tx, item)[0] for item in items]
 
 
 def _is_none(value: Variable) -> bool:

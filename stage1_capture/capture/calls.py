@@ -88,6 +88,10 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
             return call_function(tx, inner, [receiver, *args], kwargs)
         case UserDefinedObjectVariable(real=real) if type(real) in CALLED_BY_CLASS:
             return CALLED_BY_CLASS[type(real)](tx, function, args, kwargs)
+        case UserDefinedObjectVariable(real=real) if (
+            type(real).__name__ == "ConstexprFunction"
+        ):  # triton.cdiv
+            return fold(tx, real.fn, args, kwargs)
         case UserDefinedObjectVariable(real=Operator() as op):
             return call_operator(tx, op, args, kwargs)
         case UserDefinedObjectVariable(real=real) if not function.fresh and _known(real):

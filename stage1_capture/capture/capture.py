@@ -10,11 +10,13 @@ import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from stage1_capture.capture import bytecode, resume
+from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
 from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
@@ -81,6 +83,8 @@ def _attempt(
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
         return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+    finally:
+        output.let_go()
 
 
 def _interpret(
@@ -111,15 +115,15 @@ def _split(
         return _broken(first, function, stop.graph_break)
     again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
-        _interpret(again, function, args, kwargs)
-    except Stopped:
-        pass
-    except (Unsupported, Raised, Restart):
-        return _broken(first, function, stop.graph_break)
-    try:
+        with suppress(Stopped):
+            _interpret(again, function, args, kwargs)
         return break_frame(again, function, stop.graph_break)
-    except Unsupported:  # something that lives on cannot be made again
+    except Restart as once_more:
+        return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
+    except (Unsupported, Raised):  # something that lives on cannot be made again
         return _broken(first, function, stop.graph_break)
+    finally:
+        again.let_go()
 
 
 def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
@@ -149,14 +153,12 @@ def root_locals(
     for parameter in signature.parameters.values():
         if parameter.name not in given and parameter.default is not parameter.empty:
             _guard_default(output, function, parameter.name, parameter.default)
+    slot = {"implicit0": ".0"}  # what inspect calls the first argument of a comprehension
+    slot = slot if ".0" in function.__code__.co_varnames else {}
     return {
-        _IN_CODE.get(name, name): lazily(output, value, ArgSource(name))
+        slot.get(name, name): lazily(output, value, ArgSource(name))
         for name, value in bound.arguments.items()
     }
-
-
-# A comprehension's only parameter, which inspect shows under a name that can be written.
-_IN_CODE = {"implicit0": ".0"}
 
 
 def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
@@ -236,6 +238,7 @@ def _with_residual(
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
+    check_followed(output)
     guard_mutation(output)
     codegen = PyCodegen(output, function, GRAPH_NAME)
     text, code = codegen.generate(values, finish)

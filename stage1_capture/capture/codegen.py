@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage1_capture.capture.gather import gather
-from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.output_graph import OutputGraph, Restart
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.replay import replay
 from stage1_capture.capture.signature import fresh_name, signature_text
@@ -52,6 +53,7 @@ class PyCodegen:
         for before in effects.changed.values():
             rebuilder.count_contents(before.variable)
         rebuilder.count([value for _, value in effects.globals.values()])
+        rebuilder.count([*effects.hooks])
         for _, args, kwargs in effects.calls:
             rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]
@@ -70,6 +72,7 @@ class PyCodegen:
             self.globals |= needed
             call = f"{self.graph_name}({arguments})"
             body.append(f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call)
+        self._keep_generators(rebuilder)
         last = finish(words)
         signature, bound = signature_text(self.function)
         name = self.function.__name__ if self.function.__name__.isidentifier() else "residual"
@@ -78,6 +81,14 @@ class PyCodegen:
             + "\n"
         )
         return text, _compile(text, name, self.function, bound)
+
+    def _keep_generators(self, rebuilder: Rebuilder) -> None:
+        """A generator that is dropped runs the ends of its blocks: then Python must make it."""
+        dropped = {g.frame.function.code for g in self.output.generators if g.inside_a_block()
+                   and id(g) not in rebuilder.names}  # fmt: skip
+        if dropped:
+            options = self.output.options
+            raise Restart(replace(options, stop_at=None, dropped=options.dropped | dropped))
 
     def source(self, source: Source, early: bool = False) -> str:
         """How residual code reaches a value from outside. Where something changes it is read before."""

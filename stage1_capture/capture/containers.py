@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.triton_kernels import is_triton_kernel
 from stage1_capture.capture.arithmetic import equal, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local, walked
@@ -29,6 +30,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TritonLaunchVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
@@ -87,6 +89,8 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
         case ConstantVariable(value=constant):
             index = tx.constant(key, "an index")
             return attempt(tx, "an index", lambda: from_constant(constant[index]), exact=True)
+        case UserDefinedObjectVariable(real=real) if is_triton_kernel(real):
+            return TritonLaunchVariable(real, key)
     if isinstance(container, UserDefinedObjectVariable) and _takes_types(container.real):
         return _parametrised(tx, container, key)
     method = special_method(tx, container, "__getitem__")

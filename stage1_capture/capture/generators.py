@@ -104,7 +104,8 @@ class GeneratorVariable(IteratorVariable):
                 frame.index -= 1
                 instruction = frame.current = frame.program[frame.index]
                 frame.index += 1
-                frame.handle(instruction, Raised(raised))
+                if not frame.handle(instruction, raised):
+                    raise Raised(raised)
             while frame.yielded is None and frame.result is None:
                 frame.step()
         except Raised as left:
@@ -125,6 +126,15 @@ class GeneratorVariable(IteratorVariable):
         self.state = "suspended"
         assert frame.yielded is not None
         return frame.yielded
+
+    def inside_a_block(self) -> bool:
+        """Whether it stands in a try or with block, whose end runs when the generator is dropped."""
+        assert self.frame is not None
+        program = self.frame.program
+        handler = program[self.frame.index - 1].handler if self.state == "suspended" else None
+        while handler is not None and program[handler.target].opname == "CLEANUP_THROW":  # of a yield from
+            handler = program[handler.target].handler
+        return handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1"  # StopIteration's
 
     # ---- alive at a break ------------------------------------------------------------------------
 

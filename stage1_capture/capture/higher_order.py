@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager import func
-from stage0_eager.operator import Operator
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import CALLED
+from stage1_capture.capture.nonstrict import operator_of_tensors
 from stage1_capture.capture.operators import record_node
 from stage1_capture.capture.subgraphs import all_tensors, follow
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -21,16 +21,6 @@ from stage1_capture.capture.variables import TensorVariable, Variable, realize
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
-
-
-def _operator(name: str, body: Callable[..., Any], count: int) -> Operator:
-    """A row of its own, outside the table, of `count` tensors."""
-    words = ", ".join(f"t{i}" for i in range(count))
-    names: dict[str, Any] = {"body": body}
-    exec(f"def {name}({words}): return body({words})", names)
-    op = Operator(name, "", body=names[name])
-    op.namespace = "higher_order"
-    return op
 
 
 # ---- function transforms ----------------------------------------------------------------------------------------
@@ -86,7 +76,8 @@ def call_transform(
         return function.transform(plain, **function.options)(*operands[:count])
 
     operands = [*tensors, *inside.taken]
-    op = _operator(name, body, len(operands))
+    op = operator_of_tensors(name, body, len(operands))
+    op.namespace = "higher_order"
     try:
         metas_out = op.meta(*(t.meta for t in operands))
     except Exception as error:  # eager raises it

@@ -23,7 +23,11 @@ def inline_call(
     if function.code.co_flags & inspect.CO_GENERATOR:
         from stage1_capture.capture.generators import GeneratorTranslator, GeneratorVariable
 
-        return GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+        if function.code in tx.output.options.dropped:
+            tx.unsupported("GB0001", f"{function.name} is dropped inside its try or with block")
+        made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+        tx.output.generators.append(made)
+        return made
     return InstructionTranslator(tx.output, tx.table, function, bound).run()
 
 

@@ -118,6 +118,20 @@ def array_attribute(tx: Tx, array: NumpyNdarrayVariable, name: str) -> Variable 
     left(tx, f"the attribute {name} of {describe(array)}")
 
 
+def dtype_comparison(
+    function: Callable[[Any, Any], Any], left: Variable, right: Variable
+) -> ConstantVariable | None:
+    """`a.dtype == np.float32`: of a dtype with another, a class or a name."""
+    sides = [
+        v.real if isinstance(v, UserDefinedObjectVariable) else getattr(v, "value", None)
+        for v in (left, right)
+    ]
+    if not any(isinstance(side, np.dtype) for side in sides):
+        return None
+    known = all(isinstance(side, (np.dtype, type, str)) for side in sides)
+    return ConstantVariable(bool(function(*sides))) if known else None
+
+
 # ---- what NumPy keeps to itself ---------------------------------------------------------------------------------
 
 

@@ -137,7 +137,11 @@ def bind(
     kwargs = {k: realize(v) for k, v in kwargs.items()}
     if row.name in GATHERED:
         return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}, None
+    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
+        return {"a": args[0]}, None
     if row.name == "einsum":
+        if not args or not isinstance(args[0], ConstantVariable):
+            left(tx, "einsum with its subscripts as lists")
         return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}, None
     order, defaults = _signature(real, row)
     if len(args) > len(order):

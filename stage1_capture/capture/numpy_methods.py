@@ -13,7 +13,8 @@ import numpy as np
 
 from stage0_eager import numpy_api
 from stage0_eager.functions import creation
-from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs
+from stage0_eager.numpy_api import wrapping
+from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs, fold
 from stage1_capture.capture.numpy_arrays import COMPUTED, NAMES, left
 from stage1_capture.capture.numpy_calls import apply, argument, call_row, dtype_of, record, seen, writable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -29,6 +30,7 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
+from stage_contracts import dtype as dt
 
 Tx = InstructionTranslator
 ROWS = numpy_api.ROWS
@@ -77,12 +79,18 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
     row, real = ROWS[function], getattr(np, function)
 
     def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
+        if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
+            return call_row(tx, ROWS["square"], np.square, [array], {"out": array} if in_place else {})
         if other and isinstance(other[0], TensorVariable) or (in_place and array.scalar):
             return _DECLINED  # the tensor's own operator, or a new scalar
         operands = [*other, array] if reflected else [array, *other]
         return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
 
     method(f"__{name}__")(call)
+
+
+def _is_two(value: Variable) -> bool:
+    return isinstance(value, ConstantVariable) and type(value.value) is int and value.value == 2
 
 
 for _name, _function in _BINARY.items():
@@ -92,6 +100,16 @@ for _name, _function in _BINARY.items():
         _operator(f"i{_name}", _function, in_place=True)
 for _name, _function in (_COMPARED | _UNARY).items():
     _operator(_name, _function)
+
+
+def _divmod(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """divmod(x, y), the builtin."""
+    if any(isinstance(realize(a), NumpyNdarrayVariable) for a in args):
+        return call_row(tx, ROWS["divmod"], np.divmod, args, kwargs)
+    return fold(tx, divmod, args, kwargs)
+
+
+BUILTINS[divmod] = _divmod
 
 
 # ---- what is also a function ------------------------------------------------------------------------------------
@@ -291,5 +309,20 @@ def _tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return made
 
 
+def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """wrap_numpy's way in: unlike tensor.numpy(), for tensors that require grad too."""
+    (tensor,) = map(realize, args)
+    if not isinstance(tensor, TensorVariable) or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
+        left(tx, f"an array of {describe(tensor)}")
+    return NumpyNdarrayVariable(tensor)
+
+
+def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    (array,) = map(realize, args)
+    assert isinstance(array, NumpyNdarrayVariable)
+    return array.tensor
+
+
+BUILTINS[wrapping.array_of], BUILTINS[wrapping.tensor_of] = _array_of, _tensor_of
 BUILTINS[creation.from_numpy] = _from_numpy
 BUILTINS[creation.tensor] = _tensor_call

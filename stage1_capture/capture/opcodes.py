@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import types
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import binary, compare, is_same, truth, unary
@@ -53,6 +54,9 @@ def nothing(tx: Tx, i: Instruction) -> None:
 
 @handles("POP_TOP")
 def pop_top(tx: Tx, i: Instruction) -> None:
+    """Dropping a generator from outside, as a `break` out of its loop does, ends it now and not later."""
+    if isinstance(getattr(tx.stack[-1], "real", None), types.GeneratorType):
+        tx.unsupported("GB0010", "a generator from outside is dropped")
     tx.pop()
 
 
@@ -129,13 +133,13 @@ def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
 def store_global(tx: Tx, i: Instruction) -> None:
     if is_library(tx.function.globals):
         tx.unsupported("GB0006", "a change of the library's own state")
-    tx.output.effects.store_global(tx.function.globals, i.argval, tx.pop())
+    tx.output.store_global(tx.function.globals, i.argval, tx.pop())
 
 
 @handles("DELETE_GLOBAL")
 def delete_global(tx: Tx, i: Instruction) -> None:
     tx.load_global(i.argval)
-    tx.output.effects.store_global(tx.function.globals, i.argval, DELETED)
+    tx.output.store_global(tx.function.globals, i.argval, DELETED)
 
 
 @handles("MAKE_CELL")

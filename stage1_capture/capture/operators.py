@@ -90,6 +90,8 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
     kwmetas = {k: argument(tx, op, v, lambda t: t.meta) for k, v in kwargs.items()}
     try:
         result = op.meta(*metas, **kwmetas)
+        if op.opaque:
+            return _call_opaque(tx, op, args, kwargs, result)
         same = _returned_argument(op, op.bind(*metas, **kwmetas), result)
     except Unsupported as refusal:
         broken = refusal.graph_break
@@ -142,7 +144,7 @@ def scalars_as_inputs(
     device = next((a.meta.device for a in everything if isinstance(a, TensorVariable)), None)
     numbers = [a for a in everything if isinstance(a, NumberVariable)]
     exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
-    if op.name not in ARITHMETIC or device is None or not numbers or not exact:
+    if op.opaque or op.name not in ARITHMETIC or device is None or not numbers or not exact:
         return args, kwargs
 
     def replaced(value: Variable) -> Variable:
@@ -251,24 +253,54 @@ def results_of(tx: Tx, node: Any, result: Any) -> Variable:
     return TupleVariable(list(items), type(result) if hasattr(result, "_fields") else tuple)
 
 
+def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variable], result: Any) -> Variable:
+    """A custom operator. What it writes to is checked as for any other write."""
+    bound = dict(zip(op.params, op.bind(*args, **kwargs)))
+    for name in op.mutates:
+        for target in _tensors_in(bound[name]):
+            if target.meta.requires_grad and is_grad_enabled():
+                tx.unsupported("GB0006", f"{op.name} writes to a tensor that requires grad")
+            _check_write(tx, op, target)
+            tx.output.mutated[target] = None
+    node = _record(tx, op, args, kwargs, result)
+    if result is None:
+        return NONE
+    made = results_of(tx, node, result)
+    return ListVariable(made.items) if op.listed else made  # type: ignore[attr-defined]
+
+
+def _tensors_in(value: Any) -> list[TensorVariable]:
+    value = realize(value) if isinstance(value, Variable) else value
+    if isinstance(value, (ListVariable, TupleVariable)):
+        return [t for item in value.items for t in _tensors_in(item)]
+    return [value] if isinstance(value, TensorVariable) else []
+
+
+def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
+    """Break where eager would refuse the write, or where residual code cannot follow it."""
+    whole = tx.output.mutable_through.get(target)
+    if whole is not None and whole.real._base is None:
+        tx.output.mutated[whole] = None
+    if target.source is not None and target.real._base is not None:
+        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
+
+
 def _call_in_place(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
 ) -> Variable:
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
+    tx.output.must_be_new(target)
+    tx.output.written.append(target)
     meta = target.meta
-    whole = tx.output.mutable_through.get(target)
-    if whole is not None and whole.real._base is None:
-        tx.output.mutated[whole] = None
+    _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
     if result is not None and result.requires_grad and not meta.requires_grad:
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
         target.meta = meta.with_(requires_grad=True, strides=meta.strides)
-    if target.source is not None and target.real._base is not None:
-        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
     _record(tx, op, args, kwargs, result)
     tx.output.mutated[target] = None
     return NONE if result is None else target

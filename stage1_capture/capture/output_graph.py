@@ -7,6 +7,8 @@ needed it.
 from __future__ import annotations
 
 import sys
+import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -37,10 +39,12 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
+    dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
+    dropped: frozenset[types.CodeType] = frozenset()
 
 
 class Restart(Exception):
@@ -76,6 +80,11 @@ class OutputGraph:
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
+        self.follows_since: int | None = None  # set while backward_graphs.py follows one: when it began
+        # what runs in the backward: its name, and whether it still reads the same
+        self.followed: list[tuple[str, Callable[[], bool]]] = []
+        self.written: list[TensorVariable] = []  # every write to a tensor, in order
+        self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
         self.class_stores: dict[
             type, dict[str, Any]
@@ -85,12 +94,24 @@ class OutputGraph:
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
         self.exceptions: list[Any] = []  # being handled, outermost first
+        self.generators: list[Any] = []  # all that were made
         self.policy = policy  # which sizes of the inputs are left open
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
+        # equal numbers under one name in an optimizer's state: the first place
+        self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
+
+    def let_go(self) -> None:
+        """The capture is over: no object of the program lives longer because it was looked at."""
+        for frame in self.frames:
+            frame.locals.clear()
+            frame.stack.clear()
+        for held in (self.known, self.kept, self.generators, self.exceptions, self.mutated):
+            held.clear()
+        self.effects = SideEffects()
 
     # ---- where we are ----------------------------------------------------------------------------
 
@@ -143,9 +164,22 @@ class OutputGraph:
             variable = variable.part_of
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
+        self.must_be_new(variable)
         if self.effects.in_the_end and variable.source is not None:
             self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
+
+    def store_global(self, module: dict, name: str, value: Variable) -> None:
+        if self.follows_since is not None:
+            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+        self.effects.store_global(module, name, value)
+
+    def must_be_new(self, variable: Variable) -> None:
+        """In a function that runs in the backward, later: it may change nothing but what it made itself."""
+        if self.follows_since is not None and (
+            variable.source is not None or variable.born < self.follows_since
+        ):
+            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
 
     # ---- what is computed ------------------------------------------------------------------------
 

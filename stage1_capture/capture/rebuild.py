@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
+from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -27,6 +29,7 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     DictViewVariable,
     ExceptionVariable,
+    HandleVariable,
     IdVariable,
     IteratorVariable,
     LazyVariable,
@@ -164,6 +167,8 @@ def contents(value: Variable) -> list[Variable]:
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
             more = [v for v in (cause, context) if v is not None]
             return [*args, *(a for a in attrs.values() if a is not None), *more]
+        case HandleVariable(call=(tensor, _, hooks)):
+            return [tensor, *hooks]
         case UserDefinedObjectVariable(attrs=attrs, base=base):
             return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
@@ -288,6 +293,14 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     return name
 
 
+def _handle(r: Rebuilder, value: HandleVariable) -> str:
+    """The call that registers the hook; one that is in the graph has no object."""
+    if value.call is None:
+        return r.unsupported(value)
+    tensor, method, hooks = value.call
+    return r.name(value, f"{r.expression(tensor)}.{method}({r.all(hooks)})")
+
+
 def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
     """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
     for key, attribute in value.attrs.items():
@@ -305,7 +318,9 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
         made = f"{r.named(cls)}({r.all(value.args)})"
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
-    name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)
+    name = r.name(
+        value, f"{made}.with_traceback({r.named(traceback_of(value.passed))})" if value.passed else made
+    )
     set_attributes(r, value, name)
     if value.cause is not None:
         r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
@@ -316,14 +331,14 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     return name
 
 
-def raised(error: BaseException) -> BaseException:
-    """The exception with a traceback, which CPython expects of one that is being handled."""
-    context = error.__context__
-    try:
-        raise error
-    except BaseException:  # of any kind: it was raised here
-        error.__context__ = context
-        return error
+def traceback_of(passed: list[Instruction]) -> types.TracebackType | None:
+    """The traceback of an exception that passed these instructions. Its frames never ran, and hold nothing."""
+    found = None
+    for instruction in passed:
+        frame, shift = never_run(instruction.code, instruction.code.co_filename)
+        line = instruction.origin.line
+        found = types.TracebackType(found, frame, instruction.start + shift, line)
+    return found
 
 
 def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:
@@ -361,6 +376,7 @@ _MAKE: dict[type, Make] = {
     UserFunctionVariable: _function,
     UserMethodVariable: _method,
     ExceptionVariable: _exception,
+    HandleVariable: _handle,
     UserDefinedObjectVariable: _object,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,

@@ -47,6 +47,8 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
         _, value = effects.globals[module, name]
         where = f"{codegen.named(effects.globals[module, name][0])}[{name!r}]"
         lines.append(f"del {where}" if value is DELETED else f"{where} = {r.expression(value)}")
+    for handle in effects.hooks:
+        r.expression(handle)
     for schedule, args, kwargs in effects.calls:
         words = [*map(r.expression, args), *(f"{k}={r.expression(v)}" for k, v in kwargs.items())]
         lines.append(f"{r.expression(schedule)}.step({', '.join(words)})")

@@ -135,6 +135,32 @@ def generator_function(function: Any, code: types.CodeType, entry: Entry) -> typ
     return types.FunctionType(made, function.globals, function.name)
 
 
+@functools.lru_cache(maxsize=256)
+def never_run(code: types.CodeType, file: str) -> tuple[types.FrameType, int]:
+    """A frame of `code` for tracebacks: a generator's that has not begun. With how far its offsets are moved."""
+    head = emit("RETURN_GENERATOR") + emit("POP_TOP")
+    blank = {
+        "co_argcount": 0,
+        "co_posonlyargcount": 0,
+        "co_kwonlyargcount": 0,
+        "co_freevars": (),
+        "co_cellvars": (),
+    }
+    names = slots(code)
+    made = assembled(
+        code,
+        head,
+        None,
+        [],
+        co_varnames=names,
+        co_nlocals=len(names),
+        co_flags=inspect.CO_GENERATOR | inspect.CO_NEWLOCALS | inspect.CO_OPTIMIZED,
+        co_stacksize=code.co_stacksize + len(names) + 1,
+        **blank,
+    )
+    return types.FunctionType(made, {})().gi_frame, 2 * units(head)
+
+
 # ---- the instruction that is run in Python -----------------------------------------------------------
 
 
@@ -199,7 +225,9 @@ def _break_code(
     place = location_of(instruction)
     depth = max(len(e.layout) for e in (entry, *exits))
     slot_of = {name: i for i, name in enumerate(_variables(code, entry, depth))}
-    stubs = [_stub(code, e, slot_of, len(code.co_consts) + i, instruction) for i, e in enumerate(exits)]
+    constants = [len(code.co_consts) + i for i in range(len(exits))]
+    none = constants[-1] + 2  # behind Derived
+    stubs = [_stub(code, e, slot_of, at, none, instruction) for e, at in zip(exits, constants)]
     run = again(code, program[entry.index].start, instruction.end, place)
     if _with_null(instruction):
         method = instruction.opname == "LOAD_METHOD"
@@ -218,7 +246,12 @@ def _break_code(
 
 
 def _stub(
-    code: types.CodeType, exit_: Entry, slot_of: dict[str, int], constant: int, instruction: Instruction
+    code: types.CodeType,
+    exit_: Entry,
+    slot_of: dict[str, int],
+    constant: int,
+    none: int,
+    instruction: Instruction,
 ) -> list[ConcreteInstr]:
     """Put the stack away, and return `resume(*slots, *stack)`."""
     put = functools.partial(emit, location=location_of(instruction))
@@ -228,8 +261,11 @@ def _stub(
     )
     out: list[ConcreteInstr] = []
     for i, kind in reversed(on_stack):
-        # what an except block handles is handed on by the slot it came in
-        out += put("POP_EXCEPT") if kind == OUTER else put("STORE_FAST", slot_of[stack_name(i)])
+        if kind == OUTER:  # the other way around: what the thread handles now comes onto the stack
+            out += put("LOAD_CONST", none) + put("PUSH_EXC_INFO") + put("POP_TOP")
+        out += put("STORE_FAST", slot_of[stack_name(i)])
+        if kind == OUTER:
+            out += put("POP_EXCEPT")
     resume = put("LOAD_CONST", constant)
     out += resume + put("PUSH_NULL") if VERSION >= (3, 13) else put("PUSH_NULL") + resume
     given = parameters(code, exit_)
@@ -284,7 +320,9 @@ def _entered(
             head += emit("LOAD_CONST", len(consts))
             consts.append(int(kind.removeprefix(PLACE)) // 2)
         else:
-            head += emit("LOAD_FAST", slot_of[stack_name(i)])
+            # the slot is cleared: what the program drops must have no other owner
+            slot = slot_of[stack_name(i)]
+            head += emit("LOAD_FAST", slot) + emit("LOAD_CONST", none) + emit("STORE_FAST", slot)
             if kind == OUTER:
                 head += emit("PUSH_EXC_INFO") + emit("POP_TOP")
     head += emit("JUMP_FORWARD", target // 2)

@@ -31,7 +31,6 @@ class ShadowTape:
     """The interpreter that gives each call shadow tensors, and the shadow of each node."""
 
     def __init__(self) -> None:
-        self.outer: Any = None
         self.origins: tuple = ()
         self.values: dict[Node, Any] = {}
         self.rng: Tensor | None = None

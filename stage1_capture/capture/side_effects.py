@@ -12,6 +12,7 @@ from typing import Any
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstDictVariable,
+    HandleVariable,
     ListVariable,
     SetVariable,
     TensorVariable,
@@ -42,6 +43,7 @@ class SideEffects:
 
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
+    hooks: list[HandleVariable] = field(default_factory=list)  # on tensors from outside
     # steps of schedules, called last: (schedule, arguments, keyword arguments)
     calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
     in_the_end: bool = False  # one of them runs code of the user's, which sees what was changed until then
@@ -73,4 +75,4 @@ class SideEffects:
         return found and found[1]
 
     def __bool__(self) -> bool:
-        return bool(self.changed or self.globals or self.calls)
+        return bool(self.changed or self.globals or self.hooks or self.calls)

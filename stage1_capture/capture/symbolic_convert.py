@@ -54,7 +54,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -131,21 +130,24 @@ class InstructionTranslator:
         try:
             handler(self, instruction)
         except Raised as raised:
-            self.handle(instruction, raised)
+            if not self.handle(instruction, raised.value):
+                raise
 
-    def handle(self, instruction: bytecode.Instruction, raised: Raised) -> None:
-        """Unwind to the handler of the instruction that raised."""
-        if getattr(raised.value, "place", None) is None:
-            raised.value.place = (self.output.root_steps, self.output.origin())
+    def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
+        """Unwind to the handler of the instruction that raised, if it has one."""
+        if raised.place is None:
+            raised.place = (self.output.root_steps, self.output.origin())
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
-            raise raised
+            return False
         del self.stack[place.depth :]
         if place.lasti:
             self.push(RaisingPlaceVariable(instruction.start))
-        self.push(raised.value)
+        self.push(raised)
         self.index = place.target
+        return True
 
     def resume_here(self) -> None:
         """Frames inside this one are left: an exception of theirs was taken here."""

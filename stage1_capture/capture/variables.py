@@ -8,6 +8,7 @@ inside.
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,11 +20,14 @@ from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
+BIRTHS = itertools.count()
+
 
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
+    born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
 
 
@@ -69,6 +73,14 @@ class NumpyNdarrayVariable(Variable):
     @property
     def meta(self) -> TensorMeta:
         return self.tensor.meta
+
+
+@dataclass(eq=False)
+class TritonLaunchVariable(Variable):
+    """`kernel[grid]`, not called yet."""
+
+    kernel: Any
+    grid: Variable
 
 
 @dataclass(eq=False)
@@ -218,8 +230,21 @@ class UserDefinedObjectVariable(Variable):
 
 
 @dataclass(eq=False)
+class HandleVariable(UserDefinedObjectVariable):
+    """What registering a hook returns.
+
+    node: holds the hook of a value computed inside, `tensor`.
+    call: what the residual code does for a tensor from outside: the tensor, the method, its arguments.
+    """
+
+    node: Node | None = None
+    tensor: TensorVariable | None = None
+    call: tuple[TensorVariable, str, tuple[Variable, ...]] | None = None
+
+
+@dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living).
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
 
     place: the step of the outermost frame that raised it first, and where that is.
     """
@@ -228,8 +253,8 @@ class ExceptionVariable(UserDefinedObjectVariable):
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
-    raised: bool = False
     place: tuple[int, Any] | None = None
+    passed: list[Any] = field(default_factory=list)
 
 
 class TracebackVariable(Variable):

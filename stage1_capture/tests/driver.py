@@ -65,7 +65,8 @@ class Compiled:
 
     def _other(self, function, whole):
         """Resume functions of the same place share their entries; so do nested calls of one function."""
-        key = function if whole else (function.__code__, id(function.__globals__))
+        cells = tuple(map(id, function.__closure__ or ()))
+        key = function if whole else (function.__code__, id(function.__globals__), cells)
         if key not in self.table:
             self.table[key] = Compiled(function, self.counts, self.table, self.capture, whole)
         return self.table[key]

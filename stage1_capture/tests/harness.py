@@ -95,7 +95,8 @@ def described(tree):
         elif isinstance(value, (list, tuple, dict)):
             found.append((path, type(value), len(value), tuple(value) if isinstance(value, dict) else None))
         else:
-            found.append((path, type(value), repr(value)))
+            named = getattr(value, "__qualname__", None)  # a function's repr has its address
+            found.append((path, type(value), named or repr(value)))
     return found
 
 

@@ -132,8 +132,27 @@ def _run_rules(
     """The gradient that each argument of a call gets. A rule for a sequence of tensors gives one for each."""
     found = []
     arguments = node.target.bind(*node.args, **node.kwargs)
+    if getattr(node.target, "pullback", None) is not None:
+        return _pulled_back(node, edges, g, arguments, recorded)
     for rule, argument in edges:
         result = rule.rule(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
+        parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
+        found += [(one, part) for one, part in parts if one in recorded and part is not None]
+    return found
+
+
+def _pulled_back(
+    node: Node, edges: Edges, g: Any, arguments: tuple, recorded: dict[Node, Edges | None]
+) -> list[tuple[Node, Tensor]]:
+    """As _run_rules, for an operator that gives all gradients in one call."""
+    values = map_args(arguments, _traced)
+    out = _needed(node, arguments, "out", 0)
+    gradients = node.target.pullback(
+        g, out, values, lambda v: isinstance(v, Tensor) and v._data.node in recorded
+    )
+    found = []
+    for rule, argument in edges:
+        result = gradients[rule.param]
         parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
         found += [(one, part) for one, part in parts if one in recorded and part is not None]
     return found

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.custom_gradient import with_backward
 from stage0_eager.functions.gradients import autograd_grad
 from stage0_eager.functions.inplace import assign_data, overwrite
 from stage0_eager.operator import Operator
@@ -29,16 +30,18 @@ from stage2_autograd.autograd.storages import (
     replaced,
 )
 from stage2_autograd.retrace import placeholders_like, retrace
-from stage2_autograd.subgraphs import functional, within
+from stage2_autograd.subgraphs import functional, within, written_back
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.tensor_meta import TensorMeta
 
 
 def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
+    graph = with_functional_backwards(graph)
     tracer = FunctionalTracer(Graph(graph.name))
     tracer.gradient_metas = [n.val for n in reversed(graph.calls) if n.target is autograd_grad]
     with no_grad():
@@ -69,6 +72,36 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         silent,
         versions,
     ).verify()
+
+
+def with_functional_backwards(graph: Graph) -> Graph:
+    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
+    twin = graph.copy()
+    for node in twin.calls:
+        if hasattr(node.target, "backward_graph"):
+            run = functional_backward(node.target.backward_graph.run.graph, node.target.name)
+            with twin.inserting_before(node):
+                op = with_backward(node.target, GraphModule(run))
+                new = twin.call_function(op, node.args, node.kwargs, **node.meta)
+            twin.replace_all_uses_with(node, new)
+            twin.erase_node(node)
+            twin.rename(new, node.name)
+    return twin
+
+
+def functional_backward(graph: Graph, name: str) -> Graph:
+    """The same for the backward of an autograd.Function, which may write to what it made itself only."""
+    tracer = FunctionalTracer(Graph(graph.name))
+    with no_grad():
+        inputs = placeholders_like(graph, tracer)
+        outputs = retrace(graph, tracer, inputs)
+    if any(storage_of(tracer, t).generation for t in inputs):
+        tracer.refuse(f"{name}.backward writes to a gradient, or to what it saved")
+    if tracer.rng_calls:
+        tracer.refuse(f"{name}.backward draws random numbers")
+    assert tracer.graph is not None
+    tracer.graph.output([tracer.node_of(t) for t in outputs])
+    return tracer.graph
 
 
 def functional_subgraph(graph: Graph) -> Graph:
@@ -105,6 +138,10 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
+        if hasattr(op, "backward_graph"):
+            return self._results_of_the_users_own(op, args)
+        if op.opaque and op.mutates:
+            return written_back(self, op, args)
         if op is autograd_grad:
             return self.differentiated(*args)
         out = super().process(op, args)
@@ -123,6 +160,22 @@ class FunctionalTracer(Tracer):
         source = self._stored(args[0])
         chain = (*source.chain, (op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
+        return out
+
+    def _results_of_the_users_own(self, op: Operator, args: tuple) -> Any:
+        """What an autograd.Function or a hook puts on the tape: operands as they were, under another history.
+
+        Where they are views of something, their memory is known by two names, and must not be written or handed out.
+        """
+        out = super().process(op, args)
+        operands = [self._stored(t) for t in args[1]]
+        homes = [place.storage for place in operands]
+        for made, place in zip(out if isinstance(out, tuple) else (out,), operands, strict=True):
+            self._note(made._data.node)
+            views = [view for view, _ in place.chain if view.name != "detach"]
+            alone = place.storage.origin[0] == "made" and not views and homes.count(place.storage) == 1
+            Storage(("made", -1) if alone else ("twin", -1)).owns(made)
+            place.storage.twin |= not alone
         return out
 
     def _note(self, node: Node) -> None:
@@ -183,6 +236,8 @@ class FunctionalTracer(Tracer):
         place = self._stored(target)
         storage, whole = place.storage, place.storage.base
         assert whole is not None
+        if storage.twin or storage.origin[0] == "twin":
+            self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
         if storage.origin[0] == "constant":
             self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
         value = src if src.dtype is target.dtype else c.cast(src, target.dtype)
@@ -240,6 +295,8 @@ def plan_results(
     for tensor in outputs:
         place = tracer._stored(tensor)
         (kind, which), chain = place.storage.origin, place.chain
+        if kind == "twin":
+            tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
         if kind == "made":
             alone = homes.count(place.storage) == 1
             value = tensor if alone else place.storage.base

@@ -28,12 +28,15 @@ Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments afte
 class Storage:
     """Memory that tensors share: its base as it is now, and where it came from.
 
-    origin: ("input", index), ("constant", name) or ("made", -1).
+    origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
+        history of the user's own.
+    twin: whether there is one of those.
     """
 
     def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
         self.origin = origin
         self.base: Tensor | None = None  # set by `owns`
+        self.twin = False
         self.generation = 0  # how many writes it has seen
         self.recorded = False  # whether autograd sees one of them
 

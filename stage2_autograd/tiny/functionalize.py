@@ -17,7 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer
 from stage2_autograd.aliasing import base, shares_storage
 from stage2_autograd.retrace import placeholders_like, retrace
-from stage2_autograd.subgraphs import functional, within
+from stage2_autograd.subgraphs import functional, within, written_back
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node, map_args, meta_of
@@ -82,6 +82,10 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
+        if hasattr(op, "backward_graph"):
+            self.refuse(f"{op.name}, whose derivative is the user's own")
+        if op.opaque and op.mutates:
+            return written_back(self, op, args)
         out = super().process(op, args)
         if isinstance(out, tuple):
             return tuple(_store(o, Storage()) for o in out)

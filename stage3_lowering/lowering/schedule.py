@@ -21,6 +21,8 @@ from stage3_lowering.lowering.legality import (
 )
 from stage_contracts.events import record
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, SchedulerNode
+from stage_contracts.size_vars import is_open
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -34,7 +36,10 @@ class Schedule:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
         self.position = {node.name: k for k, node in enumerate(nodes)}
-        self.group_of = {d.buffer: FusedSchedulerNode((node,)) for node in nodes for d in node.writes}
+        alone = [
+            FusedSchedulerNode((node,)) for node in nodes
+        ]  # one each: a call with several results runs once
+        self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
         self.decisions: list[FusionDecision] = []
 
     @property
@@ -62,8 +67,8 @@ class Schedule:
         record("fusion", verdict, first=first, second=second, reason=reason, score=score)
 
     def _shared_bytes(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> int:
-        """Bytes of the buffers both touch: what fusing them saves from going through memory."""
-        return sum(int(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
+        """Bytes of the buffers both touch, open sizes at their nominal value: what fusing saves of memory traffic."""
+        return sum(hinted(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
 
     def _neighbours(self, node: SchedulerNode) -> list[FusedSchedulerNode]:
         """The earlier groups that write what `node` reads, or read the same."""
@@ -98,7 +103,8 @@ class Schedule:
     def _why(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
         passed = sorted((written_by(a) & read_by(b)) | (written_by(b) & read_by(a)))
         both = sorted(read_by(a) & read_by(b))
-        saved = f"{self._shared_bytes(a, b)} bytes of memory traffic saved"
+        total = sum(self.buffers[name].nbytes for name in touched(a) & touched(b))
+        saved = f"{total if is_open(total) else self._shared_bytes(a, b)} bytes of memory traffic saved"
         if passed:
             return f"{', '.join(passed)} is read at the very index it is written; {saved}"
         return f"both read {', '.join(both)}; {saved}"

@@ -80,10 +80,9 @@ def call(step: External, values: Mapping[str, Any], device: OnHost) -> tuple:
     kwargs = {name: resolve(value, values, device) for name, value in step.kwargs.items()}
     if step.into:
         return (getattr(device.xp, step.target)(*args, **kwargs, out=values[step.outputs[0]]),)
-    if step.target in CORE_OPS:  # its kernel takes arguments by position
-        signature = inspect.signature(eval(f"lambda {CORE_OPS[step.target].params}: None"))
-        args, kwargs = signature.bind(*args, **kwargs).args, {}
-    result = eager_kernel(step.target)(device.xp, *args, **kwargs)
+    params = CORE_OPS[step.target].params if step.target in CORE_OPS else "*args, **kwargs"
+    bound = inspect.signature(eval(f"lambda {params}: None")).bind(*args, **kwargs)
+    result = eager_kernel(step.target)(device.xp, *bound.args, **bound.kwargs)
     return result if isinstance(result, tuple) else (result,)
 
 
@@ -95,11 +94,9 @@ def resolve(value: Any, values: Mapping[str, Any], device: OnHost) -> Any:
             return array
         strides = tuple(stride * array.itemsize for stride in value.strides or ())
         return device.view(array, value.offset * array.itemsize, array.dtype, value.shape, strides)
-    if isinstance(value, SubgraphRef):
-        return values[value.name]
     if isinstance(value, tuple | list):
         return type(value)(resolve(item, values, device) for item in value)
-    return value
+    return values[value.name] if isinstance(value, SubgraphRef) else value
 
 
 def entering(program: Program, name: str, array: Any, device: OnHost, strict: bool = True) -> Any:

@@ -1,0 +1,54 @@
+"""wrap_numpy: a function on arrays as one on tensors, with gradients where it is compiled.
+
+Input: a function on ndarrays. Named after torch.compiler.wrap_numpy. Capture takes `array_of` and `tensor_of` for
+changes of what Python sees, and nothing else: the graph stays on the tensors, on their device and on the tape.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stage0_eager.functions.creation import tensor_of_array
+from stage0_eager.tensor import Tensor
+
+
+def wrap_numpy(fn: Callable) -> Callable:
+    """`fn` with tensors for arguments and results, in the places of arrays (also inside tuples, lists and dicts).
+
+    Made for `compile(wrap_numpy(fn), fullgraph=True)`, where gradients flow through it. Without compile it runs in
+    NumPy, and raises RuntimeError for a tensor that requires grad, as `tensor.numpy()` does.
+    """
+
+    @functools.wraps(fn)
+    def on_tensors(*args: Any, **kwargs: Any) -> Any:
+        arrays = [_everywhere(Tensor, array_of, value) for value in args]
+        named = {key: _everywhere(Tensor, array_of, value) for key, value in kwargs.items()}
+        return _everywhere((np.ndarray, np.generic), tensor_of, fn(*arrays, **named))
+
+    return on_tensors
+
+
+def _everywhere(kind: Any, change: Callable[[Any], Any], tree: Any) -> Any:
+    """A copy of nested containers with what is of this kind changed."""
+    if isinstance(tree, kind):
+        return change(tree)
+    if isinstance(tree, (tuple, list)):
+        items = [_everywhere(kind, change, item) for item in tree]
+        return items if isinstance(tree, list) else tuple(items)
+    if isinstance(tree, dict):
+        return {key: _everywhere(kind, change, item) for key, item in tree.items()}
+    return tree
+
+
+def array_of(tensor: Tensor) -> np.ndarray:
+    """The tensor as Python sees it in a NumPy program."""
+    return tensor.numpy()
+
+
+def tensor_of(array: Any) -> Tensor:
+    """The tensor that stands for an array or NumPy scalar."""
+    return tensor_of_array(array)

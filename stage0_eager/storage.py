@@ -1,0 +1,57 @@
+"""Storages: the memory that a tensor and its views live in, for code that asks for addresses (Triton's interpreter).
+
+Input: tensors. Names as torch's `Tensor.untyped_storage()` and `Tensor.set_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stage0_eager import arrays
+from stage0_eager.tensor import Tensor
+
+
+class UntypedStorage:
+    """Memory from its first byte: `whole`. `array` is what was asked for it."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.whole = array, arrays.owner(array)
+        if not arrays.is_array(self.whole):  # memory of another library: what is known of it is this array
+            self.whole = array
+
+    def data_ptr(self) -> int:
+        return arrays.address(self.whole)
+
+    def nbytes(self) -> int:
+        return int(self.whole.nbytes)
+
+    def cpu(self) -> UntypedStorage:
+        """The same memory, which already is the host's. Raises RuntimeError for a GPU's."""
+        if not hasattr(self.whole, "__array_interface__"):
+            raise RuntimeError("a storage on a GPU cannot be copied as such; copy the tensor with .cpu()")
+        return self
+
+    def copy_(self, source: UntypedStorage) -> UntypedStorage:
+        """Nothing where both are one memory. Raises RuntimeError otherwise: copy tensors."""
+        if source.data_ptr() != self.data_ptr():
+            raise RuntimeError("storages are not copied; copy tensors with copy_")
+        return self
+
+
+def untyped_storage(self: Tensor) -> UntypedStorage:
+    """The memory this tensor lives in."""
+    return UntypedStorage(self._real("untyped_storage()"))
+
+
+def set_(
+    self: Tensor, source: UntypedStorage, storage_offset: int, size: Sequence[int], stride: Sequence[int]
+) -> Tensor:
+    """Make this tensor look at `source` from an offset, with a size and strides, all in elements of its dtype."""
+    width = self.dtype.itemsize
+    begins = arrays.address(source.whole) + storage_offset * width
+    if begins != arrays.address(source.array) or source.array.dtype != self.dtype.numpy:
+        raise RuntimeError("set_ takes the storage of a tensor of the same dtype that begins at the offset")
+    strided = arrays.namespace_of(source.array).lib.stride_tricks.as_strided
+    self._data = strided(source.array, tuple(size), tuple(s * width for s in stride))
+    return self

@@ -1,0 +1,1 @@
+"""Programs on NumPy arrays, compiled and run against NumPy itself."""
