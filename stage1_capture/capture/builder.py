@@ -7,8 +7,10 @@ runs.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import functools
+import re
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from stage1_capture.capture.builder_containers import (
     wrap_deque,
     wrap_partial,
 )
+from stage1_capture.capture.derived import constant_of, python_base
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -58,6 +61,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+# Objects of C's that never change, whose methods only compute: they are constants.
+IMMUTABLE = (
+    complex, re.Pattern, datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone,
+    types.CodeType,
+)  # fmt: skip
 
 
 def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -243,6 +253,15 @@ def _identical(output: OutputGraph, real: Any, source: Source | None, build: Cal
     return known
 
 
+def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> Variable:
+    """A member; one that is a string or a number too holds that."""
+    known = wrap_identity(output, real, source)
+    base = python_base(type(real))
+    if base is not None and known.base is None:  # type: ignore[attr-defined]
+        known.base = constant_of(real, base)  # type: ignore[attr-defined]
+    return known
+
+
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
@@ -364,6 +383,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float), _wrap_number),
     **dict.fromkeys((str, bytes, range, Device), _wrap_constant("EQUALS")),
+    **dict.fromkeys(IMMUTABLE, _wrap_constant("EQUALS")),
     slice: _wrap_slice,
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),
@@ -386,5 +406,5 @@ BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
     type: wrap_identity,
-    enum.Enum: wrap_identity,
+    enum.Enum: _wrap_enum,
 }

@@ -76,8 +76,11 @@ def _attempt(
         try:
             return _captured(output, function, _interpret(output, function, args, kwargs))
         except Raised as raised:
+            # the frame is cut where it was raised first, so that its traceback has the user's lines
+            assert raised.value.place is not None  # set where it was first seen
+            output.root_steps, origin = raised.value.place
             name = type(raised.value.real).__name__
-            output.unsupported("GB0009", f"{name} leaves the frame")
+            raise Unsupported(f"{name} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
         return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
