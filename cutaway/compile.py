@@ -236,20 +236,25 @@ class CompiledFunction:
             if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
             strict = self.fullgraph or errors_on_graph_break()
-            entry = compile_frame(
-                self._fn,
-                args,
-                kwargs,
-                self._backend,
-                strict,
-                self._pipeline,
-                self.artifacts,
-                self.policy,
-                self.part,
-            )
+            settings = self._backend, strict, self._pipeline, self.artifacts, self.policy, self.part
+            for attempt in range(_ATTEMPTS):
+                try:
+                    entry = compile_frame(self._fn, args, kwargs, *settings)
+                    break
+                except GuardsFailed:
+                    # another thread may have changed what was looked at; else it is a mistake of ours
+                    if attempt == _ATTEMPTS - 1 or threading.active_count() == 1:
+                        raise
             self.entries = (entry, *self.entries)
             count_compile(self.code)
             return entry
+
+
+_ATTEMPTS = 5
+
+
+class GuardsFailed(GraphError):
+    """The guards of a new entry fail on the call they were made from."""
 
 
 # Every compiled function there is, for reset().
@@ -312,7 +317,9 @@ def compile_frame(
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GraphError(f"internal error: guards fail on the call they were made from: {'; '.join(failed)}")
+        raise GuardsFailed(
+            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+        )
     artifacts.frame = frame
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)

@@ -345,12 +345,16 @@ _RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
 
 
 def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
-    """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
-    if type(real.__self__) not in _RECEIVERS:
+    """`len`, or a bound method: `items.append` is another object each time it is asked for."""
+    if real.__self__ is None or isinstance(real.__self__, (types.ModuleType, type)):
         return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
-    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    owner = source and AttrSource(source, "__self__")
+    if type(real.__self__) not in _RECEIVERS:
+        output.guard("IDENTITY", owner, real.__self__)
+        return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    receiver = wrap(output, real.__self__, owner)
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 
