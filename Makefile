@@ -106,6 +106,10 @@ capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py > build/capture_coverage.txt
 	mv build/capture_coverage.txt benchmarks/capture_coverage.txt
 
+numpy: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report > build/numpy.txt || { cat build/numpy.txt; exit 1; }
+	mv build/numpy.txt tests/numpy_programs/report.txt
+
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "The site is in site/; open site/index.html"

@@ -107,8 +107,7 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 
 
 BACKENDS: dict[str, Backend] = {
-    f.__name__: Backend(f.__name__, f, open_sizes=f in (eager, aot_eager))
-    for f in (inductor, aot_eager, eager, cudagraphs)
+    f.__name__: Backend(f.__name__, f) for f in (inductor, aot_eager, eager, cudagraphs)
 }
 
 

@@ -29,8 +29,10 @@ from cutaway.recompilation import (
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.batching import is_transformed
 from stage0_eager.nn.module import Module
-from stage_contracts import config, events
+from stage0_eager.state import STATE
+from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
 from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
@@ -69,8 +71,8 @@ def compile(
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
-        compiler.mark_dynamic), True all of them, False none. The kernels of "inductor" and "cudagraphs" are made for
-        exact sizes, so these two compile once for each, whatever is said here.
+        compiler.mark_dynamic), True all of them, False none. What cannot be compiled with a size left open is
+        compiled for each size; the ledger says so ("fallback", "static").
     mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
@@ -82,6 +84,9 @@ def compile(
             disable=disable, pipeline=pipeline,
         )  # fmt: skip
     if disable:
+        return fn
+    if not python_version.known():
+        python_version.say_so()
         return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
@@ -101,6 +106,9 @@ def compile(
     )
 
 
+# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
+# may differentiate twice, and gets the plain function.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
@@ -149,7 +157,7 @@ class CompiledFunction:
         if self._bound_self:
             args = self._bound_self + args
         entries = self.entries
-        if STANCE.name == "force_eager":
+        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
@@ -250,10 +258,10 @@ _EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
-    """The Python function to capture: a method's own, or one that calls `fn` (an operator, a partial, a builtin)."""
+    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
     if isinstance(fn, types.MethodType):
         return fn.__func__
-    if isinstance(fn, types.FunctionType):
+    if isinstance(fn, types.FunctionType) and not is_transformed(fn):
         return fn
 
     @functools.wraps(fn, updated=())
@@ -338,6 +346,9 @@ def _captured_and_compiled(
             breaks.append(refusal.graph_break)
         except Exception as error:
             if not config.current().capture.suppress_errors:
+                if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
+                    breaks.append(GraphBreak("GB0008", f"{type(error).__name__}: {error}"))
+                    return frame, None, breaks, artifacts
                 if backend.builtin:
                     raise
                 seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"

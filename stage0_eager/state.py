@@ -16,6 +16,8 @@ class _State(threading.local):
     interpreter: Any = None  # None: evaluate on arrays
     inference: bool = False
     plain: bool = True  # neither an interpreter nor inference mode: the one thing every call looks at
+    # func.grad, vmap, ...: those whose function runs, outermost first
+    transforms: tuple[str, ...] = ()
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
 
 
@@ -106,6 +108,16 @@ class inference_mode(ContextDecorator):
 
     def _recreate_cm(self) -> inference_mode:
         return type(self)(self.mode)
+
+
+@contextmanager
+def transforming(name: str) -> Iterator[None]:
+    """In this block runs the function that a transform was given."""
+    previous, STATE.transforms = STATE.transforms, (*STATE.transforms, name)
+    try:
+        yield
+    finally:
+        STATE.transforms = previous
 
 
 @contextmanager

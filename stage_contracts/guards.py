@@ -134,7 +134,8 @@ def _readable(value: Any) -> str:
 
 def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     """Whether a tensor is what `meta` says. Reads attributes only."""
-    return (
+    # metas of arrays are made once and kept, so that most often it is the very same one
+    return getattr(tensor, "meta", None) is meta or (
         getattr(tensor, "dtype", None) is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides

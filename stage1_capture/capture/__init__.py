@@ -7,6 +7,7 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
     builtin_checkpoint,
+    builtin_functional_call,
     builtin_hooks,
     builtin_library,
     builtin_modules,
@@ -20,6 +21,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     higher_order,
     numpy_calls,
     numpy_methods,
+    numpy_objects,
     opcodes_exceptions,
     opcodes_match,
     triton_kernels,

@@ -12,6 +12,8 @@ import keyword
 import types
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage1_capture.capture.binding import (
@@ -136,6 +138,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             from stage1_capture.capture.class_attributes import super_attribute
 
             return super_attribute(tx, value, name)
+        case ConstantVariable(value=np.dtype() as dtype) if name == "type":
+            return UserDefinedObjectVariable(dtype.type)
         case ConstantVariable(value=constant):
             found = getattr(constant, name, MISSING)
             if found is MISSING:

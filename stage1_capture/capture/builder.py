@@ -14,6 +14,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.batching import is_transformed
 from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
@@ -41,6 +42,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TransformVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -120,8 +122,13 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """A number in an argument, or in a container of one, stays open until something needs to know it."""
     if not _in_arguments(output, source) or source in output.epoch_sources:
         return _fixed_number(output, real, source)
-    output.guard("TYPE", source, type(real))
     assert source is not None
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -239,11 +246,19 @@ def _identical(output: OutputGraph, real: Any, source: Source | None, build: Cal
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
-    return wrap_identity(output, real, source)
+    return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
-    return _identical(output, real, source, lambda: function_variable(output, real, source))
+    return _identical(output, real, source, lambda: _function(output, real, source))
+
+
+def _function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    if is_transformed(real):  # func.grad(f), made outside
+        transform, inner, options = real.__transform__[1:]  # type: ignore[attr-defined]
+        inside = wrap(output, inner, source and ItemSource(AttrSource(source, "__transform__"), 2))
+        return TransformVariable(transform, inside, options, source=source)
+    return function_variable(output, real, source)
 
 
 def function_variable(

@@ -30,6 +30,7 @@ from stage1_capture.capture.variables import (
     DefaultDictVariable,
     DequeVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     PartialVariable,
     SetVariable,
     TupleVariable,
@@ -165,7 +166,7 @@ def _copy(tx: Tx, value: Variable) -> Variable:
     match value:
         case ConstantVariable() | TupleVariable() | UserFunctionVariable():
             return value
-        case ListVariable() | ConstDictVariable() | SetVariable():
+        case ListVariable() | ConstDictVariable() | SetVariable() | NumpyNdarrayVariable():
             method = next(METHODS[c, "copy"] for c in type(value).__mro__ if (c, "copy") in METHODS)
             return method(tx, [value], {})
         case UserDefinedObjectVariable(real=real) if special_method(tx, value, "__copy__") is None:
@@ -199,6 +200,9 @@ def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
             return value
         case SetVariable(items=elements, kind=kind):
             return SetVariable(set(elements), kind)
+        case NumpyNdarrayVariable():
+            made[id(value)] = METHODS[NumpyNdarrayVariable, "copy"](tx, [value], {})
+            return made[id(value)]
         case ListVariable(items=items) if type(value) is ListVariable:
             new = made[id(value)] = ListVariable([])
             new.items += [_deep(tx, i, made) for i in items]

@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from stage1_capture.capture import bytecode, resume
+from stage1_capture.capture import resume
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
@@ -30,6 +30,7 @@ from stage1_capture.capture.variables import (
     RaisingPlaceVariable,
     Variable,
 )
+from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -88,12 +89,12 @@ def _interpret(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> Variable:
     """Run the frame on abstract values, to its return."""
-    if bytecode.VERSION not in bytecode.SUPPORTED:
-        version = ".".join(map(str, bytecode.VERSION))
-        raise SkipFrame(
-            f"capture does not know the bytecode of Python {version}", output.start, code="GB0007"
-        )
-    table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+    if not python_version.known():
+        reason = f"capture does not know the bytecode of {python_version.NAME}"
+        raise SkipFrame(reason, output.start, code="GB0007")
+    table = importlib.import_module(
+        "stage1_capture.capture.opcodes_{}{}".format(*python_version.VERSION)
+    ).TABLE
     root = root_function(output, function)
     frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
     result = frame.run()

@@ -54,7 +54,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -137,6 +136,7 @@ class InstructionTranslator:
     def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
         """Unwind to the handler of the instruction that raised, if it has one."""
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
             return False
