@@ -193,6 +193,25 @@ def test_open_sizes_stay_open(backend):
     assert len(compiled.entries) == 1
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"autograd.verify_passes": True},
+        {"autograd.verify_passes": True, "autograd.activation_memory_budget": 0.0},
+        {"autograd.partitioner": "recompute_pointwise"},
+        {"autograd.partitioner": "save_everything"},
+    ],
+    ids=str,
+)
+def test_every_partition_keeps_the_gradients(options):
+    for name in ("cond, true", "cond in scan", "while_loop in map"):
+        function, args = PROGRAMS[name]
+        compiled = cutaway.compile(function, backend="aot_eager", fullgraph=True, options=options)
+        for got, want in zip(run(compiled, args), run(function, args), strict=True):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+
 def test_vmap_of_a_branch_takes_each_example_its_own_way():
     rows = numbers(4, 3)
 
