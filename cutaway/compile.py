@@ -31,7 +31,7 @@ from cutaway.residual import example_inputs, guard_function, guard_names, residu
 from stage0_eager import set_grad_enabled
 from stage0_eager.batching import is_transformed
 from stage0_eager.nn.module import Module
-from stage0_eager.state import STATE
+from stage0_eager.state import STATE, ordinary_modes
 from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
@@ -340,7 +340,7 @@ def _captured_and_compiled(
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
-            with set_grad_enabled(frame.graph_grad_mode):
+            with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
                 compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
         except Unsupported as refusal:
             breaks.append(refusal.graph_break)

@@ -12,6 +12,7 @@ from typing import Any
 from stage0_eager import is_grad_enabled
 from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
+from stage0_eager.state import modes
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
@@ -27,6 +28,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "G": _Globals(fn.__globals__),
         "C": cells,
         "is_grad_enabled": is_grad_enabled,
+        "modes": modes,
         "registered": registered,
         "__scalar__": scalar_input,
         "__tensor_of__": tensor_of_array,

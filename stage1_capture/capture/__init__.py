@@ -10,6 +10,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_functional_call,
     builtin_hooks,
     builtin_library,
+    builtin_modes,
     builtin_modules,
     builtin_schedules,
     builtin_tape,

@@ -60,6 +60,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import register
+from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
@@ -130,6 +131,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return class_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if real is STATE and name in tx.output.modes:
+            return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
             return function_attribute(value, name)
         case UserDefinedObjectVariable():
@@ -147,6 +150,9 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return UserMethodVariable(name, value) if callable(found) else from_constant(found)
         case UserFunctionVariable(real=types.FunctionType() as real) if name in ("__doc__", "__module__"):
             return ConstantVariable(getattr(real, name))
+        case UserFunctionVariable(real=None) if name in ("__doc__", "__module__"):
+            said = value.code.co_consts[:1] if name == "__doc__" else [value.globals.get("__name__")]
+            return ConstantVariable(said[0] if said and isinstance(said[0], str) else None)
         case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:
             return wrap(tx.output, real.__dict__[name], child(value, name))
         case UserFunctionVariable() if name in ("__annotations__", "__type_params__"):
@@ -171,6 +177,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case ConstantVariable(value=Device()) if name in ("__enter__", "__exit__"):
+            return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found in (MISSING, None) else bind(tx, value, found, name, on_instance=False)

@@ -15,6 +15,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from stage0_eager.state import ordinary_modes
 from stage1_capture.capture import resume
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
@@ -57,7 +58,9 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    return _attempt(function, args, kwargs, start, policy, Options())
+    options = Options()  # reads the state of the call, which is not in force while it is captured
+    with ordinary_modes():
+        return _attempt(function, args, kwargs, start, policy, options)
 
 
 def _attempt(

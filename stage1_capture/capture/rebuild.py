@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
@@ -196,7 +197,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
-        return f"{r.outputs_name}[{index}]"
+        text = f"{r.outputs_name}[{index}]"
+        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
