@@ -29,12 +29,13 @@ from cutaway.recompilation import (
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.nn.module import Module
 from stage0_eager.state import ordinary_modes
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
-from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
+from stage_contracts.controls import Rule, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
@@ -228,13 +229,12 @@ class CompiledFunction:
                 return entry
             if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
-            strict = self.fullgraph or errors_on_graph_break()
             entry = compile_frame(
                 self._fn,
                 args,
                 kwargs,
                 self._backend,
-                strict,
+                self.fullgraph,
                 self._pipeline,
                 self.artifacts,
                 self.policy,
@@ -292,8 +292,9 @@ def compile_frame(
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
-        if breaks and fullgraph:
-            first = breaks[0]
+        wrong = [b for b in breaks if fullgraph or b.error]
+        if wrong:
+            first = wrong[0]
             raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
         frame = replace(frame, breaks=tuple(breaks))
         run = (
@@ -336,7 +337,7 @@ def _captured_and_compiled(
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
                 compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
         except Unsupported as refusal:
-            breaks.append(refusal.graph_break)
+            breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
             if not config.current().capture.suppress_errors:
                 if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
