@@ -23,7 +23,9 @@ from cutaway.recompilation import (
     STANCE,
     count_compile,
     forget_counts,
+    may_compile_now,
     set_stance,
+    within_limits,
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
@@ -215,7 +217,26 @@ class CompiledFunction:
         key = function if whole else (function.__code__, id(function.__globals__), cells)
         with self._lock:
             if key not in self._leads_to:
-                entry = self._compile(args, kwargs)
+                settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
+                self._leads_to[key] = CompiledFunction(function, *settings, outermost=self, whole=whole)
+            return self._leads_to[key]
+
+    def _promote(self, entry: Entry) -> None:
+        """Most recently used first: what ran last is looked at first next time."""
+        with self._lock:
+            if entry in self.entries:
+                self.entries = (entry, *(e for e in self.entries if e is not entry))
+
+    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
+        with self._lock, config.patch(self._options):
+            # another thread may have compiled it meanwhile
+            entry = self._dispatch(self.entries, args, kwargs)
+            if entry is not None:
+                return entry
+            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
+                return None
+            entry = self._compile(args, kwargs)
             self.entries = (entry, *self.entries)
             count_compile(self.code)
             return entry
