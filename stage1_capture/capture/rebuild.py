@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
@@ -160,7 +161,8 @@ def contents(value: Variable) -> list[Variable]:
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            return [*defaults, *kwdefaults.values(), *closure] if value.real is None else []
+            more = [*value.annotations.values(), *value.attrs.values()]
+            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
@@ -196,7 +198,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
-        return f"{r.outputs_name}[{index}]"
+        text = f"{r.outputs_name}[{index}]"
+        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
@@ -279,6 +282,9 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
     if value.kwdefaults:
         words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
         r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    if value.annotations and "__annotations__" not in value.attrs:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.annotations.items()]
+        r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
     for key, attribute in value.attrs.items():
         r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
     return name
