@@ -214,7 +214,7 @@ class OutputGraph:
         """If a backward has freed what the tensor was computed from: the name of the operator that gave it."""
         if self.graph not in self.shadows or not tensor.meta.requires_grad:
             return None
-        shadow = self.shadow_tape().values[self.node_of(tensor)]
+        shadow = self.shadows[self.graph].shadow_of(self.graph, self.node_of(tensor))
         return shadow._grad_fn.name if shadow._grad_fn is not None and is_spent(shadow) else None
 
     def late_guards(self) -> tuple[Guard, ...]:
