@@ -81,7 +81,11 @@ def _within(task: Problem, budget: float) -> set[Node]:
     They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
     """
     dear = sorted(
-        (n for n in task.values if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _opaque(n)),
+        (
+            n
+            for n in task.values
+            if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _opaque(n)
+        ),
         key=lambda n: work(n) / max(1, _result_bytes(n)),
     )
 
