@@ -30,7 +30,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
-.PHONY: oracle programs models language-model eager-speed call-overhead capture-time capture-coverage pairs saved-bytes convolution
+.PHONY: oracle numpy programs models language-model eager-speed call-overhead capture-time capture-coverage pairs saved-bytes convolution
 .NOTPARALLEL:
 
 tour: $(VENV)/installed

@@ -23,6 +23,7 @@ class _State(threading.local):
     autocast: tuple = ()  # (device type, dtype) of each kind of device that autocast is on for
     autocast_dtypes: tuple = ()  # likewise, what set_autocast_dtype has chosen
     autocast_cache: bool = True  # whether weights are cast once in a region
+    error_on_break: bool | None = None  # what the innermost error_on_graph_break says
     devices: tuple = (CPU,)  # the last is where tensors are made that say no device
     plain: bool = True  # no interpreter, inference mode or autocast: the one thing every call looks at
     modes: tuple = ()  # what is not as it is at first, in words: what compiled code relies on
@@ -153,6 +154,7 @@ def settle() -> None:
 # What a program can switch and compiled code follows, beside whether gradients are recorded; and how it is at first.
 FOLLOWED: dict[str, Any] = {
     "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "devices": (CPU,),
+    "error_on_break": None,
 }  # fmt: skip
 
 
@@ -172,7 +174,7 @@ def words_of(state: dict[str, Any]) -> tuple:
 
 
 def _switched(state: dict[str, Any]) -> tuple:
-    changed = [name for name, value in state.items() if value != FOLLOWED[name]]
+    changed = [name for name, value in state.items() if value != FOLLOWED[name] and name != "error_on_break"]
     return tuple(_in_words(name, state[name]) for name in changed)
 
 

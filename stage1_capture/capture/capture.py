@@ -27,6 +27,7 @@ from stage1_capture.capture.signature import parameters_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.variables import (
     NULL,
+    ConstantVariable,
     OuterExceptionVariable,
     RaisingPlaceVariable,
     Variable,
@@ -76,8 +77,10 @@ def _attempt(
         try:
             return _captured(output, function, _interpret(output, function, args, kwargs))
         except Raised as raised:
-            name = type(raised.value.real).__name__
-            output.unsupported("GB0009", f"{name} leaves the frame")
+            # the frame is cut where it was raised first, so that its traceback has the user's lines
+            assert raised.value.place is not None  # set where it was first seen
+            output.root_steps, origin = raised.value.place
+            raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
         return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
@@ -86,6 +89,14 @@ def _attempt(
         return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
     finally:
         output.let_go()
+
+
+def _said(raised: Raised) -> str:
+    """An exception as a traceback's last line has it, as far as it is known now."""
+    error = raised.value
+    said = error.args[0] if error.fresh and len(error.args) == 1 else None
+    words = f": {said.value}" if isinstance(said, ConstantVariable) and isinstance(said.value, str) else ""
+    return type(error.real).__name__ + words
 
 
 def _interpret(
@@ -112,17 +123,18 @@ def _split(
 
     Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
     """
+    why = replace(stop.graph_break, error=bool(first.modes["error_on_break"]))
     if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
-        return _broken(first, function, stop.graph_break)
+        return _broken(first, function, why)
     again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
         with suppress(Stopped):
             _interpret(again, function, args, kwargs)
-        return break_frame(again, function, stop.graph_break)
+        return break_frame(again, function, why)
     except Restart as once_more:
         return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
     except (Unsupported, Raised):  # something that lives on cannot be made again
-        return _broken(first, function, stop.graph_break)
+        return _broken(first, function, why)
     finally:
         again.let_go()
 

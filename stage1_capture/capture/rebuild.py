@@ -161,7 +161,8 @@ def contents(value: Variable) -> list[Variable]:
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            return [*defaults, *kwdefaults.values(), *closure] if value.real is None else []
+            more = [*value.annotations.values(), *value.attrs.values()]
+            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
@@ -281,6 +282,9 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
     if value.kwdefaults:
         words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
         r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    if value.annotations and "__annotations__" not in value.attrs:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.annotations.items()]
+        r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
     for key, attribute in value.attrs.items():
         r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
     return name

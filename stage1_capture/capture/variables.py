@@ -207,7 +207,8 @@ class UserFunctionVariable(Variable):
     closure: list[CellVariable]
     globals_source: Source | None = None  # how its module's globals are reached again
     real: Any = None
-    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on one made inside
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
+    annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
 
 
 @dataclass(eq=False)
@@ -260,12 +261,16 @@ class HandleVariable(UserDefinedObjectVariable):
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback."""
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
+
+    place: the step of the outermost frame that raised it first, and where that is.
+    """
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
+    place: tuple[int, Any] | None = None
     passed: list[Any] = field(default_factory=list)
 
 

@@ -49,7 +49,11 @@ def problem(joint: JointGraph) -> Problem:
     values = tuple(n for n in graph.nodes if n in wanted and n.op != "get_attr")
     read = frozenset(n for n in reads if n.op != "get_attr")
     owned = frozenset(map(storage, nodes_in(outputs)))
-    return Problem(values, read, frozenset(ancestors(nodes_in(outputs))), owned, *checkpointed(joint))
+    inside, results = checkpointed(joint)
+    for node in values:  # what a derivative makes of nothing but such values is no way around it
+        if node.meta.get("region") == "backward" and not inside.isdisjoint(node.all_input_nodes):
+            inside |= {node}
+    return Problem(values, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:

@@ -248,9 +248,9 @@ def printed(a):
     return None
 
 
-@program(lambda: np.array(["a", "bc"]), (2,), graphs=1, breaks=1)
+@program(lambda: np.array(["bc", "a"]), (2,), graphs=1, breaks=1)
 def strings(s, a):
-    return np.char.upper(s), a + 1
+    return np.sort(s), a + 1
 
 
 @program(lambda: np.array([1, 2j]), graphs=1, breaks=1)
