@@ -29,10 +29,11 @@ from cutaway.recompilation import (
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.batching import is_transformed
 from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.nn.module import Module
-from stage0_eager.state import ordinary_modes
-from stage_contracts import config, events
+from stage0_eager.state import STATE, ordinary_modes
+from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
 from stage_contracts.controls import Rule, rule_of
@@ -85,6 +86,9 @@ def compile(
         )  # fmt: skip
     if disable:
         return fn
+    if not python_version.known():
+        python_version.say_so()
+        return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
     if mode is not None and options is not None:
@@ -109,11 +113,14 @@ def compile(
     )
 
 
+# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
+# may differentiate twice, and gets the plain function.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
-    # every candidate is measured already: these two only say whether CUDA graphs are wanted too
+    # kernels are chosen the same way in every mode: these two say whether CUDA graphs are wanted
     "max-autotune": {"runtime.cuda_graphs": True},
     "max-autotune-no-cudagraphs": {},
 }
@@ -160,7 +167,7 @@ class CompiledFunction:
         if self._bound_self:
             args = self._bound_self + args
         entries = self.entries
-        if STANCE.name == "force_eager":
+        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
@@ -241,20 +248,28 @@ class CompiledFunction:
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            entry = compile_frame(
-                self._fn,
-                args,
-                kwargs,
-                self._backend,
-                self.fullgraph,
-                self._pipeline,
-                self.artifacts,
-                self.policy,
-                self.part,
-            )
+            entry = self._compile(args, kwargs)
             self.entries = (entry, *self.entries)
             count_compile(self.code)
             return entry
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
+        """A new entry. Guards that fail at once are a mistake of ours, unless another thread changed what they saw."""
+        settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return compile_frame(self._fn, args, kwargs, *settings)
+            except GuardsFailed:
+                if threading.active_count() == 1:
+                    raise
+        return compile_frame(self._fn, args, kwargs, *settings)
+
+
+_ATTEMPTS = 5  # of a compile that other threads disturb
+
+
+class GuardsFailed(GraphError):
+    """The guards of a new entry fail on the call they were made from."""
 
 
 # Every compiled function there is, for reset().
@@ -263,10 +278,10 @@ _EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
-    """The Python function to capture: a method's own, or one that calls `fn` (an operator, a partial, a builtin)."""
+    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
     if isinstance(fn, types.MethodType):
         return fn.__func__
-    if isinstance(fn, types.FunctionType):
+    if isinstance(fn, types.FunctionType) and not is_transformed(fn):
         return fn
 
     @functools.wraps(fn, updated=())
@@ -318,7 +333,9 @@ def compile_frame(
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GraphError(f"internal error: guards fail on the call they were made from: {'; '.join(failed)}")
+        raise GuardsFailed(
+            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+        )
     artifacts.frame = frame
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)

@@ -119,7 +119,7 @@ class EagerAndRecordGraphs:
 __all__ = [
     "CompileCounter", "CompileCounterWithBackend", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError",
     "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin",
-    "disable", "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset", "run",
-    "set_stance", "substitute_in_graph", "wrap_numpy",
+    "disable", "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset",
+    "run", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

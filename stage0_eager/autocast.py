@@ -211,8 +211,8 @@ def call_with_casts(op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 def in_lower_precision(value: Any) -> Any:
     """What a function on the list of products, written as several calls, does to its operands in a region."""
-    if isinstance(value, tuple):
-        return tuple([in_lower_precision(v) for v in value])
+    if isinstance(value, (tuple, list)):
+        return type(value)([in_lower_precision(v) for v in value])
     dtype = None if value is None else _of(STATE.autocast, value.device.type)
     return value.to(dtype) if dtype is not None and eligible(value.dtype) else value
 

@@ -18,6 +18,8 @@ class _State(threading.local):
     grad_enabled: bool = True
     interpreter: Any = None  # None: evaluate on arrays
     inference: bool = False
+    # func.grad, vmap, ...: those whose function runs, outermost first
+    transforms: tuple[str, ...] = ()
     autocast: tuple = ()  # (device type, dtype) of each kind of device that autocast is on for
     autocast_dtypes: tuple = ()  # likewise, what set_autocast_dtype has chosen
     autocast_cache: bool = True  # whether weights are cast once in a region
@@ -115,6 +117,16 @@ class inference_mode(ContextDecorator):
 
     def _recreate_cm(self) -> inference_mode:
         return type(self)(self.mode)
+
+
+@contextmanager
+def transforming(name: str) -> Iterator[None]:
+    """In this block runs the function that a transform was given."""
+    previous, STATE.transforms = STATE.transforms, (*STATE.transforms, name)
+    try:
+        yield
+    finally:
+        STATE.transforms = previous
 
 
 @contextmanager

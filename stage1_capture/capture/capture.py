@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from stage0_eager.state import ordinary_modes
-from stage1_capture.capture import bytecode, resume
+from stage1_capture.capture import resume
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
@@ -32,6 +32,7 @@ from stage1_capture.capture.variables import (
     RaisingPlaceVariable,
     Variable,
 )
+from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.origin import Origin
@@ -76,7 +77,10 @@ def _attempt(
         try:
             return _captured(output, function, _interpret(output, function, args, kwargs))
         except Raised as raised:
-            output.unsupported("GB0009", f"{_said(raised)} leaves the frame")
+            # the frame is cut where it was raised first, so that its traceback has the user's lines
+            assert raised.value.place is not None  # set where it was first seen
+            output.root_steps, origin = raised.value.place
+            raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
         return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
@@ -99,12 +103,12 @@ def _interpret(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> Variable:
     """Run the frame on abstract values, to its return."""
-    if bytecode.VERSION not in bytecode.SUPPORTED:
-        version = ".".join(map(str, bytecode.VERSION))
-        raise SkipFrame(
-            f"capture does not know the bytecode of Python {version}", output.start, code="GB0007"
-        )
-    table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+    if not python_version.known():
+        reason = f"capture does not know the bytecode of {python_version.NAME}"
+        raise SkipFrame(reason, output.start, code="GB0007")
+    table = importlib.import_module(
+        "stage1_capture.capture.opcodes_{}{}".format(*python_version.VERSION)
+    ).TABLE
     root = root_function(output, function)
     frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
     result = frame.run()

@@ -23,6 +23,7 @@ from stage1_capture.capture.variables import Variable
 from stage_contracts.controls import registered
 from stage_contracts.source import (
     AttrSource,
+    CallSource,
     ClosureSource,
     FunctionSource,
     ItemSource,
@@ -143,6 +144,8 @@ class PyCodegen:
                 return f"{self._path(base)}.{name}"
             case ItemSource(base=base, key=key):
                 return f"{self._path(base)}[{key!r}]"
+            case CallSource(base=base):
+                return f"{self._path(base)}({', '.join(source.words(self._path))})"
             case FunctionSource():
                 self.globals["__function__"] = self.function
             case RegisteredSource():

@@ -305,6 +305,8 @@ def _call_in_place(
     tx.output.must_be_new(target)
     tx.output.written.append(target)
     meta = target.meta
+    if tx.output.reversals and op.namespace == "cutaway":
+        tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")

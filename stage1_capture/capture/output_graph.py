@@ -107,6 +107,7 @@ class OutputGraph:
         # equal numbers under one name in an optimizer's state: the first place
         self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
         self.guard("MODES", None, words_of(options.modes))
@@ -245,9 +246,9 @@ def is_library(module_globals: dict[str, Any]) -> bool:
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
-    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
     top = str(module_globals.get("__name__", "")).split(".")[0]
-    return not is_library(module_globals) and top not in sys.stdlib_module_names
+    return not is_library(module_globals) and top not in sys.stdlib_module_names and top != "numpy"
 
 
 def _placeholder_name(source: Source) -> str:

@@ -161,7 +161,8 @@ def contents(value: Variable) -> list[Variable]:
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            return [*defaults, *kwdefaults.values(), *closure] if value.real is None else []
+            more = [*value.annotations.values(), *value.attrs.values()]
+            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
@@ -173,6 +174,8 @@ def contents(value: Variable) -> list[Variable]:
             return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
+        case NumpyNdarrayVariable(view=tuple() as view):
+            return [view[0]]
         case IteratorVariable() if hasattr(value, "parts"):
             return value.parts()
         case NestedFunctionVariable(function=function):
@@ -209,8 +212,24 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
 
 def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
     """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    if value.derived:
+        r.unsupported(value)
+    if value.view is not None:
+        array, index = value.view
+        return f"{r.expression(array)}[{_index(r, realize(index))}]"
     text = f"{r.expression(value.tensor)}.numpy()"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
+def _index(r: Rebuilder, index: Variable) -> str:
+    """An index of a view, in which a computed int is a scalar: an array without dimensions would copy."""
+    match index:
+        case TupleVariable(items=items):
+            words = [_index(r, realize(i)) for i in items]
+            return f"({', '.join(words)}{',' * (len(words) == 1)})"
+        case NumpyNdarrayVariable(tensor=tensor, source=None):
+            return f"{r.expression(tensor)}.numpy()[()]"
+    return r.expression(index)
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
@@ -263,6 +282,9 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
     if value.kwdefaults:
         words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
         r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    if value.annotations and "__annotations__" not in value.attrs:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.annotations.items()]
+        r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
     for key, attribute in value.attrs.items():
         r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
     return name

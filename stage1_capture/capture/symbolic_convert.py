@@ -135,6 +135,8 @@ class InstructionTranslator:
 
     def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
         """Unwind to the handler of the instruction that raised, if it has one."""
+        if raised.place is None:
+            raised.place = (self.output.root_steps, self.output.origin())
         self.resume_here()
         raised.passed.append(instruction)
         place = instruction.handler
