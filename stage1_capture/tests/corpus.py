@@ -14,6 +14,8 @@ import sys
 from collections import deque
 from pathlib import Path
 
+import numpy as np
+
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import modes
 from stage0_eager.tensor import UNTRACKED, Tensor
@@ -73,6 +75,10 @@ def visible(value, seen=None):
             data = repr(value._data.tolist())
             flags = value.requires_grad, value._version is UNTRACKED
             return (kind, value.dtype.name, value._data.shape, flags, data)
+        case (
+            np.ndarray() | np.generic()
+        ):  # a scalar is an array without dimensions: compiled code returns that
+            return ("array", value.dtype.name, value.shape, repr(value.tolist()))
         case dict():
             return (kind, [(visible(k, seen), visible(v, seen)) for k, v in value.items()])
         case list() | tuple() | deque():
