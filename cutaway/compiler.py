@@ -13,16 +13,17 @@ from typing import Any
 from cutaway.backends import list_backends
 from cutaway.compile import CompiledFunction, compile, reset
 from cutaway.recompilation import RecompileError, set_stance
+from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
 from stage_contracts.controls import (
     allow_in_graph,
     assume_constant_result,
     disable,
     disallow_in_graph,
-    error_on_graph_break,
     graph_break,
     is_compiling,
     is_dynamo_compiling,
+    nonstrict_trace,
     substitute_in_graph,
 )
 from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
@@ -94,6 +95,6 @@ __all__ = [
     "CompileCounter", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError", "allow_in_graph",
     "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin", "disable",
     "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "reset", "run", "set_stance",
-    "substitute_in_graph", "wrap_numpy",
+    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset", "run",
+    "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

@@ -68,7 +68,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             **{
                 name: getattr(compiler, name)
                 for name in "assume_constant_result disallow_in_graph error_on_graph_break graph_break mark_dynamic "
-                "mark_static maybe_mark_dynamic run substitute_in_graph".split()
+                "mark_static maybe_mark_dynamic nonstrict_trace run substitute_in_graph".split()
             },
             explain=cutaway.explain,
             optimize=_optimize,

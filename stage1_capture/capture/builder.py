@@ -7,13 +7,16 @@ runs.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import functools
+import re
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.batching import is_transformed
 from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
@@ -29,6 +32,7 @@ from stage1_capture.capture.builder_containers import (
     wrap_deque,
     wrap_partial,
 )
+from stage1_capture.capture.derived import constant_of, python_base
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -41,6 +45,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TransformVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -56,6 +61,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+# Objects of C's that never change, whose methods only compute: they are constants.
+IMMUTABLE = (
+    complex, re.Pattern, datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone,
+    types.CodeType,
+)  # fmt: skip
 
 
 def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -120,8 +132,13 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """A number in an argument, or in a container of one, stays open until something needs to know it."""
     if not _in_arguments(output, source) or source in output.epoch_sources:
         return _fixed_number(output, real, source)
-    output.guard("TYPE", source, type(real))
     assert source is not None
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -236,14 +253,31 @@ def _identical(output: OutputGraph, real: Any, source: Source | None, build: Cal
     return known
 
 
+def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> Variable:
+    """A member; one that is a string or a number too holds that."""
+    known = wrap_identity(output, real, source)
+    base = python_base(type(real))
+    if base is not None and known.base is None:  # type: ignore[attr-defined]
+        known.base = constant_of(real, base)  # type: ignore[attr-defined]
+    return known
+
+
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
-    return wrap_identity(output, real, source)
+    return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
-    return _identical(output, real, source, lambda: function_variable(output, real, source))
+    return _identical(output, real, source, lambda: _function(output, real, source))
+
+
+def _function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    if is_transformed(real):  # func.grad(f), made outside
+        transform, inner, options = real.__transform__[1:]  # type: ignore[attr-defined]
+        inside = wrap(output, inner, source and ItemSource(AttrSource(source, "__transform__"), 2))
+        return TransformVariable(transform, inside, options, source=source)
+    return function_variable(output, real, source)
 
 
 def function_variable(
@@ -311,12 +345,16 @@ _RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
 
 
 def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
-    """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
-    if type(real.__self__) not in _RECEIVERS:
+    """`len`, or a bound method: `items.append` is another object each time it is asked for."""
+    if real.__self__ is None or isinstance(real.__self__, (types.ModuleType, type)):
         return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
-    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    owner = source and AttrSource(source, "__self__")
+    if type(real.__self__) not in _RECEIVERS:
+        output.guard("IDENTITY", owner, real.__self__)
+        return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    receiver = wrap(output, real.__self__, owner)
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 
@@ -349,6 +387,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float), _wrap_number),
     **dict.fromkeys((str, bytes, range, Device), _wrap_constant("EQUALS")),
+    **dict.fromkeys(IMMUTABLE, _wrap_constant("EQUALS")),
     slice: _wrap_slice,
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),
@@ -371,5 +410,5 @@ BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
     type: wrap_identity,
-    enum.Enum: wrap_identity,
+    enum.Enum: _wrap_enum,
 }

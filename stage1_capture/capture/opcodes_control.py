@@ -125,7 +125,6 @@ def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:
     )
 
 
-# Annotations (4) are ignored: a function made inside is only ever called.
 def set_function_attribute(function: UserFunctionVariable, flag: int, value: Variable) -> None:
     """What one bit of MAKE_FUNCTION's (from 3.13 on SET_FUNCTION_ATTRIBUTE's) argument sets."""
     match flag, value:
@@ -133,6 +132,9 @@ def set_function_attribute(function: UserFunctionVariable, flag: int, value: Var
             function.defaults = items
         case 2, ConstDictVariable(items=items):
             function.kwdefaults = items
+        case 4, TupleVariable(items=items):
+            names = [v.value for v in map(realize, items[::2]) if isinstance(v, ConstantVariable)]
+            function.annotations = dict(zip(names, items[1::2]))
         case 8, TupleVariable(items=items):
             function.closure = items  # type: ignore[assignment]
 

@@ -54,7 +54,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -136,7 +135,10 @@ class InstructionTranslator:
 
     def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
         """Unwind to the handler of the instruction that raised, if it has one."""
+        if raised.place is None:
+            raised.place = (self.output.root_steps, self.output.origin())
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
             return False
