@@ -44,6 +44,8 @@ class NumberVariable(ConstantVariable):
             return int(self.sym)
         for source, hint in self.roots:
             self.output.guard("EQUALS", source, hint)
+            if type(hint) is int:
+                self.output.policy.fixes(source.expression(), hint)
         return self.hint
 
 
