@@ -237,20 +237,20 @@ class CompiledFunction:
                 return None
             strict = self.fullgraph or errors_on_graph_break()
             settings = self._backend, strict, self._pipeline, self.artifacts, self.policy, self.part
-            for attempt in range(_ATTEMPTS):
-                try:
-                    entry = compile_frame(self._fn, args, kwargs, *settings)
-                    break
-                except GuardsFailed:
-                    # another thread may have changed what was looked at; else it is a mistake of ours
-                    if attempt == _ATTEMPTS - 1 or threading.active_count() == 1:
-                        raise
-            self.entries = (entry, *self.entries)
+            made = self._compile_again(args, kwargs, settings)
+            self.entries = (made, *self.entries)
             count_compile(self.code)
-            return entry
+            return made
+
+    def _compile_again(self, args: tuple, kwargs: dict[str, Any], settings: tuple) -> Entry:
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
+        for _ in range(_ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
+                return compile_frame(self._fn, args, kwargs, *settings)
+        return compile_frame(self._fn, args, kwargs, *settings)
 
 
-_ATTEMPTS = 5
+_ATTEMPTS = 4
 
 
 class GuardsFailed(GraphError):
