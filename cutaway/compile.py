@@ -248,24 +248,21 @@ class CompiledFunction:
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            entry = self._compile(args, kwargs)
-            self.entries = (entry, *self.entries)
+            made = self._compile(args, kwargs)
+            self.entries = (made, *self.entries)
             count_compile(self.code)
-            return entry
+            return made
 
     def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
-        """A new entry. Guards that fail at once are a mistake of ours, unless another thread changed what they saw."""
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
         settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
-        for _ in range(_ATTEMPTS - 1):
-            try:
+        for _ in range(_ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
                 return compile_frame(self._fn, args, kwargs, *settings)
-            except GuardsFailed:
-                if threading.active_count() == 1:
-                    raise
         return compile_frame(self._fn, args, kwargs, *settings)
 
 
-_ATTEMPTS = 5  # of a compile that other threads disturb
+_ATTEMPTS = 4
 
 
 class GuardsFailed(GraphError):

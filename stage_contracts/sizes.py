@@ -83,7 +83,9 @@ class SizePolicy:
     changed: set[tuple[str, int]] = field(default_factory=set)
     automatic: bool = True
     assume_static: bool = True
-    fixed: dict[str, int] = field(default_factory=dict)  # where -> an int of the arguments that some code needed
+    fixed: dict[str, int] = field(
+        default_factory=dict
+    )  # where -> an int of the arguments that some code needed
 
     def fixes(self, where: str, number: int) -> None:
         """The program needed to know the int that it reaches as `where`."""
