@@ -14,7 +14,7 @@ import numpy as np
 from stage0_eager import numpy_api
 from stage0_eager.functions import creation
 from stage0_eager.numpy_api import wrapping
-from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs, fold
+from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs
 from stage1_capture.capture.numpy_arrays import COMPUTED, NAMES, left
 from stage1_capture.capture.numpy_calls import apply, argument, call_row, dtype_of, record, seen, writable
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -106,9 +106,10 @@ def _divmod(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """divmod(x, y), the builtin."""
     if any(isinstance(realize(a), NumpyNdarrayVariable) for a in args):
         return call_row(tx, ROWS["divmod"], np.divmod, args, kwargs)
-    return fold(tx, divmod, args, kwargs)
+    return _python_divmod(tx, args, kwargs)
 
 
+_python_divmod = BUILTINS[divmod]
 BUILTINS[divmod] = _divmod
 
 
