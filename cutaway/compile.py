@@ -105,7 +105,7 @@ def compile(
         call = Module.__call__
         seams = pipeline or default_pipeline()
         return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
-    if (rule := rule_of(fn)) is not None and rule.kind == "disable":
+    if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
     return CompiledFunction(
@@ -220,7 +220,10 @@ class CompiledFunction:
 
         Resume functions of one place share their entries, and so do calls of one function.
         """
-        if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
+        rule = rule_of(function)
+        if rule is not None and rule.kind == "plain":
+            function = rule.detail
+        elif not isinstance(function, types.FunctionType) or rule is not None:
             return function
         cells = tuple(map(id, function.__closure__ or ()))
         key = function if whole else (function.__code__, id(function.__globals__), cells)
