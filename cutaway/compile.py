@@ -30,12 +30,13 @@ from cutaway.recompilation import (
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
 from stage0_eager.batching import is_transformed
+from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.nn.module import Module
-from stage0_eager.state import STATE
-from stage_contracts import config, events
+from stage0_eager.state import STATE, ordinary_modes
+from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
-from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
+from stage_contracts.controls import Rule, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
@@ -71,9 +72,9 @@ def compile(
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
-        compiler.mark_dynamic), True all of them, False none. The kernels of "inductor" and "cudagraphs" are made for
-        exact sizes, so these two compile once for each, whatever is said here.
-    mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
+        compiler.mark_dynamic), True all of them, False none. What cannot be compiled with a size left open is
+        compiled for each size; the ledger says so ("fallback", "static").
+    mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
     Without `fn` it returns a decorator.
@@ -85,8 +86,17 @@ def compile(
         )  # fmt: skip
     if disable:
         return fn
+    if not python_version.known():
+        python_version.say_so()
+        return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic expects None, True or False, got {dynamic!r}")
     if not callable(fn):
         raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
     changes = {**_MODES[mode], **(options or {})}
@@ -95,7 +105,7 @@ def compile(
         call = Module.__call__
         seams = pipeline or default_pipeline()
         return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
-    if (rule := rule_of(fn)) is not None and rule.kind == "disable":
+    if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
     return CompiledFunction(
@@ -110,6 +120,9 @@ _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
+    # kernels are chosen the same way in every mode: these two say whether CUDA graphs are wanted
+    "max-autotune": {"runtime.cuda_graphs": True},
+    "max-autotune-no-cudagraphs": {},
 }
 
 
@@ -207,7 +220,10 @@ class CompiledFunction:
 
         Resume functions of one place share their entries, and so do calls of one function.
         """
-        if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
+        rule = rule_of(function)
+        if rule is not None and rule.kind == "plain":
+            function = rule.detail
+        elif not isinstance(function, types.FunctionType) or rule is not None:
             return function
         cells = tuple(map(id, function.__closure__ or ()))
         key = function if whole else (function.__code__, id(function.__globals__), cells)
@@ -232,21 +248,28 @@ class CompiledFunction:
                 return entry
             if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
-            strict = self.fullgraph or errors_on_graph_break()
-            entry = compile_frame(
-                self._fn,
-                args,
-                kwargs,
-                self._backend,
-                strict,
-                self._pipeline,
-                self.artifacts,
-                self.policy,
-                self.part,
-            )
-            self.entries = (entry, *self.entries)
+            settings = config.current().capture
+            self.policy.automatic = settings.automatic_dynamic_shapes
+            self.policy.assume_static = settings.assume_static_by_default
+            made = self._compile(args, kwargs)
+            self.entries = (made, *self.entries)
             count_compile(self.code)
-            return entry
+            return made
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
+        settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
+        for _ in range(_ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
+                return compile_frame(self._fn, args, kwargs, *settings)
+        return compile_frame(self._fn, args, kwargs, *settings)
+
+
+_ATTEMPTS = 4
+
+
+class GuardsFailed(GraphError):
+    """The guards of a new entry fail on the call they were made from."""
 
 
 # Every compiled function there is, for reset().
@@ -296,8 +319,9 @@ def compile_frame(
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
-        if breaks and fullgraph:
-            first = breaks[0]
+        wrong = [b for b in breaks if fullgraph or b.error]
+        if wrong:
+            first = wrong[0]
             raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
         frame = replace(frame, breaks=tuple(breaks))
         run = (
@@ -309,7 +333,9 @@ def compile_frame(
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GraphError(f"internal error: guards fail on the call they were made from: {'; '.join(failed)}")
+        raise GuardsFailed(
+            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+        )
     artifacts.frame = frame
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)
@@ -329,7 +355,10 @@ def _captured_and_compiled(
         leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
         frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
     if frame.closed:
-        raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}")
+        raise ConstraintViolationError(
+            f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
+            "let the program ask nothing that fixes the size, or mark it with maybe_mark_dynamic"
+        )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     breaks = list(frame.breaks)
     compiled: Callable | None = None
@@ -337,16 +366,21 @@ def _captured_and_compiled(
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
-            with set_grad_enabled(frame.graph_grad_mode):
+            with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
                 compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
         except Unsupported as refusal:
-            breaks.append(refusal.graph_break)
+            breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
             if not config.current().capture.suppress_errors:
+                if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
+                    breaks.append(GraphBreak("GB0008", f"{type(error).__name__}: {error}"))
+                    return frame, None, breaks, artifacts
                 if backend.builtin:
                     raise
-                seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-                raise BackendFailed(seen) from error
+                raise BackendFailed(
+                    f"backend {backend.name!r} raised {type(error).__name__}: {error}\n"
+                    "its own lines are above; config suppress_errors=True runs such graphs eagerly"
+                ) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
             breaks.append(GraphBreak("GB0008", reason))
     return frame, compiled, breaks, artifacts

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager import control_flow_gradients  # noqa: F401  (attaches the rules)
-from stage0_eager.control_flow_operators import fold
+from stage0_eager.batching import Batcher
+from stage0_eager.control_flow_operators import apart, fold
+from stage0_eager.core import core as c
 from stage0_eager.functions import joining, shape
 from stage0_eager.pytree import form_of, leaves_of, rebuilt
+from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 
 
@@ -37,7 +40,13 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[An
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
             f"but got {operands}."
         )
-    return _pure("cond", true_fn if bool(pred) else false_fn, *operands)
+    level = STATE.interpreter
+    if isinstance(level, Batcher) and level.batched(pred):  # every example its own way: both, and a choice
+        both = [_pure("cond", branch, *operands) for branch in (true_fn, false_fn)]
+        _must_match("cond", "the true branch's result", both[0], "the false branch's", both[1])
+        chosen = [c.where(pred, a, b) for a, b in zip(leaves_of(both[0]), leaves_of(both[1]), strict=True)]
+        return rebuilt(both[0], chosen)
+    return _new(_pure("cond", true_fn if bool(pred) else false_fn, *operands), operands)
 
 
 def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: Sequence[Any]) -> tuple:
@@ -60,7 +69,7 @@ def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: Sequence[An
         made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         _must_match("while_loop", "carried_inputs", carried, "body_fn's results", made)
         carried = made
-    return carried
+    return _new(carried, carried_inputs)
 
 
 def scan(
@@ -99,7 +108,7 @@ def scan(
     along = [joining.movedim(x, dim, 0) for x in rows]
     made = fold(combine, [*state, *along], len(state), len(rows), reverse, shape.stack)
     stacks = [joining.movedim(y, 0, dim) if dim < y.ndim else y for y in made[len(state) :]]
-    return rebuilt(init, made[: len(state)]), rebuilt(form[0], stacks)
+    return rebuilt(init, apart(made[: len(state)], [*state, *along])), rebuilt(form[0], stacks)
 
 
 def map(f: Callable, xs: Any, *args: Any) -> Any:
@@ -176,6 +185,11 @@ def _pure(name: str, function: Callable, *args: Any) -> Any:
                 f"tensor {position} of its arguments; write to a clone, or return the new value"
             )
     return result
+
+
+def _new(result: Any, operands: Any) -> Any:
+    """The result, its tensors in memory of their own: as compiled code has them."""
+    return rebuilt(result, apart(leaves_of(result), leaves_of(operands)))
 
 
 def _must_match(name: str, first: str, wanted: Any, second: str, got: Any) -> None:

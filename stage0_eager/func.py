@@ -7,7 +7,8 @@ a batch of vjps, jacfwd a batch of jvps; batches are batching.py's vmap, which i
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from stage0_eager import tape
@@ -299,6 +300,13 @@ def functional_call(
     dicts = parameter_and_buffer_dicts
     values = dicts if isinstance(dicts, dict) else {k: v for d in dicts for k, v in d.items()}
     args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with with_tensors_of(module, values, strict):
+        return module(*args, **(kwargs or {}))
+
+
+@contextmanager
+def with_tensors_of(module: Module, values: Mapping[str, Tensor], strict: bool = False) -> Iterator[None]:
+    """In this block the module's parameters and buffers are `values`, by their dotted names."""
     modules = dict(module.named_modules())
     spots: dict[str, tuple[dict, str]] = {}
     for prefix, m in modules.items():
@@ -322,7 +330,7 @@ def functional_call(
             elif other is not None:  # the same parameter under a second name
                 home[name] = values[other]
         bump_structure_epoch()
-        return module(*args, **(kwargs or {}))
+        yield
     finally:
         for home, name, old in before:
             home[name] = old

@@ -7,23 +7,27 @@ what a program computes. Names and meanings are those of torch.compiler.
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
+import types
 import weakref
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 # What a rule may say, and what it means where capture meets a call of the function.
 RULE_KINDS: dict[str, str] = {
     "disable": "the function runs in Python: capture breaks before it",
+    "plain": "the function's own frame runs in Python, what it calls is compiled",
     "disallow": "its calls stay out of the graph: capture breaks at each",
     "allow": "its call is one node of the graph; what it does inside is not looked at",
+    "nonstrict": "as allow, for any arguments and results: modules, nested containers",
     "constant": "it is called now, and what it returns is a constant",
     "substitute": "another Python function is followed in its place",
     "break": "the program asks for a break here",
     "compiling": "it answers whether the program is being compiled",
     "module": "a compiled module: the call of a plain module is followed",
+    "forbid": "calling it in compiled code is an error of the program's (`detail` says which)",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 
@@ -78,7 +82,7 @@ def registered(number: int) -> Any:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """`fn` as a function that is never captured. `recursive=False`: the functions it calls may be.
+    """`fn` as a function that is never captured. `recursive=False`: the functions it calls are, under compiled code.
 
     Without `fn` it returns a decorator. `reason` is shown where a caller's graph breaks at it.
     """
@@ -92,8 +96,24 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def disabled(*args: Any, **kwargs: Any) -> Any:
         return inner(*args, **kwargs)
 
-    set_rule(disabled, Rule("disable", reason or ""))
+    plain = None if recursive or not isinstance(inner, types.FunctionType) else _marked(inner)
+    set_rule(disabled, Rule("disable", reason or "") if plain is None else Rule("plain", plain))
     return disabled
+
+
+def _marked(function: types.FunctionType) -> types.FunctionType:
+    """A copy of the function by which capture knows that its frame stays in Python; so it knows its code."""
+    code = function.__code__.replace(co_consts=(*function.__code__.co_consts, object()))
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    set_rule(code, Rule("plain", made))
+    return made
 
 
 def disallow_in_graph(fn: Any) -> Any:
@@ -106,21 +126,68 @@ def allow_in_graph(fn: Any) -> Any:
     return _each(fn, "allow_in_graph", lambda f: Rule("allow", f))
 
 
+def nonstrict_trace(traceable_fn: Any) -> Any:
+    """Make each call of a function one node, as allow_in_graph does, whatever tensors it takes: those of modules, in
+    nested tuples, lists and dicts. Stage 2 traces it. What it reads beside its arguments is constant. Returns it."""
+    return _each(traceable_fn, "nonstrict_trace", lambda f: Rule("nonstrict", f))
+
+
 def assume_constant_result(fn: Any) -> Any:
     """`fn` returns the same for the same arguments: capture calls it once and keeps the result. Returns `fn`."""
     return _each(fn, "assume_constant_result", lambda f: Rule("constant", f))
 
 
-def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False) -> Callable[[Any], Any]:
-    """Decorator: capture follows the decorated Python function wherever the program calls `original_fn` (of C)."""
-    if not callable(original_fn):
-        raise TypeError(f"substitute_in_graph expects a function, got {type(original_fn).__name__}")
+def substitute_in_graph(
+    original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Callable[[Any], Any]:
+    """Decorator: capture follows the decorated Python function wherever the program calls `original_fn` (of C).
+
+    Eager code goes on calling `original_fn`. Raises TypeError where one is no function or where their parameters
+    differ (unless told not to look), ValueError for a function that has a substitute.
+    """
+    if not _is_function(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
 
     def register(traceable: Any) -> Any:
+        if not isinstance(traceable, types.FunctionType):
+            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(traceable)!r}")
+        if not skip_signature_check:
+            _check_signatures(original_fn, traceable)
+        known = rule_of(original_fn)
+        if known is not None and known.kind == "substitute":
+            raise ValueError(f"Duplicate polyfilled object {original_fn}")
         set_rule(original_fn, Rule("substitute", traceable))
         return traceable
 
     return register
+
+
+def _is_function(value: Any) -> bool:
+    kinds = (
+        types.FunctionType,
+        types.BuiltinFunctionType,
+        types.MethodDescriptorType,
+        types.WrapperDescriptorType,
+    )
+    return isinstance(value, kinds)
+
+
+def _check_signatures(original: Any, traceable: Any) -> None:
+    try:
+        wanted = inspect.signature(original)
+    except ValueError:  # a function of C's that does not say
+        return
+    given = inspect.signature(traceable)
+    seen = [_parameters(s) for s in (wanted, given)]
+    if seen[0] != seen[1] and ((), {}) not in seen:
+        raise TypeError(f"Signature mismatch between {original} and {traceable}: {wanted} != {given}")
+
+
+def _parameters(signature: inspect.Signature) -> tuple:
+    """What has to agree: the names by position, and the defaults by name; *args and **kwargs take anything."""
+    named = [p for p in signature.parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    positional = tuple(p.name for p in named if p.kind is not p.KEYWORD_ONLY)
+    return positional, {p.name: p.default for p in named}
 
 
 def graph_break(msg: str = "") -> None:
@@ -144,37 +211,3 @@ def _each(fn: Any, name: str, rule: Callable[[Any], Rule]) -> Any:
         raise TypeError(f"{name} expects a callable, got {type(fn).__name__}")
     set_rule(fn, rule(fn))
     return fn
-
-
-# ---- error_on_graph_break -------------------------------------------------------------------------------------
-
-_ERROR_ON_BREAK: ContextVar[bool | None] = ContextVar("cutaway_error_on_graph_break", default=None)
-
-
-class error_on_graph_break:
-    """`with error_on_graph_break(True):` a break in code compiled inside raises; with False it does not.
-
-    Context manager and decorator. `fullgraph=True` is stronger: False inside it changes nothing.
-    """
-
-    def __init__(self, error: bool) -> None:
-        self.error, self._tokens = bool(error), []  # type: ignore[var-annotated]
-
-    def __enter__(self) -> None:
-        self._tokens.append(_ERROR_ON_BREAK.set(self.error))
-
-    def __exit__(self, *_: object) -> None:
-        _ERROR_ON_BREAK.reset(self._tokens.pop())
-
-    def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with error_on_graph_break(self.error):
-                return function(*args, **kwargs)
-
-        return inside
-
-
-def errors_on_graph_break() -> bool:
-    """Whether a break is an error here, by the innermost error_on_graph_break."""
-    return bool(_ERROR_ON_BREAK.get())

@@ -25,6 +25,10 @@ class PathNames:
         self.count: Counter[str] = Counter()
         for guard in guards:
             self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
+            if (
+                guard.kind == "EQUALS" and guard.source is not None
+            ):  # which asks for its type, then for its value
+                self.count[guard.source.expression()] += 1
         self.names: dict[str, str] = {}
 
     def check(self, guard: Any, name_of: Callable[[Any], str]) -> str:
@@ -36,7 +40,12 @@ class PathNames:
             ExpressionSource(self.text(s, naming)) if isinstance(s, Source) else s
             for s in (guard.source, guard.expected)
         )
-        return replace(guard, source=source, expected=expected).expression(name_of)
+        check = replace(guard, source=source, expected=expected).expression(name_of)
+        for part in (source, expected):
+            if isinstance(part, ExpressionSource) and part.text.startswith("(_at_"):
+                first, given, rest = check.partition(part.text)
+                check = first + given + rest.replace(part.text, part.text[1:].partition(" ")[0])
+        return check
 
     def text(self, source: Source, naming: bool = True) -> str:
         """How to read a source: by its name, or giving it one."""

@@ -15,7 +15,7 @@ from sympy.printing.str import StrPrinter
 
 
 class FloorDiv(sympy.Function):
-    """a // b for non-negative a and positive b; divides out what it can."""
+    """a // b for non-negative a and positive b (where Python computes it, any a); divides out what it can."""
 
     nargs = (2,)
     is_integer = True
@@ -23,13 +23,11 @@ class FloorDiv(sympy.Function):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:
-        if b == 1:
+        if b == 1 or b == 0:  # 0: an open size that is 0 at this call, so that there is no point to compute
             return a
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
-        if not b.is_Integer:
-            return None
-        whole, rest = _split(a, int(b))
+        whole, rest = split_multiple(a, b)
         if rest == 0:
             return whole
         return whole + cls(rest, b, evaluate=False) if whole != 0 else None
@@ -45,25 +43,33 @@ class Mod(sympy.Function):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:
-        if b == 1:
+        if b == 1 or b == 0:
             return sympy.Integer(0)
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) % int(b))
-        if not b.is_Integer:
-            return None
-        whole, rest = _split(a, int(b))
+        whole, rest = split_multiple(a, b)
         if rest == 0:
             return sympy.Integer(0)
         return cls(rest, b, evaluate=False) if whole != 0 else None
 
 
-def _split(a: Any, b: int) -> tuple[Any, Any]:
-    """a == b * whole + rest, moving every term with a coefficient divisible by b into `whole`."""
+def split_multiple(a: Any, b: Any) -> tuple[Any, Any]:
+    """a == b * whole + rest, moving every term that is a multiple of `b` (a number, or a product) into `whole`."""
     whole, rest = sympy.Integer(0), sympy.Integer(0)
+    if b.is_Integer:  # the usual case, and quick
+        for term in sympy.Add.make_args(a):
+            number, factor = term.as_coeff_Mul()
+            if number.is_Integer and int(number) % int(b) == 0:
+                whole += (int(number) // int(b)) * factor
+            else:
+                rest += term
+        return whole, rest
     for term in sympy.Add.make_args(a):
-        coefficient, factor = term.as_coeff_Mul()
-        if coefficient.is_Integer and int(coefficient) % b == 0:
-            whole += (int(coefficient) // b) * factor
+        factor = term / b
+        number, symbols = factor.as_coeff_Mul()
+        divided = any(f.is_Pow and f.exp.is_negative for f in sympy.Mul.make_args(symbols))
+        if number.is_Integer and not divided:
+            whole += factor
         else:
             rest += term
     return whole, rest
@@ -81,6 +87,9 @@ class _Printer(StrPrinter):
 
     def _print_Mod(self, expr: Any) -> str:
         return f"({self._atom(expr.args[0])} % {self._atom(expr.args[1])})"
+
+    def _print_Pow(self, expr: Any, rational: bool = False) -> str:  # C++ has no power of integers
+        return "*".join([self._atom(expr.base)] * int(expr.exp))
 
     def _atom(self, expr: Any) -> str:
         bare = expr.is_Symbol or expr.is_Integer or isinstance(expr, (FloorDiv, Mod))

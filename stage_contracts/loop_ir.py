@@ -7,6 +7,7 @@ C++, Triton, or NumPy values. Idea: the define-by-run IR of TorchInductor (its d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,9 @@ LOOP_OPS = {
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
+
+
+_LOOP_VARIABLE = re.compile(r"[ir]\d+")
 
 
 class Value(str):
@@ -88,6 +92,15 @@ class LoopNest:
         return tuple(symbol(f"r{k}") for k in range(len(self.reduction_ranges)))
 
     @property
+    def sizes(self) -> tuple[str, ...]:
+        """The open sizes it uses, by name."""
+        made = {i.name for i in self.body} | {
+            str(v) for v in (*self.loop_variables, *self.reduction_variables)
+        }
+        used = [*self.ranges, *self.reduction_ranges, *(a for i in self.body for a in i.args)]
+        return tuple(sorted({str(s) for e in used for s in getattr(e, "free_symbols", ())} - made))
+
+    @property
     def is_reduction(self) -> bool:
         return bool(self.reduction_ranges)
 
@@ -121,7 +134,11 @@ class LoopNest:
                 if isinstance(arg, Value) and arg not in defined:
                     raise GraphError(f"{self.name}: {instr} reads {arg}, which is not defined before it")
                 for free in getattr(arg, "free_symbols", ()):
-                    if str(free) not in variables and str(free) not in defined and str(free)[0] in "ir":
+                    if (
+                        str(free) not in variables
+                        and str(free) not in defined
+                        and _LOOP_VARIABLE.fullmatch(str(free))
+                    ):
                         raise GraphError(f"{self.name}: {instr} uses the unknown index {free}")
             if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
                 raise GraphError(f"{self.name}: unknown reduction {instr.args[0]!r}")
@@ -154,6 +171,11 @@ def run(nest: LoopNest, ops: Any) -> dict[str, Any]:
     return values
 
 
+def print_sizes(sizes: tuple[Any, ...]) -> str:
+    """A shape or strides as a Python tuple; open sizes as expressions of their names."""
+    return f"({', '.join(map(print_index, sizes))}{',' * (len(sizes) == 1)})"
+
+
 @dataclass(frozen=True)
 class BufferRef:
     """A buffer, or a strided view of it: shape, strides and offset in elements. None: the whole buffer."""
@@ -166,7 +188,8 @@ class BufferRef:
     def __str__(self) -> str:
         if self.shape is None:
             return self.name
-        return f"view({self.name}, {self.shape}, {self.strides}, {self.offset})"
+        place = print_sizes(self.shape), print_sizes(self.strides or ()), print_index(self.offset)
+        return f"view({self.name}, {', '.join(place)})"
 
 
 @dataclass(frozen=True)
@@ -217,8 +240,26 @@ def buffer_refs(tree: Any) -> list[BufferRef]:
 
 
 @dataclass(frozen=True)
+class SizeVar:
+    """A size by `name`: dimension `dim` of the input `buffer`, or (without one) an expression of sizes before it."""
+
+    name: str
+    buffer: str = ""
+    dim: int = 0
+    expr: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.name} = " + (
+            f"size({self.buffer}, {self.dim})" if self.buffer else print_index(self.expr)
+        )
+
+
+@dataclass(frozen=True)
 class LoweredGraph:
-    """What `lower` yields: buffers by name, the nests and calls that compute them in order, inputs and outputs."""
+    """What `lower` yields: buffers by name, the nests and calls that compute them in order, inputs and outputs.
+
+    A size is an int, or a sympy expression of the names in `sizes`; sizes are equal when their expressions are.
+    """
 
     name: str
     buffers: Mapping[str, TensorMeta]
@@ -226,6 +267,7 @@ class LoweredGraph:
     constants: Mapping[str, Any]  # name -> array, for the graph's constant tensors
     nodes: tuple[LoopNest | ExternCall, ...]
     outputs: tuple[BufferRef | None | int | float | bool, ...]
+    sizes: tuple[SizeVar, ...] = ()  # what each call decides, in the order to compute it
 
     def __str__(self) -> str:
         from stage_contracts.loop_text import print_lowered
@@ -252,7 +294,7 @@ class LoweredGraph:
 
 
 __all__ = [
-    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph",
+    "LOOP_OPS", "REDUCTION_KINDS", "BufferRef", "ExternCall", "Instr", "LoopNest", "LoweredGraph", "SizeVar",
     "SubgraphRef", "Value",
-    "buffer_refs", "parse_index", "print_index", "run", "symbol",
+    "buffer_refs", "parse_index", "print_index", "print_sizes", "run", "symbol",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import sympy
+
 from stage_contracts.dtype import DTYPES
 from stage_contracts.index_expr import parse_index, print_index
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, Value
@@ -77,7 +79,7 @@ def print_argument(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         comma = "," if len(value) == 1 else ""
         return f"({', '.join(map(print_argument, value))}{comma})"
-    return repr(value)
+    return print_index(value) if isinstance(value, sympy.Basic) else repr(value)
 
 
 def print_lowered(lowered: LoweredGraph) -> str:
@@ -85,6 +87,7 @@ def print_lowered(lowered: LoweredGraph) -> str:
     given = {**dict.fromkeys(lowered.inputs, "input"), **dict.fromkeys(lowered.constants, "constant")}
     lines = [f"# lowered graph {lowered.name}"]
     lines += [f"# {given.get(name, 'buffer')} {name}: {meta}" for name, meta in lowered.buffers.items()]
+    lines += [f"# {size}" for size in lowered.sizes]
     blocks = ["\n".join(lines) + "\n"]
     blocks += [print_nest(n) if isinstance(n, LoopNest) else print_extern(n) for n in lowered.nodes]
     blocks.append(f"outputs = {print_argument(lowered.outputs)}\n")

@@ -13,9 +13,10 @@ from typing import Any
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
-from stage_contracts.loop_ir import BufferRef, LoopNest, buffer_refs
+from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, buffer_refs
 from stage_contracts.origin import Origin
 from stage_contracts.scheduler_ir import FusionDecision
+from stage_contracts.size_vars import never_below
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -35,7 +36,7 @@ class PoolSlot:
 
     pool: int
     offset: int
-    nbytes: int
+    nbytes: Any  # an expression where open sizes decide
 
 
 BUFFER_ROLES = ("input", "constant", "temporary", "output")
@@ -58,9 +59,11 @@ class Kernel:
     params: the buffers it takes as pointers, in the order of its parameters. `internal` buffers live only
     inside the kernel (registers, or a row on the stack): no memory, not a parameter.
 
-    Binary interface. C++: `extern "C" int64_t <name>(T0* p0, T1* p1, ...)`, one pointer per param, returning 0, or
-    1 when an indirect index was out of range. Triton: `@triton.jit def <name>(p0, p1, ..., BLOCK: tl.constexpr)`
-    with `grid` = {"grid": (x, y, z), "num_warps": n, "constants": {...}, "signature": {param: "*fp32"}}.
+    Binary interface. C++: `extern "C" int64_t <name>(T0* p0, T1* p1, ..., int64_t s0, ...)`, one pointer per param,
+    then the open sizes in `sizes`, returning 0, or 1 when an indirect index was out of range. Triton:
+    `@triton.jit def <name>(p0, p1, ..., s0, ..., BLOCK: tl.constexpr)` with `grid` = {"grid": (x, y, z),
+    "num_warps": n, "constants": {...}, "signature": {param: "*fp32", size: "i64"}}; with open sizes x is their
+    expression, as text.
     """
 
     name: str
@@ -69,6 +72,11 @@ class Kernel:
     internal: tuple[str, ...] = ()
     unit: str = ""  # the SourceUnit that defines it, once emitted
     grid: Mapping[str, Any] = field(default_factory=dict)  # Triton: constants, num_warps, grid size
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The open sizes that it takes after its buffers, by name."""
+        return tuple(sorted({name for nest in self.nests for name in nest.sizes}))
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -205,9 +213,12 @@ class Program:
     buffers: Mapping[str, Buffer]
     kernels: Mapping[str, Kernel]
     steps: tuple[Any, ...]  # of STEP_TYPES
-    pools: tuple[int, ...] = ()  # bytes of each pool
+    pools: tuple[Any, ...] = ()  # bytes of each pool; an expression where open sizes decide
     units: tuple[SourceUnit, ...] = ()
     decisions: tuple[FusionDecision, ...] = ()
+    sizes: tuple[
+        SizeVar, ...
+    ] = ()  # what each call decides; every other size is an expression of their names
 
     def with_(self, **changes: Any) -> Program:
         return replace(self, **changes)
@@ -251,13 +262,15 @@ class Program:
         slot = self.buffers[name].slot
         if slot is None:
             return
-        if slot.pool >= len(self.pools) or slot.offset + slot.nbytes > self.pools[slot.pool]:
+        if slot.pool >= len(self.pools) or not never_below(self.pools[slot.pool], slot.offset + slot.nbytes):
             raise GraphError(f"program {self.name}: {name}'s slot {slot} is outside the pools {self.pools}")
         for other in live:
             held = self.buffers[other].slot
             if held is None or held.pool != slot.pool:
                 continue
-            if held.offset < slot.offset + slot.nbytes and slot.offset < held.offset + held.nbytes:
+            after = never_below(held.offset, slot.offset + slot.nbytes)
+            before = never_below(slot.offset, held.offset + held.nbytes)
+            if not after and not before:
                 raise GraphError(f"program {self.name}: {name} and {other} share bytes while both are live")
 
 

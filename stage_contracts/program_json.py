@@ -14,14 +14,18 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import sympy
+
 from stage_contracts import program as steps
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DType, dtype_of
-from stage_contracts.loop_ir import BufferRef, LoopNest, SubgraphRef
+from stage_contracts.index_expr import parse_index, print_index
+from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
 from stage_contracts.program import Buffer, Kernel, PoolSlot, Program, SourceUnit, Target
 from stage_contracts.scheduler_ir import FusionDecision
+from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
 
 FORMAT = 1
@@ -39,6 +43,7 @@ _RECORDS: dict[str, type] = {
         Origin,
         FusionDecision,
         BufferRef,
+        SizeVar,
         SubgraphRef,
     )
 }
@@ -111,6 +116,8 @@ def encode(value: Any) -> Any:
             return {"dtype": value.name}
         case Device():
             return {"device": str(value)}
+        case sympy.Basic():
+            return {"size": print_index(value)}
         case TensorMeta():
             return {"meta": str(value)}
         case LoopNest():
@@ -144,6 +151,8 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
             return dtype_of(inner)
         case "device":
             return device_of(inner)
+        case "size":
+            return plain(parse_index(inner))
         case "meta":
             return parse_meta(inner, symbols)
         case "slice":

@@ -10,10 +10,13 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import sympy
+
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph_text import literal
-from stage_contracts.loop_ir import BufferRef, SubgraphRef
+from stage_contracts.index_expr import parse_index, print_index
+from stage_contracts.loop_ir import BufferRef, SizeVar, SubgraphRef
 from stage_contracts.origin import Origin
 from stage_contracts.program import (
     BUFFER_ROLES,
@@ -30,6 +33,7 @@ from stage_contracts.program import (
     Return,
     WaitEvent,
 )
+from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import parse_meta
 
 # ---- printing --------------------------------------------------------------------------------------------
@@ -47,6 +51,8 @@ def print_argument(value: Any) -> str:
         return "{" + ", ".join(f"{print_argument(k)}: {print_argument(v)}" for k, v in value.items()) + "}"
     if isinstance(value, str):
         return _quoted(value)
+    if isinstance(value, sympy.Basic):
+        return f'size("{print_index(value)}")'
     return literal(value)
 
 
@@ -132,7 +138,9 @@ def read_value(tree: ast.expr | None) -> Any:
         case ast.Dict(keys=keys, values=values):
             return {read_value(k): read_value(v) for k, v in zip(keys, values, strict=True)}
         case ast.Call(func=ast.Name(id="view"), args=[ast.Name(id=name), *rest]):
-            return BufferRef(name, *map(read_value, rest))
+            return BufferRef(name, *map(_read_sizes, rest))
+        case ast.Call(func=ast.Name(id="size"), args=[ast.Constant(value=str(text))]):
+            return plain(parse_index(text))
         case ast.Call(func=ast.Name(id="subgraph"), args=[ast.Constant(value=str(name))]):
             return SubgraphRef(name)
         case ast.Call(func=ast.Name(id="slice"), args=args):
@@ -148,6 +156,28 @@ def read_value(tree: ast.expr | None) -> Any:
     except ValueError:
         shown = ast.unparse(tree) if tree is not None else "nothing"
         raise ValueError(f"line {getattr(tree, 'lineno', '?')}: cannot read {shown!r}") from None
+
+
+def _read_sizes(tree: ast.expr) -> Any:
+    """A shape, strides or an offset, in which names are open sizes."""
+    if isinstance(tree, ast.Tuple):
+        return tuple(map(_read_sizes, tree.elts))
+    return plain(parse_index(ast.unparse(tree)))
+
+
+def read_size(statement: ast.stmt) -> SizeVar | None:
+    """The open size that `name = size(x, 0)` or `name = s0 + 1` declares."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(
+                func=ast.Name(id="size"), args=[ast.Name(id=buffer), ast.Constant(value=int(dim))]
+            ),
+        ):
+            return SizeVar(name, buffer, dim)
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.BinOp() | ast.Name() | ast.UnaryOp() as value):
+            return SizeVar(name, expr=parse_index(ast.unparse(value)))
+    return None
 
 
 def read_buffer(statement: ast.stmt, symbols: dict[str, Any]) -> Buffer | None:

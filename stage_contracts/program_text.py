@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage_contracts.device import CPU, Device, device_of
-from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_ir import LoopNest, SizeVar
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
 from stage_contracts.program import Allocate, Buffer, Kernel, Program, SourceUnit, Target
@@ -38,6 +38,7 @@ from stage_contracts.program_steps import (
     print_argument,
     print_step,
     read_buffer,
+    read_size,
     read_value,
 )
 from stage_contracts.scheduler_ir import FusionDecision
@@ -83,6 +84,7 @@ def _program_block(program: Program) -> str:
     lines = [f"@{call('program', [], **header)}", f"def {program.name}("]
     lines += [f'    {name}: "{program.buffers[name].meta}",' for name in program.inputs]
     lines += ["):"]
+    lines += [f"    {size}" for size in program.sizes]
     allocated = {step.buffer for step in program.steps if isinstance(step, Allocate)}
     for buffer in program.buffers.values():
         if buffer.name not in allocated and buffer.name not in program.inputs:
@@ -169,7 +171,13 @@ def _read_program(
     inputs = tuple(buffers)
     steps: list[Any] = []
     previous = function.body[0].lineno - 1
+    sizes: list[SizeVar] = []
     for statement in function.body:
+        size = read_size(statement)
+        if size is not None:
+            sizes.append(size)
+            previous = statement.end_lineno or statement.lineno
+            continue
         buffer = read_buffer(statement, symbols)
         if buffer is not None:
             buffers[buffer.name] = buffer
@@ -181,9 +189,8 @@ def _read_program(
             raise ValueError(f"line {statement.lineno}: not a step: {lines[statement.lineno - 1].strip()!r}")
         previous = statement.end_lineno or statement.lineno
     device: Device = device_of(words["device"])
-    return Program(
-        function.name, device, inputs, buffers, kernels, tuple(steps), pools=tuple(words.get("pools", ()))
-    )
+    pools = tuple(words.get("pools", ()))
+    return Program(function.name, device, inputs, buffers, kernels, tuple(steps), pools, sizes=tuple(sizes))
 
 
 def _read_origin(line: str) -> Origin | None:

@@ -110,6 +110,26 @@ class RegisteredSource(Source):
 
 
 @dataclass(frozen=True)
+class CallSource(Source):
+    """What a function without side effects gives: `base(*args, **kwargs)`, whose words are sources and constants."""
+
+    base: Source
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...] = ()
+
+    def expression(self) -> str:
+        return f"{self.base.expression()}({', '.join(self.words(lambda source: source.expression()))})"
+
+    def words(self, spell: Any) -> list[str]:
+        """The arguments as text; `spell` writes a source."""
+        text = lambda v: spell(v) if isinstance(v, Source) else repr(v)  # noqa: E731
+        return [*map(text, self.args), *(f"{name}={text(value)}" for name, value in self.kwargs)]
+
+    def __str__(self) -> str:
+        return f"{self.base}({', '.join(self.words(str))})"
+
+
+@dataclass(frozen=True)
 class ExpressionSource(Source):
     """A number computed from the call's arguments: `text` is Python, `shown` what a person reads."""
 

@@ -114,14 +114,16 @@ _TEXT = re.compile(
 
 
 def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
-    """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts."""
+    """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts; another is an expression."""
     match = _TEXT.match(text.strip())
     if match is None:
         raise ValueError(f"not a tensor type: {text!r}; expected something like 'float32[64, 10]'")
 
     def sizes(part: str) -> tuple[Any, ...]:
         words = [w.strip() for w in part.split(",") if w.strip()]
-        return tuple(int(w) if w.lstrip("-").isdigit() else (symbols or {})[w] for w in words)
+        return tuple(
+            int(w) if w.lstrip("-").isdigit() else (symbols or {}).get(w) or _expression(w) for w in words
+        )
 
     strides = None if match["strides"] is None else sizes(match["strides"])
     return TensorMeta(
@@ -131,3 +133,9 @@ def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
         device_of(match["device"]),
         bool(match["grad"]),
     )
+
+
+def _expression(text: str) -> Any:
+    from stage_contracts.index_expr import parse_index
+
+    return parse_index(text)

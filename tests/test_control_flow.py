@@ -5,9 +5,10 @@ Input: small functions in float64. A subgraph goes through all stages, so no bac
 
 import numpy as np
 import pytest
+from cutaway.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway import compiler, nn
+from cutaway import compiler, func, nn
 from stage0_eager.pytree import leaves_of
 from stage_contracts import events
 from stage_contracts.program_text import parse_program
@@ -175,6 +176,106 @@ def test_a_subgraph_may_write_to_what_it_made():
             -1,
             -1,
         ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:2])
+def test_open_sizes_stay_open(backend):
+    def f(x, w):
+        y = cutaway.cond(x.sum() > 0, lambda a: a.sin() * w, lambda a: a - w, (x,))
+        return cutaway.map(lambda r: r * 2 + w.sum(), y)
+
+    compiled = cutaway.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for n in (3, 5, 8):
+        for got, want in zip(
+            run(compiled, [numbers(n), numbers(n)]), run(f, [numbers(n), numbers(n)]), strict=True
+        ):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert len(compiled.entries) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"autograd.verify_passes": True},
+        {"autograd.verify_passes": True, "autograd.activation_memory_budget": 0.0},
+        {"autograd.partitioner": "recompute_pointwise"},
+        {"autograd.partitioner": "save_everything"},
+    ],
+    ids=str,
+)
+def test_every_partition_keeps_the_gradients(options):
+    for name in ("cond, true", "cond in scan", "while_loop in map"):
+        function, args = PROGRAMS[name]
+        compiled = cutaway.compile(function, backend="aot_eager", fullgraph=True, options=options)
+        for got, want in zip(run(compiled, args), run(function, args), strict=True):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+
+def under_no_grad(x):
+    with cutaway.no_grad():
+        s = cutaway.cond(x.sum() > 0, lambda a: a * 2, lambda a: -a, (x,))
+    return (x * s).sum()
+
+
+def in_a_checkpoint(x):
+    def inside(y):
+        return cutaway.cond(y.sum() > 0, lambda a: (a * a).sin(), lambda a: -a, (y,))
+
+    return checkpoint(inside, x * 2).sum()
+
+
+def a_gradients_gradient(x):
+    y = cutaway.cond(x.sum() > 0, lambda a: a * a * a, lambda a: -a, (x,))
+    (g,) = cutaway.autograd.grad(y.sum(), x, create_graph=True)
+    return (g * x).sum()
+
+
+def a_gradient_of_a_scan(x):
+    def total(z):
+        return cutaway.scan(lambda c, r: (c * r, c + r), z.sum(), z)[1].sum()
+
+    return func.grad(total)(x).sum() * x.sum()
+
+
+@pytest.mark.parametrize(
+    "function", [under_no_grad, in_a_checkpoint, a_gradients_gradient, a_gradient_of_a_scan]
+)
+def test_inside_what_changes_how_gradients_are_recorded(function):
+    wanted = run(function, [numbers(4).abs()])
+    for backend in BACKENDS[:2]:
+        got = run(cutaway.compile(function, backend=backend, fullgraph=True), [numbers(4).abs()])
+        for a, b in zip(got[0] + got[1], wanted[0] + wanted[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_results_share_no_memory_with_operands():
+    def f(x):
+        y = x.clone()
+        z = cutaway.cond(x.sum() > 0, lambda a: (a, a), lambda a: (a + 1, a), (y,))
+        (w,) = cutaway.while_loop(lambda a: a.sum() < 0, lambda a: (a,), (y,))
+        y.mul_(2)
+        z[0].add_(1)
+        return z[0], z[1], w, y
+
+    wanted = [t.tolist() for t in f(cutaway.ones(1))]
+    assert wanted == [[2], [1], [1], [2]]
+    for backend in BACKENDS[:2]:
+        compiled = cutaway.compile(f, backend=backend, fullgraph=True)
+        assert [t.tolist() for t in compiled(cutaway.ones(1))] == wanted
+
+
+def test_vmap_of_a_branch_takes_each_example_its_own_way():
+    rows = numbers(4, 3)
+
+    def f(r):
+        return cutaway.cond(r.sum() > 0, lambda a: {"y": a * 2}, lambda a: {"y": -a}, (r,))["y"]
+
+    wanted = cutaway.stack([f(r) for r in rows])
+    assert cutaway.equal(func.vmap(f)(rows), wanted)
+    compiled = cutaway.compile(lambda rows: func.vmap(f)(rows), backend="aot_eager", fullgraph=True)
+    assert cutaway.equal(compiled(rows), wanted)
 
 
 # ---- what is not allowed ---------------------------------------------------------------------------------------------

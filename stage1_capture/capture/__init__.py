@@ -7,9 +7,12 @@ variables.py, builder.py, calls.py, operators.py, codegen.py.
 from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.py and opcodes.py)
     builtin_autograd,
     builtin_checkpoint,
+    builtin_copy,
     builtin_functional_call,
+    builtin_getters,
     builtin_hooks,
     builtin_library,
+    builtin_modes,
     builtin_modules,
     builtin_schedules,
     builtin_tape,
@@ -21,9 +24,11 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     higher_order,
     numpy_calls,
     numpy_methods,
+    numpy_objects,
     opcodes_exceptions,
     opcodes_match,
     triton_kernels,
+    type_checks,
 )
 from stage1_capture.capture.capture import GRAPH_NAME, capture
 from stage1_capture.capture.signature import signature_text

@@ -7,6 +7,7 @@ so `x + y` becomes a node; a branch on a tensor's data is a break.
 from __future__ import annotations
 
 import operator
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -109,6 +110,12 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     both = _constants(left, right)
     if both is not None:
         return attempt(tx, symbol, lambda: from_constant(function(*both)), exact=True)
+    if symbol == "|" and all(map(_is_type, (left, right))):
+        return UserDefinedObjectVariable(_real_type(left) | _real_type(right))
+    if symbol.startswith("%") and isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)):
+        from stage1_capture.capture.shown import in_text, stand_in
+
+        return in_text(tx, "%", lambda: left.value % stand_in(tx, right))
     joined = _on_sequences(tx, function, symbol, left, right)
     if joined is not None:
         return joined
@@ -120,6 +127,20 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         if not _declines(result):
             return result
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def _is_type(value: Variable) -> bool:
+    """A class whose `|` is Python's, a union, or None among them."""
+    real = getattr(value, "real", None)
+    plain = isinstance(real, type) and class_lookup(type(real), "__or__") is type.__or__
+    none = type(value) is ConstantVariable and value.value is None
+    return (
+        isinstance(value, UserDefinedObjectVariable) and (plain or isinstance(real, types.UnionType)) or none
+    )
+
+
+def _real_type(value: Variable) -> Any:
+    return value.real if isinstance(value, UserDefinedObjectVariable) else None
 
 
 def _merged(left: ConstDictVariable, right: ConstDictVariable) -> ConstDictVariable:

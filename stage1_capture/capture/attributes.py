@@ -12,6 +12,8 @@ import keyword
 import types
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage1_capture.capture.binding import (
@@ -25,6 +27,8 @@ from stage1_capture.capture.binding import (
     pending,
 )
 from stage1_capture.capture.builder import REGISTRIES, wrap
+from stage1_capture.capture.function_attributes import function_attribute as callable_attribute
+from stage1_capture.capture.function_attributes import method_attribute, partial_attribute
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
@@ -43,6 +47,7 @@ from stage1_capture.capture.variables import (
     IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
+    PartialVariable,
     SetVariable,
     SliceVariable,
     SuperVariable,
@@ -58,6 +63,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import register
+from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
@@ -70,6 +76,7 @@ _PYTHON_TYPES: dict[type, type] = {
     DictViewVariable: type({}.values()),
     IteratorVariable: types.GeneratorType,
     DequeVariable: collections.deque,
+    SliceVariable: slice,
 }
 
 
@@ -104,14 +111,18 @@ def missing(value: Variable, name: str) -> str:
 def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
     match value:
+        case (
+            TensorVariable() | ConstantVariable() | ListVariable() | TupleVariable() | ConstDictVariable()
+        ) if name == "__class__":
+            from stage1_capture.capture.builtin_types import type_
+
+            return type_(tx, value)
         case ExceptionVariable():
             return _exception_attribute(tx, value, name)
         case CellVariable(contents=inside) if name == "cell_contents":
             if inside is None:
                 tx.throw(ValueError, "Cell is empty")
             return realize(inside)
-        case UserFunctionVariable(attrs=attrs) if name in attrs:
-            return attrs[name]
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
         case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
@@ -128,6 +139,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return class_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if real is STATE and name in tx.output.modes:
+            return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
             return function_attribute(value, name)
         case UserDefinedObjectVariable():
@@ -136,23 +149,22 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             from stage1_capture.capture.class_attributes import super_attribute
 
             return super_attribute(tx, value, name)
+        case ConstantVariable(value=np.dtype() as dtype) if name == "type":
+            return UserDefinedObjectVariable(dtype.type)
         case ConstantVariable(value=constant):
             found = getattr(constant, name, MISSING)
             if found is MISSING:
                 return None
-            return UserMethodVariable(name, value) if callable(found) else from_constant(found)
-        case UserFunctionVariable(real=types.FunctionType() as real) if name in ("__doc__", "__module__"):
-            return ConstantVariable(getattr(real, name))
-        case UserFunctionVariable(real=types.FunctionType() as real) if name in real.__dict__:
-            return wrap(tx.output, real.__dict__[name], child(value, name))
-        case UserFunctionVariable() if name in ("__annotations__", "__type_params__"):
-            tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
-        case UserFunctionVariable(name=own_name) if name in ("__name__", "__qualname__"):
-            return ConstantVariable(value.code.co_qualname if name == "__qualname__" else own_name)
+            bound = isinstance(found, (types.BuiltinFunctionType, types.MethodWrapperType))
+            return UserMethodVariable(name, value) if bound else from_constant(found)
+        case UserFunctionVariable():
+            return callable_attribute(tx, value, name)
+        case PartialVariable():
+            return partial_attribute(tx, value, name)
         case SliceVariable(items=[start, stop, step]) if name in ("start", "stop", "step"):
             return {"start": start, "stop": stop, "step": step}[name]
-        case UserMethodVariable(receiver=receiver) if name == "__self__":
-            return receiver
+        case UserMethodVariable():
+            return method_attribute(tx, value, name)
     known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
         there = hasattr(getattr(value, "kind", known), name)
@@ -167,6 +179,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case ConstantVariable(value=Device()) if name in ("__enter__", "__exit__"):
+            return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found in (MISSING, None) else bind(tx, value, found, name, on_instance=False)
@@ -314,7 +328,7 @@ def _named_tuple_method(tx: Tx, value: TupleVariable, found: Any, name: str) -> 
     return UserMethodVariable(wrap(tx.output, found, AttrSource(base, name)), value)
 
 
-_EXCEPTION_FIELDS = ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args")
+_EXCEPTION_FIELDS = ("__cause__", "__context__", "__suppress_context__", "__traceback__", "args", "add_note")
 
 
 def _exception_attribute(tx: Tx, value: ExceptionVariable, name: str) -> Variable | None:
@@ -339,6 +353,6 @@ def _exception_attribute(tx: Tx, value: ExceptionVariable, name: str) -> Variabl
             return TracebackVariable()
         case "value" if isinstance(value.real, StopIteration):
             return value.args[0] if value.args else NONE
-        case "with_traceback":
+        case "with_traceback" | "add_note":
             return UserMethodVariable(name, value)
     return None

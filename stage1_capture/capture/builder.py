@@ -7,8 +7,10 @@ runs.
 
 from __future__ import annotations
 
+import datetime
 import enum
 import functools
+import re
 import types
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
@@ -30,6 +32,7 @@ from stage1_capture.capture.builder_containers import (
     wrap_deque,
     wrap_partial,
 )
+from stage1_capture.capture.derived import constant_of, python_base
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -58,6 +61,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 # Every write to these dicts of a Module bumps the structure epoch.
 REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks")
+
+
+# Objects of C's that never change, whose methods only compute: they are constants.
+IMMUTABLE = (
+    complex, re.Pattern, datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone,
+    types.CodeType,
+)  # fmt: skip
 
 
 def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -122,8 +132,16 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
     """A number in an argument, or in a container of one, stays open until something needs to know it."""
     if not _in_arguments(output, source) or source in output.epoch_sources:
         return _fixed_number(output, real, source)
-    output.guard("TYPE", source, type(real))
     assert source is not None
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real))
+    if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
+        output.guard("SHAPE", None, f"{source.expression()} >= 0")
+        return NumberVariable(output, real, source, (), output.sizes.open(source, real))
     return NumberVariable(output, real, source, ((source, real),))
 
 
@@ -238,6 +256,15 @@ def _identical(output: OutputGraph, real: Any, source: Source | None, build: Cal
     return known
 
 
+def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> Variable:
+    """A member; one that is a string or a number too holds that."""
+    known = wrap_identity(output, real, source)
+    base = python_base(type(real))
+    if base is not None and known.base is None:  # type: ignore[attr-defined]
+        known.base = constant_of(real, base)  # type: ignore[attr-defined]
+    return known
+
+
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
@@ -321,12 +348,16 @@ _RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
 
 
 def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
-    """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
-    if type(real.__self__) not in _RECEIVERS:
+    """`len`, or a bound method: `items.append` is another object each time it is asked for."""
+    if real.__self__ is None or isinstance(real.__self__, (types.ModuleType, type)):
         return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
-    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    owner = source and AttrSource(source, "__self__")
+    if type(real.__self__) not in _RECEIVERS:
+        output.guard("IDENTITY", owner, real.__self__)
+        return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    receiver = wrap(output, real.__self__, owner)
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 
@@ -359,6 +390,7 @@ _EXACT: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     **dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), _wrap_constant("IDENTITY")),
     **dict.fromkeys((int, float), _wrap_number),
     **dict.fromkeys((str, bytes, range, Device), _wrap_constant("EQUALS")),
+    **dict.fromkeys(IMMUTABLE, _wrap_constant("EQUALS")),
     slice: _wrap_slice,
     list: _wrap_sequence(ListVariable),
     tuple: _wrap_sequence(TupleVariable),
@@ -381,5 +413,5 @@ BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
     type: wrap_identity,
-    enum.Enum: wrap_identity,
+    enum.Enum: _wrap_enum,
 }

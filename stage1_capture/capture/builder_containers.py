@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from typing import Any
 
 from stage0_eager.operator import Operator
-from stage1_capture.capture.derived import constant_of, plainly_read, python_base
+from stage1_capture.capture.derived import PLAIN_VALUE, constant_of, plainly_read, python_base
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -154,5 +154,5 @@ def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variab
     if base is set:
         return None
     made = constant_of(real, base)
-    output.guard("EQUAL_VALUE", source, base.__new__(base, real))  # type: ignore[call-arg]
+    output.guard("EQUAL_VALUE", source, PLAIN_VALUE[base](real))
     return made

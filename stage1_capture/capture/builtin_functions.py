@@ -6,14 +6,21 @@ the structure (len, zip, enumerate) and touch no data.
 
 from __future__ import annotations
 
+import datetime
 import functools
 import math
+import operator
+import os
+import re
+import sys
 import types
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
+from stage1_capture.capture import polyfills
 from stage1_capture.capture.arithmetic import binary, compare, truth
 from stage1_capture.capture.attributes import load_attribute, special_method
+from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.calls import (
     BUILTINS,
     FOLDED,
@@ -40,13 +47,13 @@ from stage1_capture.capture.iterators import (
 )
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.shown import in_text, stand_in
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,
     ConstDictVariable,
     DictViewVariable,
-    ExceptionVariable,
     IteratorVariable,
     ListVariable,
     SetVariable,
@@ -70,8 +77,12 @@ FALSE, ZERO, BLANK, EMPTY = (
     TupleVariable([]),
 )
 
-FOLDED.update({abs, ascii, chr, divmod, hex, oct, ord, pow, range, repr, round, format, hash})
-FOLDED.update({int, float, complex, bytes, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update({abs, ascii, ord, pow, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update(
+    {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
+)
+FOLDED.update({datetime.date, datetime.time, datetime.datetime, datetime.timedelta})
+FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
@@ -183,7 +194,10 @@ def slice_(tx: Tx, *bounds: Variable) -> Variable:
 
 
 @builtin(iter)
-def iter_(tx: Tx, values: Variable) -> Variable:
+def iter_(tx: Tx, values: Variable, *sentinel: Variable) -> Variable:
+    if sentinel:
+        until: Any = polyfills.call_until
+        return call_function(tx, function_variable(tx.output, until, None), [values, *sentinel], {})
     return make_iterator(tx, values)
 
 
@@ -285,42 +299,56 @@ def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
 
 
 @builtin(str)
-def str_(tx: Tx, value: Variable = BLANK) -> Variable:
-    if isinstance(value, ExceptionVariable) and (made := _same_error(tx, value)) is not None:
-        return ConstantVariable(str(made))
-    if isinstance(value, UserDefinedObjectVariable) and type(value.real) is type:
-        return ConstantVariable(str(value.real))
-    if isinstance(value, UserDefinedObjectVariable):
-        for name in ("__str__", "__repr__"):
-            if isinstance(class_lookup(type(value.real), name), types.FunctionType):
-                method = special_method(tx, value, name)
-                assert method is not None
-                return call_function(tx, method, [], {})
-    return fold(tx, str, [value], {})
-
-
-def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException | None:
-    """An exception that shows what this one shows, unless its class says it in Python."""
-    cls: Any = type(value.real)
-    methods = (class_lookup(cls, name) for name in ("__str__", "__repr__"))
-    if not value.fresh or any(isinstance(m, types.FunctionType) for m in methods):
-        return None
-    made = cls.__new__(cls)
-    made.args = tuple(tx.constant(a, "an exception's text") for a in value.args)
-    return made
+def str_(tx: Tx, value: Variable = BLANK, *encoding: Variable) -> Variable:
+    if encoding:
+        return fold(tx, str, [value, *encoding], {})
+    return in_text(tx, "str", lambda: str(stand_in(tx, value)))
 
 
 @builtin(repr)
 def repr_(tx: Tx, value: Variable) -> Variable:
-    if isinstance(value, ExceptionVariable) and (made := _same_error(tx, value)) is not None:
-        return ConstantVariable(repr(made))
-    if isinstance(value, UserDefinedObjectVariable) and isinstance(
-        class_lookup(type(value.real), "__repr__"), types.FunctionType
-    ):
-        method = special_method(tx, value, "__repr__")
-        assert method is not None
-        return call_function(tx, method, [], {})
-    return fold(tx, repr, [value], {})
+    return in_text(tx, "repr", lambda: repr(stand_in(tx, value)))
+
+
+@builtin(format)
+def format_(tx: Tx, value: Variable, spec: Variable = BLANK) -> Variable:
+    return in_text(tx, "format", lambda: format(stand_in(tx, value), tx.constant(spec, "format")))
+
+
+# ---- numbers made of objects ---------------------------------------------------------------------
+
+_AS_NUMBERS: dict[Any, tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"),
+    bytes: ("__bytes__",),
+    hash: ("__hash__",),
+    round: ("__round__",),
+    divmod: ("__divmod__",),
+    math.floor: ("__floor__", "__float__"),
+    math.ceil: ("__ceil__", "__float__"),
+    math.trunc: ("__trunc__",),
+    **dict.fromkeys((hex, oct, bin, chr, operator.index), ("__index__",)),
+}
+
+
+def _of_object(function: Any, names: tuple[str, ...]) -> Any:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        value = realize(args[0]) if args else NONE
+        if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
+            for name in names:
+                if isinstance(class_lookup(type(value.real), name), types.FunctionType):
+                    method = special_method(tx, value, name)
+                    assert method is not None
+                    found = call_function(tx, method, args[1:], kwargs)
+                    again = name in ("__index__", "__float__") and function is not operator.index
+                    return fold(tx, function, [found], {}) if again else found
+        return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)
+
+    return call
+
+
+BUILTINS.update({function: _of_object(function, names) for function, names in _AS_NUMBERS.items()})
 
 
 @builtin(abs)

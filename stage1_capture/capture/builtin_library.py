@@ -6,7 +6,6 @@ Input: abstract arguments. Functions that are C in CPython are followed as the P
 from __future__ import annotations
 
 import collections
-import copy
 import functools
 import itertools
 import operator
@@ -15,13 +14,13 @@ from typing import Any
 
 from stage1_capture.capture import polyfills
 from stage1_capture.capture.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, truth, unary
-from stage1_capture.capture.attributes import special_method
+from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.builtin_functions import builtin, dict_
-from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs, iterate
+from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, iterate
 from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.store import store_attribute
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -29,15 +28,11 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     DefaultDictVariable,
     DequeVariable,
-    ListVariable,
     PartialVariable,
-    SetVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
     UserFunctionVariable,
+    UserMethodVariable,
     Variable,
     describe,
-    realize,
 )
 
 Tx = InstructionTranslator
@@ -45,12 +40,15 @@ Tx = InstructionTranslator
 # ---- followed as Python --------------------------------------------------------------------------
 
 _NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product", "pairwise", "starmap", "takewhile",
-          "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations")  # fmt: skip
+          "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations",
+          "combinations_with_replacement", "tee", "groupby", "batched")  # fmt: skip
 POLYFILLS: dict[Any, Any] = {
     functools.reduce: polyfills.reduce,
     functools.update_wrapper: polyfills.update_wrapper,
+    dict.fromkeys: polyfills.dict_fromkeys,
+    collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
-    **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES},
+    **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
 }
 
 
@@ -62,6 +60,20 @@ def _followed(polyfill: types.FunctionType) -> Any:
 
 
 BUILTINS.update({original: _followed(polyfill) for original, polyfill in POLYFILLS.items()})
+
+
+@builtin(polyfills.copy_attributes)
+def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
+    """What the program, or the module that made it, put on a function."""
+    names: list[str] = []
+    if isinstance(wrapped, UserFunctionVariable):
+        names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
+        names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
+    elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
+        tx.unsupported("GB0002", f"functools.wraps of {describe(wrapped)}")
+    for name in names:
+        store_attribute(tx, wrapper, name, load_attribute(tx, wrapped, name))
+    return NONE
 
 
 # ---- operator ------------------------------------------------------------------------------------
@@ -155,58 +167,3 @@ def _deque(tx: Tx, values: Variable | None = None, maxlen: Variable = NONE) -> V
     return DequeVariable(
         items if limit is None else items[len(items) - min(limit, len(items)) :], limit=limit
     )
-
-
-# ---- copy ----------------------------------------------------------------------------------------
-
-
-@builtin(copy.copy)
-def _copy(tx: Tx, value: Variable) -> Variable:
-    match value:
-        case ConstantVariable() | TupleVariable() | UserFunctionVariable():
-            return value
-        case ListVariable() | ConstDictVariable() | SetVariable():
-            method = next(METHODS[c, "copy"] for c in type(value).__mro__ if (c, "copy") in METHODS)
-            return method(tx, [value], {})
-        case UserDefinedObjectVariable(real=real) if special_method(tx, value, "__copy__") is None:
-            return _copy_object(tx, value, real)
-    tx.unsupported("GB0002", f"copy of {describe(value)}")
-
-
-def _copy_object(tx: Tx, value: UserDefinedObjectVariable, real: Any) -> Variable:
-    """A plain object: a new one with the same attributes."""
-    plain = class_lookup(type(real), "__reduce_ex__") is vars(object)["__reduce_ex__"] and not hasattr(
-        type(real), "__slots__"
-    )
-    if not plain or isinstance(real, (type, types.ModuleType)) or not value.fresh:
-        tx.unsupported("GB0002", f"copy of {describe(value)}")
-    return UserDefinedObjectVariable(
-        object.__new__(type(real)), attrs=dict(value.attrs), fresh=True, class_source=value.class_source
-    )
-
-
-@builtin(copy.deepcopy)
-def _deepcopy(tx: Tx, value: Variable) -> Variable:
-    return _deep(tx, value, {})
-
-
-def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
-    value = realize(value)
-    if id(value) in made:
-        return made[id(value)]
-    match value:
-        case ConstantVariable() | UserFunctionVariable():
-            return value
-        case SetVariable(items=elements, kind=kind):
-            return SetVariable(set(elements), kind)
-        case ListVariable(items=items) if type(value) is ListVariable:
-            new = made[id(value)] = ListVariable([])
-            new.items += [_deep(tx, i, made) for i in items]
-            return new
-        case TupleVariable(items=items, kind=kind):
-            return TupleVariable([_deep(tx, i, made) for i in items], kind)
-        case ConstDictVariable(items=entries) if type(value) is ConstDictVariable:
-            copied = made[id(value)] = ConstDictVariable({}, value.kind)
-            copied.items.update({k: _deep(tx, v, made) for k, v in entries.items()})
-            return copied
-    tx.unsupported("GB0002", f"deepcopy of {describe(value)}")

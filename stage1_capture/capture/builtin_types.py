@@ -5,7 +5,7 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 
 from __future__ import annotations
 
-import abc
+import builtins
 import collections
 import functools
 import types
@@ -13,7 +13,6 @@ import types
 import numpy as np
 
 from stage0_eager import is_grad_enabled
-from stage0_eager.nn import Parameter
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import lookup, missing, plain_attribute
@@ -21,16 +20,26 @@ from stage1_capture.capture.binding import class_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
 from stage1_capture.capture.generators import GeneratorVariable
+from stage1_capture.capture.iterators import (
+    ConstantIterator,
+    DictIterator,
+    EnumerateIterator,
+    FilterIterator,
+    MapIterator,
+    SequenceIterator,
+    ZipIterator,
+)
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.store import delete_attribute, delete_plainly, store_attribute, store_plainly
-from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
     DequeVariable,
+    DictViewVariable,
     ExceptionVariable,
     IdVariable,
     ListVariable,
@@ -60,6 +69,10 @@ _PYTHON_TYPES: dict[type, type] = {
     SliceVariable: slice,
     UserFunctionVariable: types.FunctionType,
     UserMethodVariable: types.MethodType,
+    ZipIterator: zip,
+    EnumerateIterator: enumerate,
+    MapIterator: map,
+    FilterIterator: filter,
 }
 
 
@@ -84,6 +97,16 @@ def python_type(tx: Tx, value: Variable) -> type:
             return kind
         case UserDefinedObjectVariable(real=real):
             return type(real)
+        case DictViewVariable(name=name):
+            return type(getattr({}, name)())
+        case SequenceIterator(sequence=walked_) if walked_ is not None:
+            return type(iter(() if isinstance(walked_, TupleVariable) else []))
+        case DictIterator(walked=of):
+            return type(
+                iter(set() if isinstance(of, SetVariable) else getattr({}, getattr(of, "name", "keys"))())
+            )
+        case ConstantIterator(constant=constant):
+            return type(iter(constant))
     if type(value) not in _PYTHON_TYPES:
         tx.unsupported("GB0001", f"the class of {describe(value)}")
     return _PYTHON_TYPES[type(value)]
@@ -94,30 +117,6 @@ def type_(tx: Tx, value: Variable) -> Variable:
     return class_variable(tx, value, python_type(tx, value))
 
 
-@builtin(isinstance)
-def isinstance_(tx: Tx, value: Variable, classes: Variable) -> Variable:
-    wanted = _classes(tx, classes)
-    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
-        return ConstantVariable(issubclass(Tensor, wanted))  # the same for both classes a tensor may have
-    return ConstantVariable(issubclass(python_type(tx, value), wanted))
-
-
-@builtin(issubclass)
-def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
-    return ConstantVariable(issubclass(_classes(tx, cls)[0], _classes(tx, classes)))
-
-
-def _classes(tx: Tx, value: Variable) -> tuple[type, ...]:
-    """A class or a tuple of classes, none of which answers isinstance with code of its own."""
-    if isinstance(value, TupleVariable):
-        return tuple(cls for item in value.items for cls in _classes(tx, realize(item)))
-    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
-    if type(real) not in (type, abc.ABCMeta):
-        tx.unsupported("GB0001", f"isinstance of {describe(value)}")
-    assert isinstance(real, type)
-    return (real,)
-
-
 @builtin(callable)
 def callable_(tx: Tx, value: Variable) -> Variable:
     known = isinstance(value, (UserFunctionVariable, UserMethodVariable))
@@ -126,10 +125,27 @@ def callable_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(getattr)
 def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
-    found = lookup(tx, value, tx.constant(name, "getattr"))
+    found = _looked_up(tx, value, tx.constant(name, "getattr"), bool(default))
     if found is None and not default:
         tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
     return found or default[0]
+
+
+def _looked_up(tx: Tx, value: Variable, name: str, quietly: bool) -> Variable | None:
+    """The attribute. For who may go without, an AttributeError of a property says that it is not there."""
+    try:
+        return lookup(tx, value, name)
+    except Raised as raised:
+        if not quietly or not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
+        return None
+
+
+@builtin(vars)
+def vars_(tx: Tx, value: Variable) -> Variable:
+    found = lookup(tx, value, "__dict__")
+    return tx.throw(TypeError, "vars() argument must have __dict__ attribute") if found is None else found
 
 
 @builtin(setattr)
@@ -192,6 +208,11 @@ def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
     return UserMethodVariable(function, receiver)
 
 
+@builtin(builtins.__build_class__)
+def build_class(tx: Tx, *args: Variable, **kwargs: Variable) -> Variable:
+    tx.unsupported("GB0001", "a class definition", "define the class outside")
+
+
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
@@ -201,7 +222,7 @@ def id_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(hasattr)
 def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
-    return ConstantVariable(lookup(tx, value, tx.constant(name, "hasattr")) is not None)
+    return ConstantVariable(_looked_up(tx, value, tx.constant(name, "hasattr"), True) is not None)
 
 
 @builtin(super)

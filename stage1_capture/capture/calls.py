@@ -6,7 +6,7 @@ builtins of builtin_*.py interpreted; any other call is a break.
 
 from __future__ import annotations
 
-import operator
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -52,6 +52,8 @@ Builtin = Callable[[Tx, Args, Kwargs], Variable]
 BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
 # kinds of value that are called in their own way
 CALLED: dict[type, Callable[[Tx, Any, Args, Kwargs], Variable]] = {}
+# objects of C's that are called, by their class: builtin_getters.py
+CALLED_BY_CLASS: dict[type, Callable[[Tx, Any, Args, Kwargs], Variable]] = {}
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: container_methods.py
 DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name: container_dunders.py
 FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
@@ -72,6 +74,10 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
         case UserFunctionVariable() | UserDefinedObjectVariable() if is_numpys(function):
             return call_in_numpy(tx, function, args, kwargs)
         case UserFunctionVariable():
+            if function.code is DISPATCH and function.real is not None:
+                from stage1_capture.capture.builtin_getters import dispatched
+
+                return dispatched(tx, function, args)
             return inline_call(tx, function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
             return call_function(tx, inner, [*first, *args], {**given, **kwargs})
@@ -80,6 +86,8 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
         case UserMethodVariable(function=inner, receiver=receiver):
             assert isinstance(inner, Variable)
             return call_function(tx, inner, [receiver, *args], kwargs)
+        case UserDefinedObjectVariable(real=real) if type(real) in CALLED_BY_CLASS:
+            return CALLED_BY_CLASS[type(real)](tx, function, args, kwargs)
         case UserDefinedObjectVariable(real=real) if (
             type(real).__name__ == "ConstexprFunction"
         ):  # triton.cdiv
@@ -112,7 +120,6 @@ _BUILTIN_KINDS = (
     types.BuiltinFunctionType,
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
-    operator.itemgetter,
     *FUNCTION_KINDS,
 )
 
@@ -123,6 +130,9 @@ _METHODS_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 def _known(real: Any) -> bool:
     """Whether it is a class or a function of C's, which calls.py has tables for."""
     return isinstance(real, _BUILTIN_KINDS)
+
+
+DISPATCH = functools.singledispatch(len).dispatch.__code__
 
 
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
@@ -172,10 +182,18 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         return method(tx, [receiver, *args], kwargs)
     if name in DUNDERS and (not isinstance(receiver, ConstantVariable) or any(map(_is_derived, args))):
         return DUNDERS[name](tx, receiver, *args, **kwargs)
+    if name in ("format", "format_map") and isinstance(receiver, ConstantVariable):
+        from stage1_capture.capture.shown import in_text, stand_in
+
+        words = {k: stand_in(tx, v) for k, v in kwargs.items()}
+        write = getattr(receiver.value, name)
+        return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args], **words))
     if name == "join" and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
     if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
         tx.unsupported("GB0002", f"the method {name} of a named tuple")
+    if name in ("finditer", "scanner") and isinstance(receiver, ConstantVariable):
+        tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")
     if isinstance(receiver, (ConstantVariable, TupleVariable, SliceVariable)):
         value = tx.constant(receiver, f"the method {name}")
         return fold(tx, getattr(value, name), args, kwargs)

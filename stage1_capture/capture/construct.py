@@ -84,7 +84,8 @@ def new(
     real: Any = cls.real
     base = python_base(real)
     if issubclass(real, BaseException):
-        if maker not in _MAKERS and not isinstance(maker, types.BuiltinFunctionType):
+        known = maker in _MAKERS or isinstance(maker, types.BuiltinFunctionType)
+        if issubclass(real, BaseExceptionGroup) or not known:
             tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
         raised = new_exception(tx.output, real, list(args))
         raised.class_source = cls.source

@@ -43,6 +43,8 @@ def _nothing(change: Callable[..., None]) -> Any:
 def _compared(symbol: str) -> Any:
     def call(tx: Tx, receiver: Variable, other: Variable) -> Variable:
         other = unwrapped(other)
+        if isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable):
+            return compare(tx, symbol, receiver, other)
         if family(receiver) is None or family(receiver) is not family(other):
             return DECLINED
         return compare(tx, symbol, receiver, other)

@@ -17,6 +17,7 @@ from stage1_capture.capture.calls import (
     Builtin,
     Kwargs,
     attempt,
+    call_function,
     iterate,
     must_be_local,
 )
@@ -35,7 +36,10 @@ from stage1_capture.capture.variables import (
     IteratorVariable,
     ListVariable,
     SetVariable,
+    SliceVariable,
     TupleVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
     Variable,
     from_constant,
     realize,
@@ -337,6 +341,36 @@ def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
     return SetVariable(set(receiver.items), receiver.kind)
 
 
+# ---- slices, views, functions --------------------------------------------------------------------
+
+
+@method(SliceVariable, "indices")
+def _indices(tx: Tx, receiver: SliceVariable, length: Variable) -> Variable:
+    bounds = tx.constant(receiver, "a slice")
+    return attempt(
+        tx, "indices", lambda: from_constant(bounds.indices(tx.constant(length, "a length"))), exact=True
+    )
+
+
+@method(DictViewVariable, "isdisjoint")
+def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable:
+    mine, others = ({hashable(tx, i) for i in iterate(tx, v)} for v in (receiver, other))
+    return ConstantVariable(mine.isdisjoint(others))
+
+
+@method(UserFunctionVariable, "__get__")
+def _bind_function(
+    tx: Tx, receiver: UserFunctionVariable, instance: Variable, owner: Variable = NONE
+) -> Variable:
+    unbound = isinstance(instance, ConstantVariable) and instance.value is None
+    return receiver if unbound else UserMethodVariable(receiver, instance)
+
+
+@method(UserFunctionVariable, "__call__")
+def _call_function(tx: Tx, receiver: UserFunctionVariable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_function(tx, receiver, list(args), kwargs)
+
+
 # ---- iterators, generators, exceptions -----------------------------------------------------------
 
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
@@ -354,6 +388,16 @@ def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable)
         more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
     )
     return receiver.throw(tx, as_exception(tx, value))
+
+
+@method(ExceptionVariable, "add_note")
+def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
+    tx.output.will_change(receiver)
+    notes = receiver.attrs.get("__notes__")
+    if notes is None:
+        notes = receiver.attrs["__notes__"] = ListVariable([])
+    assert isinstance(notes, ListVariable)
+    notes.items.append(note)
 
 
 @method(ExceptionVariable, "with_traceback")

@@ -5,6 +5,8 @@ Input: abstract values. What is known at capture is decided now; a branch on a t
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,9 @@ from stage1_capture.capture.arithmetic import equal, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local, walked
 from stage1_capture.capture.keys import hashable
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.output_graph import is_users
+from stage1_capture.capture.shown import in_text, stand_in
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -86,10 +91,34 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
             return attempt(tx, "an index", lambda: from_constant(constant[index]), exact=True)
         case UserDefinedObjectVariable(real=real) if is_triton_kernel(real):
             return TritonLaunchVariable(real, key)
+    if isinstance(container, UserDefinedObjectVariable) and _takes_types(container.real):
+        return _parametrised(tx, container, key)
     method = special_method(tx, container, "__getitem__")
     if method is None:
         tx.unsupported("GB0001", f"an item of {describe(container)}")
     return call_function(tx, method, [key], {})
+
+
+_FORMS = (type(typing.Optional), type(typing.List), types.GenericAlias, type(typing.List[int]))  # noqa: UP006
+
+
+def _takes_types(real: Any) -> bool:
+    """list, a generic class, typing.Optional: what is in brackets says types."""
+    generic = isinstance(real, type) and class_lookup(type(real), "__getitem__") is MISSING
+    own = class_lookup(real, "__class_getitem__") if generic else MISSING
+    own = getattr(own, "__func__", own)
+    return isinstance(real, _FORMS) or (generic and own is not MISSING and not is_users(_globals_of(own)))
+
+
+def _globals_of(function: Any) -> dict[str, Any]:
+    return getattr(function, "__globals__", {"__name__": "builtins"})
+
+
+def _parametrised(tx: Tx, generic: UserDefinedObjectVariable, key: Variable) -> Variable:
+    keys = [realize(k) for k in key.items] if isinstance(key, TupleVariable) else [key]
+    words = [k.real if isinstance(k, UserDefinedObjectVariable) else tx.constant(k, "a type") for k in keys]
+    made = generic.real[tuple(words) if isinstance(key, TupleVariable) else words[0]]
+    return UserDefinedObjectVariable(made)
 
 
 def look_up(tx: Tx, container: Variable, entries: dict[Any, Variable], key: Any) -> Variable:
@@ -158,6 +187,5 @@ CONVERSIONS: tuple[Callable[[Any], Any] | None, ...] = (None, str, repr, ascii)
 
 def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | None, spec: str) -> Variable:
     """One {...} of an f-string."""
-    constant = tx.constant(value, "an f-string")
     convert = conversion or (lambda v: v)
-    return attempt(tx, "an f-string", lambda: ConstantVariable(format(convert(constant), spec)))
+    return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))

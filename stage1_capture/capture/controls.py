@@ -6,6 +6,8 @@ capture does for each kind of rule.
 
 from __future__ import annotations
 
+import inspect
+import types
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -18,11 +20,13 @@ from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     CONSTANT_TYPES,
     ConstantVariable,
+    ConstDictVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
     Variable,
     describe,
     from_constant,
+    realize,
 )
 from stage_contracts.controls import Rule, register, rule_of
 from stage_contracts.source import AttrSource, RegisteredSource
@@ -50,6 +54,10 @@ def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs)
     )
 
 
+def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
+
+
 def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
 
@@ -59,13 +67,42 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
     tx.unsupported("GB0021", f"graph_break() is called{': ' + str(said[0]) if said and said[0] else ''}")
 
 
+def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    raise RuntimeError(
+        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+    )
+
+
 def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     return ConstantVariable(True)
 
 
 def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    op = function.real if isinstance(function.real, Operator) else opaque_operator(rule.detail)  # type: ignore
-    return call_operator(tx, op, args, kwargs)
+    if isinstance(function.real, Operator):  # type: ignore[attr-defined]
+        return call_operator(tx, function.real, args, kwargs)  # type: ignore[attr-defined]
+    if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
+        return _nonstrict(tx, rule, function, args, kwargs)
+    return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
+
+
+def _nonstrict(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.capture.nonstrict import call_as_one_node
+
+    return call_as_one_node(tx, rule.detail, args, kwargs)
+
+
+def _plain_signature(function: Callable) -> bool:
+    """Whether an operator can have this function's parameters: it is Python's, and none is variadic."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    return kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+def _is_nested(value: Variable) -> bool:
+    """Whether an argument is more than an operator takes: a dict, a module."""
+    value = realize(value)
+    return isinstance(value, (ConstDictVariable, UserDefinedObjectVariable))
 
 
 @cache
@@ -115,11 +152,14 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
 
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "disable": _disable,
+    "plain": _plain,
     "disallow": _disallow,
     "allow": _allow,
+    "nonstrict": _nonstrict,
     "constant": _constant,
     "substitute": _substitute,
     "break": _break,
+    "forbid": _forbid,
     "compiling": _compiling,
     "follow": _follow,
     "module": _module,

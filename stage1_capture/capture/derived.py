@@ -64,6 +64,17 @@ def unwrapped(value: Variable) -> Variable:
     return value if base is None else base
 
 
+# What an object of a derived class is as one of Python's, past any `__str__` or `__int__` of its own.
+PLAIN_VALUE: dict[type, Any] = {
+    str: str.__str__,
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__pos__,
+    bytes: lambda real: bytes.__getitem__(real, slice(None)),
+    frozenset: frozenset.copy,
+}
+
+
 def constant_of(real: Any, base: type) -> Variable:
     """The contents of an object derived from a string, a number or a frozenset, as the constant they are."""
-    return from_constant(base.__new__(base, real))
+    return from_constant(PLAIN_VALUE[base](real))

@@ -12,11 +12,11 @@ from typing import Any
 
 from stage0_eager import batching, func
 from stage0_eager.func import tensors_in
-from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, map_tensors
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import CALLED
+from stage1_capture.capture.nonstrict import operator_of_tensors
 from stage1_capture.capture.operators import record_node
 from stage1_capture.capture.subgraphs import Subgraph, follow
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -133,23 +133,14 @@ def _node(
         return found[0] if len(found) == 1 else tuple(found)
 
     operands = [*tensors, *graph.taken]
-    op = _operator(name, body, len(operands))
+    op = operator_of_tensors(name, body, len(operands))
+    op.namespace = "higher_order"
     try:
         metas = op.meta(*(t.meta for t in operands))
     except Exception as error:  # eager raises it
         tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
     made = record_node(tx, op, list(operands), {}, metas)
     return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))  # type: ignore
-
-
-def _operator(name: str, body: Callable[..., Any], count: int) -> Operator:
-    """A row of its own, outside the table, of `count` tensors."""
-    words = ", ".join(f"t{i}" for i in range(count))
-    names: dict[str, Any] = {"body": body}
-    exec(f"def {name}({words}): return body({words})", names)
-    op = Operator(name, "", body=names[name])
-    op.namespace = "higher_order"
-    return op
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:

@@ -11,6 +11,7 @@ from stage1_capture.capture.containers import CONVERSIONS, format_value
 from stage1_capture.capture.opcodes import Tx, handles, load_local, store_local
 from stage1_capture.capture.opcodes_312 import TABLE as TABLE_312
 from stage1_capture.capture.opcodes_control import do_call, for_iter, new_function, set_function_attribute
+from stage1_capture.capture.shown import in_text, stand_in
 from stage1_capture.capture.symbolic_convert import Handler
 from stage1_capture.capture.variables import ConstantVariable, UserFunctionVariable
 
@@ -75,7 +76,8 @@ def set_function_attribute_(tx: Tx, i: Instruction) -> None:
 def convert_value(tx: Tx, i: Instruction) -> None:
     convert = CONVERSIONS[i.arg]
     assert convert is not None
-    tx.push(ConstantVariable(convert(tx.constant(tx.pop(), "an f-string"))))
+    value = tx.pop()
+    tx.push(in_text(tx, "an f-string", lambda: convert(stand_in(tx, value))))
 
 
 @handles("FORMAT_SIMPLE", table=TABLE)

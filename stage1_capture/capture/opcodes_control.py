@@ -6,6 +6,7 @@ written here once and entered by opcodes_311.py, opcodes_312.py and opcodes_313.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import truth
@@ -21,6 +22,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
     UserFunctionVariable,
     Variable,
     realize,
@@ -78,6 +80,11 @@ def return_value(tx: Tx, i: Instruction) -> None:
     tx.result = tx.pop()
 
 
+@handles("LOAD_BUILD_CLASS")
+def load_build_class(tx: Tx, i: Instruction) -> None:
+    tx.push(UserDefinedObjectVariable(builtins.__build_class__))  # whose call is the break
+
+
 # ---- calls ---------------------------------------------------------------------------------------
 
 
@@ -125,7 +132,6 @@ def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:
     )
 
 
-# Annotations (4) are ignored: a function made inside is only ever called.
 def set_function_attribute(function: UserFunctionVariable, flag: int, value: Variable) -> None:
     """What one bit of MAKE_FUNCTION's (from 3.13 on SET_FUNCTION_ATTRIBUTE's) argument sets."""
     match flag, value:
@@ -133,6 +139,9 @@ def set_function_attribute(function: UserFunctionVariable, flag: int, value: Var
             function.defaults = items
         case 2, ConstDictVariable(items=items):
             function.kwdefaults = items
+        case 4, TupleVariable(items=items):
+            names = [v.value for v in map(realize, items[::2]) if isinstance(v, ConstantVariable)]
+            function.annotations = dict(zip(names, items[1::2]))
         case 8, TupleVariable(items=items):
             function.closure = items  # type: ignore[assignment]
 

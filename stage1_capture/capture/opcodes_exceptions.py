@@ -43,7 +43,7 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
     if i.arg == 0:
         if not tx.output.exceptions:
             tx.unsupported("GB0009", "raise without an exception of this function")
-        raise Raised(tx.output.exceptions[-1])
+        raise Raised(_raised_again(tx, tx.output.exceptions[-1]))
     cause = as_exception(tx, tx.pop()) if i.arg == 2 and not _is_none(tx.stack[-1]) else None
     if i.arg == 2 and cause is None:
         tx.pop()
@@ -106,10 +106,13 @@ def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
 
 @handles("RERAISE")
 def reraise(tx: Tx, i: Instruction) -> NoReturn:
-    raised = tx.pop()
+    raise Raised(_raised_again(tx, tx.pop()))
+
+
+def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
     if not isinstance(raised, ExceptionVariable):
         tx.unsupported("GB0009", "an exception from before a break is raised again")
-    raise Raised(raised)
+    return raised
 
 
 # ---- with ----------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
@@ -39,11 +40,15 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
+    modes: the state at the call, which is not in force while it is captured.
+    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
+    modes: dict[str, Any] = field(default_factory=followed)
+    plain: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -58,13 +63,24 @@ class SkipFrame(Unsupported):
     """A break that is no use splitting the frame at: all of it runs in Python."""
 
 
+class PlainGraph(Graph):
+    """Of a frame that runs in Python: nothing enters it."""
+
+    def __init__(self, output: OutputGraph) -> None:
+        super().__init__()
+        self.owner = output
+
+    def call_function(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.owner.unsupported("GB0020", "the frame is disabled")
+
+
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
     def __init__(self, start: Origin, policy: SizePolicy = STATIC, options: Options = Options()) -> None:
         self.options = options
         self.start = start  # the function's first line, for what has no better place
-        self.graph = Graph()
+        self.graph = PlainGraph(self) if options.plain else Graph()
         self.guards: dict[tuple, Guard] = {}
         self.frames: list[Any] = []
         self.steps = 0
@@ -93,14 +109,21 @@ class OutputGraph:
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
+        self.modes = dict(options.modes)  # likewise where the program is now: inference mode, autocast, ...
+        self.casts: dict[tuple, TensorVariable] = {}  # weights that autocast has cast in the region under way
+        self.inference: set[TensorVariable] = set()  # made in an inference mode of this frame
         self.exceptions: list[Any] = []  # being handled, outermost first
         self.generators: list[Any] = []  # all that were made
         self.policy = policy  # which sizes of the inputs are left open
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
+        # equal numbers under one name in an optimizer's state: the first place
+        self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
+        self.guard("MODES", None, words_of(options.modes))
 
     def let_go(self) -> None:
         """The capture is over: no object of the program lives longer because it was looked at."""
@@ -150,7 +173,7 @@ class OutputGraph:
         origin: Origin | None = None,
     ) -> None:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
-        if source is None and kind not in ("GRAD_MODE", "SHAPE"):
+        if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
@@ -204,7 +227,7 @@ class OutputGraph:
         """If a backward has freed what the tensor was computed from: the name of the operator that gave it."""
         if self.graph not in self.shadows or not tensor.meta.requires_grad:
             return None
-        shadow = self.shadow_tape().values[self.node_of(tensor)]
+        shadow = self.shadows[self.graph].shadow_of(self.graph, self.node_of(tensor))
         return shadow._grad_fn.name if shadow._grad_fn is not None and is_spent(shadow) else None
 
     def late_guards(self) -> tuple[Guard, ...]:
@@ -236,9 +259,9 @@ def is_library(module_globals: dict[str, Any]) -> bool:
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
-    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
     top = str(module_globals.get("__name__", "")).split(".")[0]
-    return not is_library(module_globals) and top not in sys.stdlib_module_names
+    return not is_library(module_globals) and top not in sys.stdlib_module_names and top != "numpy"
 
 
 def _placeholder_name(source: Source) -> str:

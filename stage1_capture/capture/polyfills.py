@@ -23,6 +23,114 @@ def items_by_index(sequence: Any) -> Any:
         index += 1
 
 
+def call_until(function: Any, sentinel: Any) -> Any:
+    """iter(function, sentinel)."""
+    while True:
+        item = function()
+        if item == sentinel:
+            return
+        yield item
+
+
+def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
+    if instance is None:
+        return self
+    if self.attrname is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    values = instance.__dict__
+    if self.attrname in values:
+        return values[self.attrname]
+    value = self.func(instance)
+    values[self.attrname] = value
+    return value
+
+
+def combinations_with_replacement(iterable: Any, r: Any) -> Any:
+    pool = tuple(iterable)
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in combinations_with_replacement(pool[position:], r - 1):
+            yield (item, *rest)
+
+
+def batched(iterable: Any, n: Any, *, strict: Any = False) -> Any:
+    if n < 1:
+        raise ValueError("n must be at least one")
+    iterator = iter(iterable)
+    while batch := tuple(islice(iterator, n)):
+        if strict and len(batch) != n:
+            raise ValueError("batched(): incomplete batch")
+        yield batch
+
+
+class Shared:
+    """What the iterators of one tee() share: the items that some of them are still to see."""
+
+    def __init__(self, iterator: Any) -> None:
+        self.iterator = iterator
+        self.items: list[Any] = []
+
+
+def tee_one(shared: Any) -> Any:
+    place = 0
+    while True:
+        if place == len(shared.items):
+            try:
+                shared.items.append(next(shared.iterator))
+            except StopIteration:
+                return
+        yield shared.items[place]
+        place += 1
+
+
+def tee(iterable: Any, n: Any = 2) -> Any:
+    shared = Shared(iter(iterable))
+    return tuple([tee_one(shared) for _ in range(n)])
+
+
+def groupby(iterable: Any, key: Any = None) -> Any:
+    """Each group is a generator over the same iterator, and empty once the next one was asked for."""
+    iterator = iter(iterable)
+    state = {"now": MISSING, "key": MISSING, "turn": 0, "over": False}
+
+    def advance() -> None:
+        try:
+            state["now"] = next(iterator)
+        except StopIteration:
+            state["over"] = True
+            return
+        state["key"] = state["now"] if key is None else key(state["now"])
+
+    def group(wanted: Any, turn: Any) -> Any:
+        while not state["over"] and state["turn"] == turn and state["key"] == wanted:
+            yield state["now"]
+            if state["turn"] == turn:
+                advance()
+
+    advance()
+    while not state["over"]:
+        wanted = state["key"]
+        state["turn"] += 1
+        yield wanted, group(wanted, state["turn"])
+        while not state["over"] and state["key"] == wanted:
+            advance()
+
+
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """What Counter counts with."""
+    for element in iterable:
+        mapping[element] = mapping.get(element, 0) + 1
+
+
+def dict_fromkeys(iterable: Any, value: Any = None) -> Any:
+    made = {}
+    for key in iterable:
+        made[key] = value
+    return made
+
+
 def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
     iterator = iter(iterable)
     if initial is MISSING:
@@ -189,8 +297,15 @@ def permutations(iterable: Any, r: Any = None) -> Any:
             yield (item, *rest)
 
 
+def copy_attributes(wrapper: Any, wrapped: Any) -> None:
+    """wrapper.__dict__.update(wrapped.__dict__): builtin_library.py does it."""
+
+
 def update_wrapper(wrapper: Any, wrapped: Any, assigned: Any = (), updated: Any = ()) -> Any:
     for name in assigned:
-        setattr(wrapper, name, getattr(wrapped, name))
+        if hasattr(wrapped, name):
+            setattr(wrapper, name, getattr(wrapped, name))
+    if updated:
+        copy_attributes(wrapper, wrapped)
     wrapper.__wrapped__ = wrapped
     return wrapper

@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage0_eager.tensor import made_in_inference
+from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
+from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -158,7 +161,8 @@ def contents(value: Variable) -> list[Variable]:
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            return [*defaults, *kwdefaults.values(), *closure] if value.real is None else []
+            more = [*value.annotations.values(), *value.attrs.values()]
+            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
@@ -170,6 +174,8 @@ def contents(value: Variable) -> list[Variable]:
             return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
+        case NumpyNdarrayVariable(view=tuple() as view):
+            return [view[0]]
         case IteratorVariable() if hasattr(value, "parts"):
             return value.parts()
         case NestedFunctionVariable(function=function):
@@ -192,7 +198,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
-        return f"{r.outputs_name}[{index}]"
+        text = f"{r.outputs_name}[{index}]"
+        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
@@ -205,8 +212,24 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
 
 def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
     """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    if value.derived:
+        r.unsupported(value)
+    if value.view is not None:
+        array, index = value.view
+        return f"{r.expression(array)}[{_index(r, realize(index))}]"
     text = f"{r.expression(value.tensor)}.numpy()"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
+def _index(r: Rebuilder, index: Variable) -> str:
+    """An index of a view, in which a computed int is a scalar: an array without dimensions would copy."""
+    match index:
+        case TupleVariable(items=items):
+            words = [_index(r, realize(i)) for i in items]
+            return f"({', '.join(words)}{',' * (len(words) == 1)})"
+        case NumpyNdarrayVariable(tensor=tensor, source=None):
+            return f"{r.expression(tensor)}.numpy()[()]"
+    return r.expression(index)
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
@@ -259,6 +282,9 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
     if value.kwdefaults:
         words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
         r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    if value.annotations and "__annotations__" not in value.attrs:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.annotations.items()]
+        r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
     for key, attribute in value.attrs.items():
         r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
     return name
@@ -312,7 +338,9 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
         made = f"{r.named(cls)}({r.all(value.args)})"
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
-    name = r.name(value, f"{r.named(raised)}({made})" if value.raised else made)
+    name = r.name(
+        value, f"{made}.with_traceback({r.named(traceback_of(value.passed))})" if value.passed else made
+    )
     set_attributes(r, value, name)
     if value.cause is not None:
         r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
@@ -323,14 +351,14 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     return name
 
 
-def raised(error: BaseException) -> BaseException:
-    """The exception with a traceback, which CPython expects of one that is being handled."""
-    context = error.__context__
-    try:
-        raise error
-    except BaseException:  # of any kind: it was raised here
-        error.__context__ = context
-        return error
+def traceback_of(passed: list[Instruction]) -> types.TracebackType | None:
+    """The traceback of an exception that passed these instructions. Its frames never ran, and hold nothing."""
+    found = None
+    for instruction in passed:
+        frame, shift = never_run(instruction.code, instruction.code.co_filename)
+        line = instruction.origin.line
+        found = types.TracebackType(found, frame, instruction.start + shift, line)
+    return found
 
 
 def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:

@@ -15,14 +15,17 @@ import functools
 import inspect
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage1_capture.capture import bytecode
-from stage1_capture.capture.assemble import ConcreteInstr, again, assembled, emit, location_of, units
+from stage1_capture.capture.assemble import again, assembled, emit, location_of, units
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.liveness import live_before
 from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import ResumeFunction
+
+if TYPE_CHECKING:
+    from bytecode import ConcreteInstr
 
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
 # block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
@@ -133,6 +136,32 @@ def generator_function(function: Any, code: types.CodeType, entry: Entry) -> typ
     if made.co_freevars:
         raise Unsupported("a generator in a method that uses super() is alive at a break")
     return types.FunctionType(made, function.globals, function.name)
+
+
+@functools.lru_cache(maxsize=256)
+def never_run(code: types.CodeType, file: str) -> tuple[types.FrameType, int]:
+    """A frame of `code` for tracebacks: a generator's that has not begun. With how far its offsets are moved."""
+    head = emit("RETURN_GENERATOR") + emit("POP_TOP")
+    blank = {
+        "co_argcount": 0,
+        "co_posonlyargcount": 0,
+        "co_kwonlyargcount": 0,
+        "co_freevars": (),
+        "co_cellvars": (),
+    }
+    names = slots(code)
+    made = assembled(
+        code,
+        head,
+        None,
+        [],
+        co_varnames=names,
+        co_nlocals=len(names),
+        co_flags=inspect.CO_GENERATOR | inspect.CO_NEWLOCALS | inspect.CO_OPTIMIZED,
+        co_stacksize=code.co_stacksize + len(names) + 1,
+        **blank,
+    )
+    return types.FunctionType(made, {})().gi_frame, 2 * units(head)
 
 
 # ---- the instruction that is run in Python -----------------------------------------------------------

@@ -43,7 +43,6 @@ Handler = Callable[["InstructionTranslator", bytecode.Instruction], None]
 # What a person calls the instructions nobody handles; anything else is named by its opcode.
 _CONSTRUCTS = {
     "BEFORE_ASYNC_WITH": "an async with block",
-    "LOAD_BUILD_CLASS": "a class definition",
     "CHECK_EG_MATCH": "an except* block",
     "GET_AWAITABLE": "an await",
 }
@@ -54,7 +53,6 @@ class Raised(Exception):
 
     def __init__(self, value: ExceptionVariable) -> None:
         self.value = value
-        value.raised = True
 
 
 class InstructionTranslator:
@@ -136,7 +134,10 @@ class InstructionTranslator:
 
     def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
         """Unwind to the handler of the instruction that raised, if it has one."""
+        if raised.place is None:
+            raised.place = (self.output.root_steps, self.output.origin())
         self.resume_here()
+        raised.passed.append(instruction)
         place = instruction.handler
         if place is None:
             return False

@@ -62,6 +62,8 @@ class NumpyNdarrayVariable(Variable):
 
     scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
     base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    view: (array, index) of a reversed slice: a copy in the graph, made again as the view it is for Python.
+    derived: a view of such a copy, which cannot be made again.
     """
 
     tensor: TensorVariable
@@ -69,6 +71,12 @@ class NumpyNdarrayVariable(Variable):
     real: Any = None
     base: NumpyNdarrayVariable | None = None
     frozen: bool = False
+    view: tuple[NumpyNdarrayVariable, Variable] | None = None
+    derived: bool = False
+
+    @property
+    def root(self) -> NumpyNdarrayVariable:
+        return self.base or self
 
     @property
     def meta(self) -> TensorMeta:
@@ -199,7 +207,8 @@ class UserFunctionVariable(Variable):
     closure: list[CellVariable]
     globals_source: Source | None = None  # how its module's globals are reached again
     real: Any = None
-    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on one made inside
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
+    annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
 
 
 @dataclass(eq=False)
@@ -252,13 +261,17 @@ class HandleVariable(UserDefinedObjectVariable):
 
 @dataclass(eq=False)
 class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. raised: it has been, so it has a traceback (of the residual code, if it goes on living)."""
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
+
+    place: the step of the outermost frame that raised it first, and where that is.
+    """
 
     args: list[Variable] = field(default_factory=list)
     cause: Variable | None = None
     context: Variable | None = None
     suppress: bool = False
-    raised: bool = False
+    place: tuple[int, Any] | None = None
+    passed: list[Any] = field(default_factory=list)
 
 
 class TracebackVariable(Variable):

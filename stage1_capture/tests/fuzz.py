@@ -9,12 +9,15 @@ import argparse
 import contextlib
 import copy
 import datetime
+import gc
 import io
 import multiprocessing
 import os
 import platform
+import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +27,7 @@ from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.grammar import function_of, write_program
 from stage1_capture.tests.harness import described, sharing, tensor
-from stage1_capture.tests.vocabulary import LOG, Box
+from stage1_capture.tests.vocabulary import ENDED, LOG, Box
 
 # ---- one call ----------------------------------------------------------------------------------------
 
@@ -57,6 +60,7 @@ def observe(function, seed, kwargs=None, G=1.5, limit=3, mode=contextlib.nullcon
     """All that can be seen of one call."""
     args = arguments(seed, **changed)
     LOG.clear()
+    ENDED.clear()
     names = getattr(function, "function", function).__globals__
     names["G"], Box.limit = G, limit
     printed = io.StringIO()
@@ -79,7 +83,11 @@ def check(seed, capture=default_capture):
     with np.errstate(all="ignore"):
         for call, changed in (("first call", {}), ("second call", {}), (f"third call, {name}", change)):
             expected = observe(function, seed, **changed)
+            ended = Counter(ENDED)
             got = observe(compiled, seed, **changed)
+            if Counter(ENDED) != ended:
+                gc.collect()
+                expected, got = [*expected, ended], [*got, Counter(ENDED)]
             if got != expected:
                 return f"{call}\n  got      {got}\n  expected {expected}", compiled
     return None, compiled
@@ -88,19 +96,31 @@ def check(seed, capture=default_capture):
 # ---- many --------------------------------------------------------------------------------------------
 
 
+class TooLong(BaseException):
+    """A program did not end in a minute. No program catches it."""
+
+
+def too_long(*_):
+    raise TooLong
+
+
 def run_some(seeds):
     """[programs, those with a break, graphs, breaks], the seeds that differ, what differs, CPU seconds."""
+    gc.freeze()  # a collection looks at what the programs left
+    signal.signal(signal.SIGALRM, too_long)
     begun, counts, wrong, words = time.process_time(), np.zeros(4, int), [], []
     for seed in seeds:
+        signal.alarm(60)
         try:
             problem, compiled = check(seed)
             graphs, breaks = compiled.counts.graphs, compiled.counts.breaks
             counts += (1, breaks > 0, graphs, breaks)
-        except Exception as error:
+        except (Exception, TooLong) as error:
             problem = f"the capturer fails: {type(error).__name__}: {error}"
         if problem:
             wrong.append(seed)
             words.append(f"seed {seed}: {problem}\n{write_program(seed)}")
+    signal.alarm(0)
     return counts, wrong, words, time.process_time() - begun
 
 

@@ -119,7 +119,9 @@ for i# in <iterable>:
         <block>
         ? if <condition>: <leaving>
 
-while n < <digit>:
+turns# = 0
+while n < <digit> and turns# < 3:
+    turns# += 1
     n = int(n) + 1
     <block>
     ? if <condition>: break
@@ -207,7 +209,7 @@ def gen#(x, count):
             ? mark(i)
             yield x + i
     finally:
-        LOG.append('closed')
+        ENDED.append('closed')
 <name> = sum(gen#(<tensor>, 2))
 ? <name> = next(gen#(<tensor>, 1))
 
@@ -231,6 +233,7 @@ d['rest'] = [str(type(q)) for q in it#]
 
 it# = <stream>
 for i# in it#:
+    if len(l) > 5: break
     <block>
     ? d['next'] = next(it#, n)
     ? break

@@ -9,6 +9,9 @@ from stage0_eager import enable_grad, no_grad
 from stage0_eager.functions.pointwise import sin
 
 LOG = []
+# What a generator notes that is dropped before its end. An exception that was handled across a break may keep it alive
+# until the garbage collector comes: that its end runs is promised, not when.
+ENDED = []
 
 
 # ---- functions -------------------------------------------------------------------------------------
@@ -79,15 +82,16 @@ def counting(n):
 
 def guarding(values):
     """A generator with a finally, a break inside, and a return value."""
-    seen = 0
+    seen, where = 0, ENDED
     try:
         for value in values:
             seen += 1
             if seen == 2:
                 print("second")
             yield value
+        where = LOG
     finally:
-        LOG.append(("seen", seen))
+        where.append(("seen", seen))
     return seen
 
 
@@ -217,6 +221,7 @@ def swallowing(n):
 NAMES = {name: value for name, value in globals().items() if callable(value)}
 NAMES |= {
     "LOG": LOG,
+    "ENDED": ENDED,
     "suppress": contextlib.suppress,
     "no_grad": no_grad,
     "enable_grad": enable_grad,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS, CPP_TYPES, FOLDS, HELPERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
@@ -55,6 +56,7 @@ def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     params = [
         f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}* {p}" for p in kernel.params
     ]
+    params += [f"int64_t {size}" for size in kernel.sizes]
     checks = any(i.op == "indirect_index" for nest in kernel.nests for i in nest.body)
     lines = origin_comments(kernel.origins) if config.current().lowering.comments else []
     lines = [line.replace("#", "//", 1) for line in lines]
@@ -78,7 +80,7 @@ class _KernelText:
     def __init__(self, kernel: Kernel, checks: bool) -> None:
         self.kernel, self.checks = kernel, checks
         self.inner = next((n.reduction_ranges for n in kernel.nests if n.reduction_ranges), ())
-        self.names = {*kernel.params, *(i.name for n in kernel.nests for i in n.body)}
+        self.names = {*kernel.params, *kernel.sizes, *(i.name for n in kernel.nests for i in n.body)}
         self.inside: dict[str, str] = {}  # internal buffer -> what to write for its element
         self.rows = self._declare_rows()
 
@@ -128,45 +130,56 @@ class _KernelText:
             return inside + after
         names = [f"r{k}" for k in range(len(nest.reduction_ranges))]
         work = math.prod(nest.reduction_ranges) * _cost(nest)
-        pragma = _inner_pragma(writer.folds, nest, not nest.ranges and work >= PARALLEL_WORK, self.checks)
+        threads = _worth_threads(work) if not nest.ranges else "never"
+        pragma = _inner_pragma(writer.folds, nest, threads, self.checks)
         return before + _loops(names, nest.reduction_ranges, inside, pragma) + after
 
 
-def _loops(names: list[str], sizes: tuple[int, ...], body: list[str], pragma: dict[int, str]) -> list[str]:
+def _loops(names: list[str], sizes: tuple[Any, ...], body: list[str], pragma: dict[int, str]) -> list[str]:
     """`body` inside nested loops; `pragma` gives the line above the k-th loop."""
     lines: list[str] = []
     for depth, (name, size) in enumerate(zip(names, sizes, strict=True)):
         if depth in pragma:
             lines.append(INDENT * depth + pragma[depth])
-        lines.append(f"{INDENT * depth}for (int64_t {name} = 0; {name} < {size}; ++{name}) {{")
+        lines.append(f"{INDENT * depth}for (int64_t {name} = 0; {name} < {cpp_index(size)}; ++{name}) {{")
     lines += [INDENT * len(names) + line for line in body]
     return lines + [INDENT * depth + "}" for depth in reversed(range(len(names)))]
 
 
-def _outer_pragma(depth: int, folding: bool, work: float, checks: bool) -> dict[int, str]:
+def _worth_threads(work: Any) -> str:
+    """Whether threads pay: "always", "never", or the clause that decides at the call, where sizes are open."""
+    if isinstance(work, int):
+        return "always" if work >= PARALLEL_WORK else "never"
+    return f" if({cpp_index(work)} >= {PARALLEL_WORK})"
+
+
+def _outer_pragma(depth: int, folding: bool, work: Any, checks: bool) -> dict[int, str]:
     """Threads over the outer loops when the work pays for them; SIMD over the innermost of a pointwise
     kernel."""
     simd = not folding and not checks
     status = " reduction(|:bad_index)" * checks
-    if work < PARALLEL_WORK:
+    threads = _worth_threads(work)
+    if threads == "never":
         return {depth - 1: "#pragma omp simd"} if simd else {}
+    clause = "" if threads == "always" else threads
     if simd and depth == 1:
-        return {0: "#pragma omp parallel for simd"}
+        return {0: f"#pragma omp parallel for simd{clause.replace('if(', 'if(parallel: ')}"}
     shared = depth - 1 if simd else depth  # the innermost loop of a pointwise kernel stays whole for SIMD
     collapse = f" collapse({shared})" if shared > 1 else ""
-    threads = {0: f"#pragma omp parallel for{collapse}{status}"}
-    return threads | ({depth - 1: "#pragma omp simd"} if simd else {})
+    pragmas = {0: f"#pragma omp parallel for{collapse}{status}{clause}"}
+    return pragmas | ({depth - 1: "#pragma omp simd"} if simd else {})
 
 
-def _inner_pragma(folds: dict[str, list[str]], nest: LoopNest, threads: bool, checks: bool) -> dict[int, str]:
+def _inner_pragma(folds: dict[str, list[str]], nest: LoopNest, threads: str, checks: bool) -> dict[int, str]:
     """SIMD over the innermost reduction loop: folds may be reordered, except those that remember a
     position."""
     if checks or any(i.op == "reduction" and i.args[0] not in FOLDS for i in nest.body):
         return {}
     clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in folds.items())
     last = len(nest.reduction_ranges) - 1
-    if threads and last == 0:
-        return {0: f"#pragma omp parallel for simd{clauses}"}
+    if threads != "never" and last == 0:
+        clause = "" if threads == "always" else threads.replace("if(", "if(parallel: ")
+        return {0: f"#pragma omp parallel for simd{clauses}{clause}"}
     return {last: f"#pragma omp simd{clauses}"}
 
 

@@ -65,5 +65,7 @@ def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
     alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
-    program = Program(lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps))
+    program = Program(
+        lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), sizes=lowered.sizes
+    )
     return replace(program, decisions=tuple(schedule.decisions)).verify()

@@ -14,6 +14,7 @@ from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import ExternCall, LoopNest, run
 from stage_contracts.scheduler_ir import FusedSchedulerNode, MemoryDep, SchedulerNode
+from stage_contracts.size_vars import likely_above
 
 
 def scheduler_node(node: LoopNest | ExternCall) -> SchedulerNode:
@@ -67,7 +68,7 @@ def over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[
     folding, plain = (a, b) if inner_a else (b, a)
     (outer, inner), (points, _) = space(folding), space(plain)
     both = common((*outer, *inner), points)
-    cut = split(both, math.prod(inner)) if both is not None and math.prod(inner) > 1 else None
+    cut = split(both, math.prod(inner)) if both is not None and likely_above(math.prod(inner), 1) else None
     if cut is not None:  # the plain nests run inside the reduction's loops
         yield _over(folding, *cut) + _over(plain, *cut, everywhere=True)
     shared = common(outer, points)
@@ -93,9 +94,9 @@ def waits_for_a_long_fold(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
     folded = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]
     return (
         not outer
-        and math.prod(inner) > ROW_LIMIT
+        and likely_above(math.prod(inner), ROW_LIMIT)
         and bool(folded & read_by(b))
-        and math.prod(space(b)[0]) > 1
+        and likely_above(math.prod(space(b)[0]), 1)
     )
 
 

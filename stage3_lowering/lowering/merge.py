@@ -28,8 +28,8 @@ class Section:
     """A LoopNest being filled. `inner` runs in the full nest, then the folds end, then `outer` runs per
     point."""
 
-    ranges: tuple[int, ...]
-    reduction_ranges: tuple[int, ...]
+    ranges: tuple[Any, ...]
+    reduction_ranges: tuple[Any, ...]
     inner: list[Instr] = field(default_factory=list)
     folds: list[Instr] = field(default_factory=list)
     outer: list[Instr] = field(default_factory=list)
@@ -149,7 +149,7 @@ def _prune(
             break
     inside = set(produced) & loaded - set(needed)
     row = math.prod(next((s.reduction_ranges for s in sections if s.reduction_ranges), ()))
-    return {name for name in inside if produced[name][1] or row <= ROW_LIMIT}
+    return {name for name in inside if produced[name][1] or (isinstance(row, int) and row <= ROW_LIMIT)}
 
 
 def _values_read(instr: Instr) -> list[Any]:

@@ -10,12 +10,14 @@ from typing import Any
 
 import sympy
 
-from stage3_lowering.lowering.pointwise import as_python, begin
+from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
 from stage3_lowering.lowering.state import State, is_half
 from stage3_lowering.lowering.values import Body, Index, Lazy, dot, view
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
-from stage_contracts.graph import Node
+from stage_contracts.core_metas import slice_bounds
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.graph import Node, meta_of
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Value
 from stage_contracts.tensor_meta import contiguous_strides
@@ -24,6 +26,10 @@ from stage_contracts.tensor_meta import contiguous_strides
 
 
 def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
+    if node.target.name == "slice":  # clamped here, where an open size can still be compared
+        raw = state.bind_nodes(CORE_OPS["slice"], node)
+        size = meta_of(raw["input"]).shape[args["dim"]]
+        args["start"] = state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
     result = view(node.target.name, args["input"], state.meta(node), args)
     if result.ref is None and is_half(result.meta):
         return None  # no loop nest can copy it
@@ -42,6 +48,8 @@ def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta = state.meta(node)
     if is_half(meta):
         return None
+    if isinstance(args["value"], sympy.Basic):
+        return Lazy(meta, lambda body, index: operand_element(body, args["value"], meta.dtype, (), ()))
     value = as_python(args["value"], meta.dtype)
     return Lazy(meta, lambda body, index: body.emit("constant", (value,), meta.dtype, node.name))
 
@@ -50,11 +58,12 @@ def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, start, step = state.meta(node), args["start"], args["step"]
     if is_half(meta):
         return None
-    exact = isinstance(start, int) and isinstance(step, int)
+    exact = isinstance(start, (int, sympy.Basic)) and isinstance(step, (int, sympy.Basic))
+    counted = exact and all(isinstance(n, sympy.Basic) or n >= 0 for n in (start, step))
     between = dt.int64 if exact else dt.float64  # the dtype eager counts in, before the cast
 
     def fetch(body: Body, index: Index) -> Value:
-        if exact and start >= 0 and step >= 0:
+        if counted:
             value = body.emit("index_expr", (start + step * index[0],), between, node.name)
         else:
             place = body.emit("index_expr", (index[0],), between)
@@ -80,7 +89,7 @@ def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         return None  # every index is bad
     body, ranges, index = begin(state, meta)
     place = body.emit(
-        "indirect_index", (places.fetch(body, index), sympy.Integer(size)), dt.int64, f"{node.name}_at"
+        "indirect_index", (places.fetch(body, index), sympy.sympify(size)), dt.int64, f"{node.name}_at"
     )
     body.sizes[symbol(place)] = size
     at = tuple(symbol(place) if d == dim else i for d, i in enumerate(index))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import sympy
+
 from stage3_lowering.lowering.state import State, storage_order
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, loop_sizes
 from stage_contracts import core_metas
@@ -33,7 +35,7 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     if (
         name in _DIVISIONS
         and not compute.is_floating_point
-        and (isinstance(operands[1], Lazy) or not operands[1])
+        and (isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1])
     ):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
     body, ranges, index = begin(state, meta)
@@ -57,10 +59,10 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def _compute_dtype(name: str, operands: list[Any]) -> DType:
     """The dtype the arithmetic is done in; operands are cast to it."""
-    metas = [o.meta if isinstance(o, Lazy) else o for o in operands]
+    metas = [o.meta if isinstance(o, Lazy) else 0 if isinstance(o, sympy.Basic) else o for o in operands]
     compute = core_metas.promoted_dtype(metas[1:] if name == "where" else metas)
     floats = CORE_OPS[name].meta is core_metas.pointwise_float
-    return dt.float32 if floats and not compute.is_floating_point else compute
+    return dt.DEFAULT_DTYPE.dtype if floats and not compute.is_floating_point else compute
 
 
 def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]:
@@ -71,6 +73,9 @@ def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]
 
 def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index) -> Value:
     """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`."""
+    if isinstance(operand, sympy.Basic):  # a number made of open sizes
+        number = body.emit("index_expr", (operand,), dt.int64)
+        return number if dtype is dt.int64 else body.emit("cast", (number, dtype), dtype)
     if not isinstance(operand, Lazy):
         return body.emit("constant", (as_python(operand, dtype),), dtype)
     value = operand.fetch(body, broadcast(operand, shape, index))

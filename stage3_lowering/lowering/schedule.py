@@ -21,6 +21,8 @@ from stage3_lowering.lowering.legality import (
 )
 from stage_contracts.events import record
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, SchedulerNode
+from stage_contracts.size_vars import is_open
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -65,8 +67,8 @@ class Schedule:
         record("fusion", verdict, first=first, second=second, reason=reason, score=score)
 
     def _shared_bytes(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> int:
-        """Bytes of the buffers both touch: what fusing them saves from going through memory."""
-        return sum(int(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
+        """Bytes of the buffers both touch, open sizes at their nominal value: what fusing saves of memory traffic."""
+        return sum(hinted(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
 
     def _neighbours(self, node: SchedulerNode) -> list[FusedSchedulerNode]:
         """The earlier groups that write what `node` reads, or read the same."""
@@ -101,7 +103,8 @@ class Schedule:
     def _why(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
         passed = sorted((written_by(a) & read_by(b)) | (written_by(b) & read_by(a)))
         both = sorted(read_by(a) & read_by(b))
-        saved = f"{self._shared_bytes(a, b)} bytes of memory traffic saved"
+        total = sum(self.buffers[name].nbytes for name in touched(a) & touched(b))
+        saved = f"{total if is_open(total) else self._shared_bytes(a, b)} bytes of memory traffic saved"
         if passed:
             return f"{', '.join(passed)} is read at the very index it is written; {saved}"
         return f"both read {', '.join(both)}; {saved}"

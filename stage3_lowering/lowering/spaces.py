@@ -17,8 +17,9 @@ import sympy
 from stage3_lowering.lowering.values import loop_sizes, simplify
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest
+from stage_contracts.size_vars import plain, quotient
 
-Sizes = tuple[int, ...]
+Sizes = tuple[Any, ...]  # ints, or expressions of open sizes
 
 
 def normalise(nest: LoopNest) -> LoopNest:
@@ -49,7 +50,7 @@ def _collapse(letter: str, sizes: Sequence[int], indices: list[Any]) -> tuple[Si
     old_to_new |= {
         symbol(f"{letter}{members[-1]}"): symbol(f"{letter}{new}") for new, members in enumerate(groups)
     }
-    return tuple(math.prod(sizes[k] for k in members) for members in groups), old_to_new
+    return tuple(plain(math.prod(sizes[k] for k in members)) for members in groups), old_to_new
 
 
 def _continues(index: Any, letter: str, first: int, second: int, size: int) -> bool:
@@ -57,7 +58,7 @@ def _continues(index: Any, letter: str, first: int, second: int, size: int) -> b
     a, b = symbol(f"{letter}{first}"), symbol(f"{letter}{second}")
     step_a, step_b = index.coeff(a), index.coeff(b)
     rest = sympy.expand(index - step_a * a - step_b * b)
-    return not rest.has(a, b) and step_a == size * step_b
+    return not rest.has(a, b) and sympy.expand(step_a - size * step_b) == 0
 
 
 def _indices(instr: Instr) -> list[Any]:
@@ -89,12 +90,12 @@ def common(a: Sizes, b: Sizes) -> Sizes | None:
         return a if a == b else None
     left, right, found = list(a), list(b), []
     while left and right:
-        small, big = sorted((left[-1], right[-1]))
-        if big % small:
+        small = left[-1] if quotient(right[-1], left[-1]) is not None else right[-1]
+        if quotient(left[-1], small) is None:
             return None
         found.append(small)
         for sizes in (left, right):
-            sizes[-1] //= small
+            sizes[-1] = quotient(sizes[-1], small)
             if sizes[-1] == 1:
                 sizes.pop()
     return tuple(reversed(found))
@@ -114,7 +115,7 @@ def rewrite(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
     ):
         # innermost first: take new loops until they make up the old one
         expression, step = (sympy.Integer(0), 1)
-        while step < size:
+        while step != size and size != 0:
             new, count = fine.pop()
             expression += step * new
             step *= count
@@ -122,7 +123,7 @@ def rewrite(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
     return _substitute(nest, ranges, reduction_ranges, old_to_new)
 
 
-def split(sizes: Sizes, inner: int) -> tuple[Sizes, Sizes] | None:
+def split(sizes: Sizes, inner: Any) -> tuple[Sizes, Sizes] | None:
     """`sizes` cut so that the second part has `inner` points, or None."""
     for k in range(len(sizes) + 1):
         if math.prod(sizes[k:]) == inner:

@@ -12,6 +12,7 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.sizes import Sizes
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, loop_sizes, strided
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CoreOp
@@ -21,6 +22,7 @@ from stage_contracts.index_expr import symbol
 from stage_contracts.layouts import elementwise_strides, is_dense
 from stage_contracts.loop_ir import BufferRef, ExternCall, LoopNest, LoweredGraph, SubgraphRef, Value
 from stage_contracts.origin import Origin
+from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 # Names that the loop IR, C++ or Triton use themselves.
@@ -46,6 +48,7 @@ class State:
         self.nodes: list[LoopNest | ExternCall] = []
         self._taken = set(RESERVED)
         self._suffix: dict[str, int] = {}
+        self.sizes = Sizes(graph, self.fresh)
 
     # ---- names and metas -----------------------------------------------------------------------------
 
@@ -65,8 +68,8 @@ class State:
         return name
 
     def meta(self, node: Node) -> TensorMeta:
-        """The node's meta with symbolic sizes fixed to this call's (int() records the assumption)."""
-        return concrete(meta_of(node))
+        """The node's meta; its open sizes as expressions."""
+        return self.sizes.meta(meta_of(node))
 
     def one_device_no_half(self, node: Node) -> bool:
         """Whether one loop nest can compute `node`: no half precision, and every operand on its device."""
@@ -76,7 +79,15 @@ class State:
     def bind(self, row: CoreOp, node: Node) -> dict[str, Any]:
         """The node's arguments by parameter name, a Lazy in place of each node."""
         args, kwargs = map_args((node.args, node.kwargs), self.values.__getitem__)
-        bound = _signature(row.params).bind(*args, **kwargs)
+        bound = _signature(row.params).bind(
+            *self.sizes.tree(args), **{k: self.sizes.tree(v) for k, v in kwargs.items()}
+        )
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def bind_nodes(self, row: CoreOp, node: Node) -> dict[str, Any]:
+        """The node's arguments by parameter name, as they stand in the graph."""
+        bound = _signature(row.params).bind(*node.args, **node.kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
 
@@ -89,6 +100,8 @@ class State:
         if not isinstance(node.val, TensorMeta):
             return node.graph.attributes.get(node.target, node.val)
         name = self.fresh(node.name)
+        if node.op == "placeholder":
+            self.sizes.inputs.append(name)
         meta = self.buffers[name] = self.meta(node)
         value = node.graph.attributes.get(node.target)
         table[name] = getattr(value, "_data", value)  # the array under a constant tensor
@@ -147,8 +160,9 @@ class State:
             return self.shorten(value.ref) if value.ref else self.copy(value, value.meta, used.origins)
 
         args, kwargs = map_args((node.args, node.kwargs), argument)
+        args, kwargs = self.sizes.tree(tuple(args)), {k: self.sizes.tree(v) for k, v in kwargs.items()}
         several = isinstance(node.val, (tuple, list))
-        metas = [concrete(m) for m in node.val] if several else [self.meta(node)]
+        metas = [self.sizes.meta(m) for m in node.val] if several else [self.meta(node)]
         names = tuple(self.new_buffer(dense(m)) for m in metas)
         qualified = getattr(node.target, "qualname", str(node.target))
         target = node.target.name if getattr(node.target, "namespace", "") == "core" else qualified
@@ -171,7 +185,7 @@ class State:
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
             if not isinstance(value, Lazy):
-                outputs.append(value)
+                outputs.append(self.sizes.tree(value))
                 continue
             ref = self.shorten(value.ref) if value.ref else None
             whole = ref is not None and ref.shape is None
@@ -179,16 +193,18 @@ class State:
             taken = ref in outputs
             outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
         lowered = LoweredGraph(
-            self.name, self.buffers, tuple(self.inputs), self.constants, tuple(self.nodes), tuple(outputs)
+            self.name,
+            self.buffers,
+            tuple(self.inputs),
+            self.constants,
+            tuple(self.nodes),
+            tuple(outputs),
+            self.sizes.listed(),
         )
         return lowered.verify()
 
 
 # ---- layouts -----------------------------------------------------------------------------------------
-
-
-def concrete(meta: TensorMeta) -> TensorMeta:
-    return meta.with_(shape=tuple(map(int, meta.shape)), strides=tuple(map(int, meta.strides)))
 
 
 def is_half(meta: TensorMeta) -> bool:
@@ -203,10 +219,11 @@ def dense(meta: TensorMeta) -> TensorMeta:
     return meta.with_(strides=elementwise_strides(meta.shape, [meta]), shape=meta.shape)
 
 
-def storage_order(meta: TensorMeta) -> tuple[tuple[int, ...], Index]:
+def storage_order(meta: TensorMeta) -> tuple[tuple[Any, ...], Index]:
     """Loop sizes in the order the elements of `meta` lie in memory, and the index of a point of those
     loops."""
-    order = sorted(range(meta.ndim), key=lambda d: -dense(meta).strides[d])
+    laid_out = dense(meta)
+    order = sorted(range(meta.ndim), key=lambda d: -hinted(laid_out.strides[d]))
     variables = {d: symbol(f"i{k}") for k, d in enumerate(order)}
     ranges = tuple(meta.shape[d] for d in order)
     return ranges, tuple(variables[d] if meta.shape[d] != 1 else sympy.Integer(0) for d in range(meta.ndim))

@@ -13,11 +13,12 @@ from typing import Any
 
 import sympy
 
-from stage_contracts.core_metas import slice_bounds, wrap_dim
+from stage_contracts.core_metas import wrap_dim
 from stage_contracts.dtype import DType
-from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.index_expr import FloorDiv, Mod, split_multiple, symbol
 from stage_contracts.layouts import view_strides
 from stage_contracts.loop_ir import BufferRef, Instr, Value
+from stage_contracts.size_vars import never_below, plain
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 Index = tuple[Any, ...]  # one sympy expression per dimension
@@ -27,7 +28,7 @@ class Body:
     """The instructions of one loop nest while it is written. `fresh` gives names unique in the whole
     graph."""
 
-    def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, int]) -> None:
+    def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, Any]) -> None:
         self.instructions: list[Instr] = []
         self.fresh, self.sizes = fresh, sizes
 
@@ -58,7 +59,7 @@ class Lazy:
     ref: BufferRef | None = None
 
 
-def strided(name: str, meta: TensorMeta, strides: Sequence[int], offset: int = 0) -> Lazy:
+def strided(name: str, meta: TensorMeta, strides: Sequence[Any], offset: Any = 0) -> Lazy:
     """A tensor that is a strided view of the buffer `name`."""
 
     def fetch(body: Body, index: Index) -> Value:
@@ -105,7 +106,7 @@ def _permute(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tupl
 
 def _expand(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
     new = meta.ndim - source.ndim
-    kept = [size == meta.shape[new + d] for d, size in enumerate(source.shape)]
+    kept = [size == meta.shape[new + d] or size != 1 for d, size in enumerate(source.shape)]
     return (
         lambda index: tuple(
             i if same else sympy.Integer(0) for i, same in zip(index[new:], kept, strict=True)
@@ -116,7 +117,7 @@ def _expand(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple
 
 def _slice(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tuple:
     dim, step = wrap_dim(args["dim"], source.ndim), args["step"]
-    start, _, _ = slice_bounds(source.shape[dim], args["start"], args["stop"], step)
+    start = args["start"]  # clamped by placement.py
 
     def strides_of(strides: Sequence[int]) -> tuple:
         return [s * step if d == dim else s for d, s in enumerate(strides)], start * strides[dim]
@@ -134,7 +135,7 @@ def _reshape(source: TensorMeta, meta: TensorMeta, args: dict[str, Any]) -> tupl
     def index_map(index: Index) -> Index:
         flat = dot(rows, index)
         return tuple(
-            Mod(FloorDiv(flat, sympy.Integer(stride)), sympy.Integer(max(size, 1)))
+            Mod(FloorDiv(flat, sympy.sympify(stride)), sympy.sympify(size if size != 0 else 1))
             for size, stride in zip(source.shape, old_rows, strict=True)
         )
 
@@ -155,37 +156,57 @@ VIEWS: dict[str, Callable[[TensorMeta, TensorMeta, dict[str, Any]], tuple]] = {
 # ---- index algebra -----------------------------------------------------------------------------------
 
 
-def upper(index: Any, sizes: dict[Any, int]) -> float:
-    """The largest value `index` takes when each variable v runs over 0..sizes[v]-1; infinity if unknown."""
+def upper(index: Any, sizes: dict[Any, Any]) -> Any:
+    """The largest value `index` takes when each variable v runs over 0..sizes[v]-1, or more than that.
+
+    It is an expression where sizes are open (true whenever there is a point at all) or a value comes from data.
+    """
     if index.is_Integer:
         return int(index)
     if index.is_Symbol:
-        return max(sizes[index] - 1, 0) if index in sizes else math.inf
+        size = sizes.get(index)
+        return index if size is None else max(size - 1, 0) if isinstance(size, int) else size - 1
     parts = [upper(a, sizes) for a in index.args]
-    if index.is_Add:
-        return sum(parts)
-    if index.is_Mul:
-        return math.prod(parts)
     if isinstance(index, FloorDiv):
-        return parts[0] // parts[1]
+        return _floored(parts[0], plain(index.args[1]))
     if isinstance(index, Mod):
-        return min(parts[0], parts[1] - 1)
-    return math.inf
+        least, divisor = parts[0], plain(index.args[1])
+        known = isinstance(least, int) and isinstance(divisor, int)
+        return min(least, divisor - 1) if known else divisor - 1
+    if index.is_Add or index.is_Mul:
+        total = sum(parts) if index.is_Add else math.prod(parts)
+        return total if isinstance(total, int) else plain(sympy.expand(total))
+    return index
 
 
-def simplify(index: Any, sizes: dict[Any, int]) -> Any:
+def _floored(above: Any, divisor: Any) -> Any:
+    """At least `above // divisor`."""
+    if isinstance(above, int) and isinstance(divisor, int):
+        return above // divisor
+    whole, rest = split_multiple(sympy.expand(above), sympy.sympify(divisor))
+    if rest.is_Integer and rest <= 0:
+        return plain(whole - (1 if rest < 0 else 0))
+    return plain(whole) if never_below(divisor, rest + 1) else above  # a divisor is at least 1
+
+
+def _below(index: Any, limit: Any, sizes: dict[Any, Any]) -> bool:
+    """Whether `index < limit` at every point."""
+    return never_below(plain(limit), upper(index, sizes) + 1)
+
+
+def simplify(index: Any, sizes: dict[Any, Any]) -> Any:
     """Drop the divisions and remainders that the variables' ranges make trivial."""
     index = sympy.sympify(index)
     if not index.has(FloorDiv, Mod):
         return sympy.expand(index)
     index = index.func(*(simplify(a, sizes) for a in index.args))
-    small = {q for q in index.atoms(FloorDiv, Mod) if upper(q.args[0], sizes) < q.args[1]}
+    small = {q for q in index.atoms(FloorDiv, Mod) if _below(q.args[0], q.args[1], sizes)}
     return sympy.expand(
         index.xreplace({q: sympy.Integer(0) if isinstance(q, FloorDiv) else q.args[0] for q in small})
     )
 
 
-def loop_sizes(ranges: Sequence[int], reduction_ranges: Sequence[int] = ()) -> dict[Any, int]:
+def loop_sizes(ranges: Sequence[Any], reduction_ranges: Sequence[Any] = ()) -> dict[Any, Any]:
     """Each loop variable with the number of values it takes."""
-    named = {symbol(f"i{k}"): int(size) for k, size in enumerate(ranges)}
-    return named | {symbol(f"r{k}"): int(size) for k, size in enumerate(reduction_ranges)}
+    named = {symbol(f"i{k}"): size for k, size in enumerate(ranges)}
+    return named | {symbol(f"r{k}"): size for k, size in enumerate(reduction_ranges)}

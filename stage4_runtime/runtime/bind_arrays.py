@@ -14,10 +14,15 @@ from stage_contracts.program import Program
 from stage_contracts.tensor_meta import TensorMeta
 
 
-def accept(program: Program, name: str, array: Any, library: ArrayLibrary) -> Any:
-    """The array bound to an input or constant; copied only when it is not aligned. Raises TypeError."""
+def accept(
+    program: Program, name: str, array: Any, library: ArrayLibrary, meta: TensorMeta | None = None
+) -> Any:
+    """The array bound to an input or constant; copied only when it is not aligned. Raises TypeError.
+
+    meta: what it is at this call's sizes, where the program leaves them open.
+    """
     buffer = program.buffers[name]
-    meta = buffer.meta
+    meta = meta or buffer.meta
     where = f"program {program.name}: {buffer.role} {name}"
     if not isinstance(array, library.array_type):
         raise TypeError(
@@ -37,9 +42,11 @@ def array_of(constant: Any) -> Any:
     return getattr(constant, "_data", constant)
 
 
-def conform(program: Program, name: str, value: Any, library: ArrayLibrary) -> Any:
+def conform(
+    program: Program, name: str, value: Any, library: ArrayLibrary, meta: TensorMeta | None = None
+) -> Any:
     """An external call's result with exactly the meta's dtype, shape and strides. Raises TypeError."""
-    meta = program.buffers[name].meta
+    meta = meta or program.buffers[name].meta
     array = value if isinstance(value, library.array_type) else library.xp.asarray(value)
     if array.dtype != meta.dtype.numpy or array.shape != meta.shape:
         raise TypeError(

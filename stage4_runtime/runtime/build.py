@@ -107,7 +107,8 @@ def _cpp_load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, Any]
             )
         kernels[name] = kernel = library[name]
         kernel.restype = ctypes.c_int64
-        kernel.argtypes = [ctypes.c_void_p] * len([p for p in header[1].split(",") if p.strip()])
+        params = [p for p in header[1].split(",") if p.strip()]
+        kernel.argtypes = [ctypes.c_void_p if "*" in p else ctypes.c_int64 for p in params]
     return kernels
 
 

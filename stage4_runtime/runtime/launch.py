@@ -20,6 +20,7 @@ from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import External, Kernel, Program
+from stage_contracts.tensor_meta import TensorMeta
 
 
 def launch(
@@ -55,6 +56,7 @@ def plain_launch(
     written = write_launch_text(program, library.current_stream is not None, library.kernel_alignment)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
+    meta_at = _metas_at(program)
     names: dict[str, Any] = {
         "cutaway": _Dtypes,
         "ndarray": library.array_type,
@@ -66,12 +68,11 @@ def plain_launch(
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
         **_arenas(),
         "allocate_pool": library.allocate,
-        "slot_view": lambda memory, start, buffer: library.slot_view(
-            memory, start, program.buffers[buffer].meta
-        ),
-        "empty": lambda buffer: library.empty(program.buffers[buffer].meta),
-        "accept": lambda buffer, value: accept(program, buffer, value, library),
-        "conform": lambda buffer, value: conform(program, buffer, value, library),
+        "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
+        "empty": lambda *what: library.empty(meta_at(*what)),
+        "accept": lambda buffer, value, *at: accept(program, buffer, value, library, meta_at(buffer, *at)),
+        "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
+        "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
         "out_of_range": lambda kernel: _raise_out_of_range(program.kernels[kernel]),
     }
     for name, kernel in program.kernels.items():
@@ -102,22 +103,61 @@ def _routine(step: External, library: ArrayLibrary) -> Callable:
     return eager_call(step.target, library.xp)
 
 
+def _metas_at(program: Program) -> Callable[..., TensorMeta]:
+    """`meta(buffer)`, or `meta(buffer, shape, strides)` of one whose sizes each call decides: the same one again."""
+    fixed = {name: buffer.meta for name, buffer in program.buffers.items()}
+    made: dict[tuple, TensorMeta] = {}
+
+    def meta(buffer: str, shape: tuple | None = None, strides: tuple = ()) -> TensorMeta:
+        if shape is None:
+            return fixed[buffer]
+        found = made.get((buffer, shape))
+        if found is None:
+            if len(made) >= _METAS:
+                made.clear()
+            found = made[buffer, shape] = fixed[buffer].with_(shape=shape, strides=strides)
+        return found
+
+    return meta
+
+
+_METAS = 1024  # kept for the sizes seen so far
+
+
+def _read_size(program: Program, buffer: str, value: Any, dim: int) -> int:
+    """One size of an input. Raises TypeError for what has no such dimension."""
+    shape = getattr(value, "shape", ())
+    if len(shape) <= dim:
+        meta = program.buffers[buffer].meta
+        raise TypeError(
+            f"program {program.name}: input {buffer} is a {type(value).__name__} of shape {tuple(shape)}, "
+            f"expected {meta}"
+        )
+    return shape[dim]
+
+
+_ARENAS = 4  # sets of open sizes whose memory is kept between calls
+
+
 def _arenas() -> dict[str, Callable]:
     """Memory for a call's temporaries, kept between calls: one arena per call that runs at the same time.
 
     A list's append and pop are atomic, so threads and nested calls each get an arena of their own. On a GPU
-    work of the last call may still run, but on its own stream, and arenas never change streams.
+    work of the last call may still run, but on its own stream, and arenas never change streams. Where open sizes
+    decide how large an arena is, those of the last few sets of sizes are kept.
     """
     free: dict[Any, list[Any]] = {}
 
-    def take(new: Callable[[], Any], stream: Any = None) -> Any:
+    def take(new: Callable[..., Any], stream: Any = None, *sizes: int) -> Any:
         try:
-            return free[stream].pop()
+            return free[stream, sizes].pop()
         except (KeyError, IndexError):
-            return new()
+            return new(*sizes)
 
-    def give(arena: Any, stream: Any = None) -> None:
-        free.setdefault(stream, []).append(arena)
+    def give(arena: Any, stream: Any = None, *sizes: int) -> None:
+        if (stream, sizes) not in free and sizes and len(free) >= _ARENAS:
+            free.pop(next(iter(free), None), None)  # another thread may be doing the same
+        free.setdefault((stream, sizes), []).append(arena)
 
     return {"take_arena": take, "give_arena": give}
 

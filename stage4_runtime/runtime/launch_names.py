@@ -12,7 +12,7 @@ from stage_contracts.program import Program
 
 HELPERS = (
     "accept", "address", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
-    "empty", "float", "give_arena", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
+    "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
     "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
 EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX = "eager_", "library_", "subgraph_"
@@ -23,8 +23,8 @@ def identifier(name: str) -> str:
     return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
 
 
-def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
-    """Names for buffers and for kernels that hide no helper, whatever the user called their parameters."""
+def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Names for buffers, kernels and sizes that hide no helper, whatever the user called their parameters."""
     taken = {*HELPERS, identifier(program.name), "_"}
 
     def fresh(original: str) -> str:
@@ -37,4 +37,5 @@ def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str]]:
         return name
 
     kernels = {name: fresh(name) for name in program.kernels}
-    return {name: fresh(name) for name in program.buffers}, kernels
+    sizes = {size.name: fresh(size.name) for size in program.sizes}
+    return {name: fresh(name) for name in program.buffers}, kernels, sizes

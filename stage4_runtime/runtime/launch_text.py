@@ -1,7 +1,8 @@
 """Launch code as text: one Python function that runs a Program's steps, cheap per call and fit to read.
 
 Input: a planned Program. Addresses of temporaries are computed once per arena, addresses of arrays once per
-call; each step is one line. launch.py gives the names in it their values.
+call; each step is one line. Open sizes are read first, from the inputs' shapes. launch.py gives the names in it their
+values.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+
+import sympy
 
 from stage4_runtime.runtime.launch_names import (
     EXTERNAL_PREFIX,
@@ -20,6 +23,7 @@ from stage4_runtime.runtime.launch_names import (
 from stage4_runtime.runtime.layout import byte_strides
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
+from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
     Allocate,
@@ -33,6 +37,8 @@ from stage_contracts.program import (
     Return,
     WaitEvent,
 )
+from stage_contracts.size_vars import is_open, plain
+from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass
@@ -42,6 +48,7 @@ class LaunchText:
     function: str
     names: dict[str, str]
     kernels: dict[str, str]
+    sizes: dict[str, str]
     text: str = ""
     streams: bool = False
     kernel_alignment: int = 1
@@ -53,6 +60,20 @@ class LaunchText:
 
     def pointer(self, buffer: str) -> str:
         return f"p_{self.names[buffer]}"
+
+    def size(self, size: Any) -> str:
+        """A size as Python text, in the names that open sizes have here."""
+        if not is_open(size):
+            return repr(plain(size))
+        return print_index(size.xreplace({s: symbol(self.sizes[str(s)]) for s in size.free_symbols}))
+
+    def tuple(self, sizes: Iterable[Any]) -> str:
+        return f"({''.join(self.size(s) + ', ' for s in sizes)})"
+
+    def at(self, meta: TensorMeta) -> str:
+        """The shape and strides at this call's sizes as further arguments; nothing where they are fixed."""
+        open_ = any(map(is_open, (*meta.shape, *meta.strides)))
+        return f", {self.tuple(meta.shape)}, {self.tuple(meta.strides)}" if open_ else ""
 
 
 def write_launch_text(program: Program, streams: bool = False, kernel_alignment: int = 1) -> LaunchText:
@@ -83,16 +104,19 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
         if b.role == "constant" and b.name in out.addresses
     ]
     lines += [f"def {out.function}({', '.join(map(out.name, program.inputs))}):"]
+    lines += [f"    {line}" for line in _size_lines(program, out)]
     for name in program.inputs:
         lines += [f"    {line}" for line in _input_lines(program.buffers[name], out)]
     if streams:
         lines += ["    stream = current_stream()"]
+    key = "".join(f", {name}" for name in _arena_sizes(program, pooled, out))
+    stream = ", stream" if streams else ", None" if key else ""
     if pooled:
-        lines += [f"    arena = take_arena(new_arena{', stream' * streams})"]
+        lines += [f"    arena = take_arena(new_arena{stream}{key})"]
         lines += [f"    _, {', '.join(_arena_names(pooled, out))}, = arena"]
     for step in program.steps:
         if isinstance(step, Return) and pooled:
-            lines += [f"    give_arena(arena{', stream' * streams})"]
+            lines += [f"    give_arena(arena{stream}{key})"]
         lines += [f"    {line}" for line in _step_lines(step, program, out)]
     out.text = "\n".join(lines) + "\n"
     return out
@@ -110,19 +134,38 @@ def _arena_lines(program: Program, pooled: list[Buffer], out: LaunchText) -> Ite
     """A function that makes the pools and, once for many calls, the addresses and arrays in them."""
     if not pooled:
         return
-    yield "def new_arena():"
+    yield f"def new_arena({', '.join(_arena_sizes(program, pooled, out))}):"
     for pool, nbytes in enumerate(program.pools):
-        yield f"    memory{pool}, start{pool} = allocate_pool({nbytes})"
+        wanted = f"max({out.size(nbytes)}, 0)" if is_open(nbytes) else nbytes
+        yield f"    memory{pool}, start{pool} = allocate_pool({wanted})"
     for b in pooled:
         assert b.slot is not None
         place = f"start{b.slot.pool} + {b.slot.offset}"
         if b.name in out.addresses:
             yield f"    {out.pointer(b.name)} = {place}  # {b.meta}"
         if b.name in out.arrays:
-            yield f"    {out.name(b.name)} = slot_view(memory{b.slot.pool}, {place}, {b.name!r})  # {b.meta}"
+            view = f"slot_view(memory{b.slot.pool}, {place}, {b.name!r}{out.at(b.meta)})"
+            yield f"    {out.name(b.name)} = {view}  # {b.meta}"
     memories = ", ".join(f"memory{pool}" for pool in range(len(program.pools)))
     yield f"    return ({memories},), {', '.join(_arena_names(pooled, out))},"
     yield ""
+
+
+def _arena_sizes(program: Program, pooled: list[Buffer], out: LaunchText) -> list[str]:
+    """The open sizes that decide what an arena is."""
+    used = [*program.pools, *(size for b in pooled for size in (*b.meta.shape, *b.meta.strides))]
+    found = {str(s) for size in used if is_open(size) for s in size.free_symbols}
+    return [out.sizes[size.name] for size in program.sizes if size.name in found]
+
+
+def _size_lines(program: Program, out: LaunchText) -> Iterable[str]:
+    """Every open size, read from a shape or computed."""
+    for size in program.sizes:
+        name = out.sizes[size.name]
+        if size.buffer:
+            yield f"{name} = read_size({size.buffer!r}, {out.name(size.buffer)}, {size.dim})"
+        else:
+            yield f"{name} = {out.size(size.expr)}"
 
 
 def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
@@ -130,14 +173,14 @@ def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
     checks = (
         f"{name}.__class__ is not ndarray",
         f"{name}.dtype is not {meta.dtype.name}_dtype",
-        f"{name}.shape != {meta.shape!r}",
-        f"{name}.strides != {byte_strides(meta)!r}",
+        f"{name}.shape != {out.tuple(meta.shape)}",
+        f"{name}.strides != {out.tuple(byte_strides(meta))}",
         f"address({name}) % {max(meta.dtype.itemsize, out.kernel_alignment)}",
     )
     yield f"# {buffer.name}: {meta}"
     yield f"if ({' or '.join(checks[:2])}"
     yield f"        or {' or '.join(checks[2:])}):"
-    yield f"    {name} = accept({buffer.name!r}, {name})"
+    yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
 
@@ -147,13 +190,14 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
     if buffer.slot is not None:
         yield f"# allocate {buffer.name}: {buffer.meta} at {buffer.slot.offset} of pool {buffer.slot.pool}"
         return
-    yield f"{out.name(buffer.name)} = empty({buffer.name!r})  # {buffer.meta}"
+    yield f"{out.name(buffer.name)} = empty({buffer.name!r}{out.at(buffer.meta)})  # {buffer.meta}"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({out.name(buffer.name)})"
 
 
 def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     arguments = ["stream"] * out.streams + [out.pointer(name) for name in step.buffers]
+    arguments += [out.sizes[name] for name in program.kernels[step.kernel].sizes]
     if out.streams and step.stream != 0:
         raise Unsupported(
             f"a launch on stream {step.stream}", hint="this launch runs everything on one stream"
@@ -174,7 +218,8 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
     results = ", ".join(map(out.name, step.outputs))
     yield f"{results} = {EXTERNAL_PREFIX}{identifier(step.target)}({', '.join(words)})"
     for name in step.outputs:
-        yield f"{out.name(name)} = conform({name!r}, {out.name(name)})  # {program.buffers[name].meta}"
+        meta = program.buffers[name].meta
+        yield f"{out.name(name)} = conform({name!r}, {out.name(name)}{out.at(meta)})  # {meta}"
         if name in out.addresses:
             yield f"{out.pointer(name)} = address({out.name(name)})"
 
@@ -224,11 +269,12 @@ def _argument(value: Any, program: Program, out: LaunchText) -> str:
             return out.name(value.name)
         itemsize = program.buffers[value.name].meta.dtype.itemsize
         strides = tuple(stride * itemsize for stride in value.strides or ())
-        return f"view({out.name(value.name)}, {value.shape!r}, {strides!r}, {value.offset * itemsize})"
+        place = out.tuple(value.shape), out.tuple(strides), out.size(value.offset * itemsize)
+        return f"view({out.name(value.name)}, {', '.join(place)})"
     if isinstance(value, SubgraphRef):
         return SUBGRAPH_PREFIX + value.name
     if isinstance(value, tuple):
         return f"({''.join(_argument(v, program, out) + ', ' for v in value)})"
     if isinstance(value, list):
         return f"[{', '.join(_argument(v, program, out) for v in value)}]"
-    return literal(value)
+    return out.size(value) if isinstance(value, sympy.Basic) else literal(value)

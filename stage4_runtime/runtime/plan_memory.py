@@ -3,7 +3,8 @@
 Input: a Program of launches, external calls and copies in order. Output: the same steps with `allocate`
 before the first write and `free` after the last use, and a slot in one pool for every temporary that does
 not escape. Idea: greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep
-Neural Net Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it.
+Neural Net Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it. Where
+open sizes decide how large a buffer is, it shares a whole pool, and only with buffers that are never larger.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from stage_contracts.program import (
     Program,
     step_accesses,
 )
+from stage_contracts.size_vars import is_open, never_below
+from stage_contracts.symbolic import hinted
 
 # Kinds of core operator whose eager kernel always makes a new array. Any other result may share memory with
 # an operand, so the operand must live, and escape, as long as the result does.
@@ -52,23 +55,26 @@ def plan_memory(program: Program) -> Program:
     steps = [_into(step, program.buffers) for step in program.steps if not isinstance(step, Allocate | Free)]
     lives = lifetimes(program.with_(steps=tuple(steps)))
     needs_memory = _written_in_place(program, steps)
-    pooled = {name: lives[name] for name in needs_memory if not lives[name].escapes}
-    spans = {name: span(program.buffers[name].meta) for name in pooled}
+    spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
+    pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}
     alignment = slot_alignment(program.device)
-    offsets, pool_bytes = assign_offsets(
-        pooled, {n: round_up(max(b, 1), alignment) for n, b in spans.items()}
-    )
+    offsets, pool_bytes = assign_offsets(pooled, {n: round_up(max(spans[n], 1), alignment) for n in pooled})
+    pools: list[Any] = [pool_bytes] if pooled else []
+    lanes = assign_lanes({n: lives[n] for n, b in spans.items() if is_open(b)}, spans)
 
     buffers = {name: replace(buffer, slot=None) for name, buffer in program.buffers.items()}
     for name in pooled:
         buffers[name] = replace(buffers[name], slot=PoolSlot(0, offsets[name], spans[name]))
+    for number, lane in enumerate(lanes, start=len(pools)):
+        for name in lane:
+            buffers[name] = replace(buffers[name], slot=PoolSlot(number, 0, spans[name]))
+    pools += [spans[lane[0]] for lane in lanes]
     planned: list[Any] = []
     for number, step in enumerate(steps):
         planned += [Allocate(name) for name in needs_memory if lives[name].first == number]
         planned.append(step)
         planned += [Free(n) for n, life in lives.items() if life.last == number and not life.escapes]
-    pools = (pool_bytes,) if pooled else ()
-    return program.with_(buffers=buffers, steps=tuple(planned), pools=pools).verify()
+    return program.with_(buffers=buffers, steps=tuple(planned), pools=tuple(pools)).verify()
 
 
 def lifetimes(program: Program) -> dict[str, Lifetime]:
@@ -94,6 +100,23 @@ def lifetimes(program: Program) -> dict[str, Lifetime]:
         # Steps on different streams overlap in time, so the order of steps says nothing about reuse.
         last = dict.fromkeys(last, len(program.steps) - 2)  # up to the return
     return {name: Lifetime(first[name], last[name], name in escapes) for name in first}
+
+
+def assign_lanes(lives: Mapping[str, Lifetime], spans: Mapping[str, Any]) -> list[list[str]]:
+    """Buffers whose bytes each call decides, in pools of their own: those that take turns share one.
+
+    The first of a lane is the largest at all sizes, so that its bytes are the pool's.
+    """
+    lanes: list[list[str]] = []
+    for name in sorted(lives, key=lambda n: (-hinted(spans[n]), lives[n].first)):
+        for lane in lanes:
+            free = not any(lives[o].overlaps(lives[name]) for o in lane)
+            if free and never_below(spans[lane[0]], spans[name]):
+                lane.append(name)
+                break
+        else:
+            lanes.append([name])
+    return lanes
 
 
 def assign_offsets(lives: Mapping[str, Lifetime], sizes: Mapping[str, int]) -> tuple[dict[str, int], int]:

@@ -45,7 +45,14 @@ class FakeTensor:
 
 
 def names(**more):
-    return {"G": {}, "C": {}, "is_grad_enabled": lambda: True, "module_epoch": lambda: 0, **more}
+    return {
+        "G": {},
+        "C": {},
+        "is_grad_enabled": lambda: True,
+        "modes": lambda: (),
+        "module_epoch": lambda: 0,
+        **more,
+    }
 
 
 def checker(*guards, signature="x=None, y=None", **more):
@@ -62,6 +69,7 @@ FLOAT = np.dtype("float32")
 # kind: (guard, its text, a call that holds, calls that do not)
 CASES = {
     "GRAD_MODE": (Guard("GRAD_MODE", None, True), "is_grad_enabled() is True", (), []),
+    "MODES": (Guard("MODES", None, ()), "modes() == ()", (), []),
     "TENSOR": (Guard("TENSOR", X, META), "check_tensor(x, 'float32[2, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(3, 2)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(requires_grad=True),),
                 (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),
@@ -190,11 +198,11 @@ def test_guards_under_the_epoch_run_only_when_it_moved():
     module.value = True
     guards = [Guard("EQUALS", AttrSource(X, "training"), True, under_epoch=True), Guard("EQUALS", Y, 1)]
     check = checker(*guards, module_epoch=lambda: epoch[0])
-    assert check(module, 1) is True and len(reads) == 2  # type(...) and ==
-    assert check(module, 1) is True and len(reads) == 2
-    assert check(module, 2) is False and len(reads) == 2  # what is not under the epoch is checked always
+    assert check(module, 1) is True and len(reads) == 1
+    assert check(module, 1) is True and len(reads) == 1
+    assert check(module, 2) is False and len(reads) == 1  # what is not under the epoch is checked always
     epoch[0] = 2  # something changed somewhere, nothing here
-    assert check(module, 1) is True and len(reads) == 4 and check(module, 1) is True and len(reads) == 4
+    assert check(module, 1) is True and len(reads) == 2 and check(module, 1) is True and len(reads) == 2
     epoch[0], module.value = 3, False
     assert check(module, 1) is False
     assert check(module, 1) is False  # a failure is not remembered as success
@@ -218,6 +226,21 @@ def test_a_kept_row_is_read_again_when_the_epoch_moved():
     epoch[0] = 2
     assert check(module, 1) is True and check(module, one) is False
     assert str(row) == "(x.w, x.v)" and str(RowSource((X,) * 5)) == "(x, x, x, and 2 more)"
+
+
+def test_a_path_that_several_guards_begin_with_is_read_once():
+    deep = ItemSource(AttrSource(X, "table"), "a")
+    check = checker(
+        Guard("TYPE", deep, Thing),
+        Guard("EQUALS", AttrSource(deep, "n"), 3),
+        Guard("KEYS", AttrSource(X, "table"), ("a",)),
+        Guard("EQUALS", Y, "x.table['a']"),
+    )
+    assert check.source_text.count("x.table") == 3  # read once, and twice in a string
+    holds = Thing(table={"a": Thing(n=3)})
+    assert check(holds, "x.table['a']") is True and check(holds, "x") is False
+    assert check(Thing(table={"a": Thing(n=4)}), "x.table['a']") is False
+    assert check(Thing(table={}), "x.table['a']") is False
 
 
 def test_expected_objects_are_compared_by_identity_and_never_hashed():

@@ -1,0 +1,92 @@
+"""The sizes of a program that each call decides: where each is read, and any artifact at given sizes.
+
+Input: `lower` lists the SizeVars of a graph. After it a size is an int or a sympy expression of their names; two sizes
+are equal when their expressions are. `at_sizes` puts numbers in: what a program means at one call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sympy
+
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.loop_ir import Instr, SizeVar
+from stage_contracts.symbolic import hinted
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def plain(size: Any) -> Any:
+    """An int where an expression has become a number."""
+    return int(size) if isinstance(size, sympy.Integer) else size
+
+
+def is_open(size: Any) -> bool:
+    """Whether it takes a call to know this size, or index."""
+    return isinstance(size, sympy.Basic) and bool(size.free_symbols)
+
+
+@lru_cache(maxsize=65536)
+def quotient(big: Any, small: Any) -> Any | None:
+    """`big / small` where that is whole for all sizes, else None. Sizes are products, of numbers and symbols."""
+    if isinstance(big, int) and isinstance(small, int):
+        return big // small if small and big % small == 0 else None
+    if small == 0:
+        return None
+    found = sympy.sympify(big) / small
+    coefficient, rest = found.as_coeff_Mul()
+    whole = coefficient.is_Integer and not any(
+        (f.is_Pow and f.exp.is_negative) or f.is_Add for f in sympy.Mul.make_args(rest)
+    )
+    return plain(found) if whole else None
+
+
+def never_below(big: Any, small: Any) -> bool:
+    """Whether `big >= small` for all sizes, as far as can be seen: no term of the difference is negative."""
+    if isinstance(big, int) and isinstance(small, int):
+        return big >= small
+    difference = sympy.expand(sympy.sympify(big) - small)
+    return all(c >= 0 for c in difference.as_coefficients_dict().values()) and not difference.has(
+        FloorDiv, Mod
+    )
+
+
+def likely_above(size: Any, number: int) -> bool:
+    """Whether a size is above `number`, an open one at its nominal value. For choices that change no result."""
+    return hinted(size) > number
+
+
+def size_values(sizes: Sequence[SizeVar], shapes: Mapping[str, Sequence[int]]) -> dict[Any, int]:
+    """The value of every size, as a substitution, from the shapes of the inputs by name."""
+    values: dict[Any, int] = {}
+    for var in sizes:
+        found = shapes[var.buffer][var.dim] if var.buffer else int(var.expr.subs(values))
+        values[symbol(var.name)] = found
+    return values
+
+
+def at_sizes(value: Any, values: Mapping[Any, int]) -> Any:
+    """The same artifact (a nest, a program, a meta, a tuple of anything) with numbers for the symbols."""
+    if isinstance(value, TensorMeta):
+        shape, strides = at_sizes(value.shape, values), at_sizes(value.strides, values)
+        return value.with_(shape=shape, strides=strides)
+    if isinstance(value, sympy.Basic):
+        return plain(value.subs(values))
+    if isinstance(value, Instr):  # an index stays an expression
+        args = tuple(a.subs(values) if isinstance(a, sympy.Basic) else a for a in value.args)
+        return dataclasses.replace(value, args=args)
+    if isinstance(value, Mapping):
+        return {key: at_sizes(item, values) for key, item in value.items()}
+    if isinstance(value, slice):
+        return slice(*at_sizes((value.start, value.stop, value.step), values))
+    if type(value) in (tuple, list):
+        return type(value)(at_sizes(item, values) for item in value)
+    if dataclasses.is_dataclass(value) and type(value).__module__.startswith("stage_contracts"):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        moved = {k: at_sizes(v, values) for k, v in fields.items()}
+        changed = {k: v for k, v in moved.items() if v is not fields[k]}
+        return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]
+    return value
