@@ -54,6 +54,10 @@ def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs)
     )
 
 
+def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
+
+
 def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
 
@@ -61,6 +65,12 @@ def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs
 def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     said = [tx.constant(v, "the message of graph_break") for v in (*args, *kwargs.values())]
     tx.unsupported("GB0021", f"graph_break() is called{': ' + str(said[0]) if said and said[0] else ''}")
+
+
+def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    raise RuntimeError(
+        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+    )
 
 
 def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -142,12 +152,14 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
 
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "disable": _disable,
+    "plain": _plain,
     "disallow": _disallow,
     "allow": _allow,
     "nonstrict": _nonstrict,
     "constant": _constant,
     "substitute": _substitute,
     "break": _break,
+    "forbid": _forbid,
     "compiling": _compiling,
     "follow": _follow,
     "module": _module,
