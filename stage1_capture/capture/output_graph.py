@@ -122,6 +122,10 @@ class OutputGraph:
             held.clear()
         self.effects = SideEffects()
 
+    def in_inference(self, tensor: TensorVariable) -> bool:
+        """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
+        return tensor in self.inference or bool(self.options.modes["inference"])
+
     # ---- where we are ----------------------------------------------------------------------------
 
     def origin(self) -> Origin:
