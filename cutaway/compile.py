@@ -105,7 +105,7 @@ def compile(
         call = Module.__call__
         seams = pipeline or default_pipeline()
         return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
-    if (rule := rule_of(fn)) is not None and rule.kind == "disable":
+    if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
     return CompiledFunction(
@@ -220,7 +220,10 @@ class CompiledFunction:
 
         Resume functions of one place share their entries, and so do calls of one function.
         """
-        if not isinstance(function, types.FunctionType) or rule_of(function) is not None:
+        rule = rule_of(function)
+        if rule is not None and rule.kind == "plain":
+            function = rule.detail
+        elif not isinstance(function, types.FunctionType) or rule is not None:
             return function
         cells = tuple(map(id, function.__closure__ or ()))
         key = function if whole else (function.__code__, id(function.__globals__), cells)
@@ -248,24 +251,21 @@ class CompiledFunction:
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            entry = self._compile(args, kwargs)
-            self.entries = (entry, *self.entries)
+            made = self._compile(args, kwargs)
+            self.entries = (made, *self.entries)
             count_compile(self.code)
-            return entry
+            return made
 
     def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
-        """A new entry. Guards that fail at once are a mistake of ours, unless another thread changed what they saw."""
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
         settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
-        for _ in range(_ATTEMPTS - 1):
-            try:
+        for _ in range(_ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
                 return compile_frame(self._fn, args, kwargs, *settings)
-            except GuardsFailed:
-                if threading.active_count() == 1:
-                    raise
         return compile_frame(self._fn, args, kwargs, *settings)
 
 
-_ATTEMPTS = 5  # of a compile that other threads disturb
+_ATTEMPTS = 4
 
 
 class GuardsFailed(GraphError):

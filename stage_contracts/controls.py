@@ -18,6 +18,7 @@ from typing import Any
 # What a rule may say, and what it means where capture meets a call of the function.
 RULE_KINDS: dict[str, str] = {
     "disable": "the function runs in Python: capture breaks before it",
+    "plain": "the function's own frame runs in Python, what it calls is compiled",
     "disallow": "its calls stay out of the graph: capture breaks at each",
     "allow": "its call is one node of the graph; what it does inside is not looked at",
     "nonstrict": "as allow, for any arguments and results: modules, nested containers",
@@ -81,7 +82,7 @@ def registered(number: int) -> Any:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """`fn` as a function that is never captured. `recursive=False`: the functions it calls may be.
+    """`fn` as a function that is never captured. `recursive=False`: the functions it calls are, under compiled code.
 
     Without `fn` it returns a decorator. `reason` is shown where a caller's graph breaks at it.
     """
@@ -95,8 +96,24 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     def disabled(*args: Any, **kwargs: Any) -> Any:
         return inner(*args, **kwargs)
 
-    set_rule(disabled, Rule("disable", reason or ""))
+    plain = None if recursive or not isinstance(inner, types.FunctionType) else _marked(inner)
+    set_rule(disabled, Rule("disable", reason or "") if plain is None else Rule("plain", plain))
     return disabled
+
+
+def _marked(function: types.FunctionType) -> types.FunctionType:
+    """A copy of the function by which capture knows that its frame stays in Python; so it knows its code."""
+    code = function.__code__.replace(co_consts=(*function.__code__.co_consts, object()))
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__, made.__qualname__, made.__module__ = (
+        function.__kwdefaults__,
+        function.__qualname__,
+        function.__module__,
+    )
+    set_rule(code, Rule("plain", made))
+    return made
 
 
 def disallow_in_graph(fn: Any) -> Any:

@@ -83,6 +83,18 @@ class SizePolicy:
     changed: set[tuple[str, int]] = field(default_factory=set)
     automatic: bool = True
     assume_static: bool = True
+    fixed: dict[str, int] = field(
+        default_factory=dict
+    )  # where -> an int of the arguments that some code needed
+
+    def fixes(self, where: str, number: int) -> None:
+        """The program needed to know the int that it reaches as `where`."""
+        if self.supported and self.dynamic is not False:
+            self.fixed.setdefault(where, number)
+
+    def opens(self, where: str, number: int) -> bool:
+        """Whether an int is left open as a size is: an entry was made for another value of it."""
+        return self.automatic and number >= 0 and self.fixed.get(where, number) != number
 
     def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
         """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""

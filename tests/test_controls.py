@@ -229,3 +229,53 @@ def test_under_torchs_names(counter):
         dynamo_config.recompile_limits = 3
     old = torch._dynamo.optimize(counter, nopython=True)(double)
     assert old(torch.ones(1)).tolist() == [2] and counter.frame_count == 1
+
+
+# ---- disable(recursive=False): the frame is plain, what it calls is compiled --------------------------------
+
+
+def tripled(x):
+    return x * 3
+
+
+def summed(x, n):
+    for i in range(n):
+        x = x + i
+    return x
+
+
+@compiler.disable(recursive=False)
+def plain_frame(x, n=2):
+    y = x + 1
+    try:
+        z = tripled(y)
+    finally:
+        PLAIN.append(compiler.is_compiling())
+    return summed(z, n) - x
+
+
+PLAIN = []
+
+
+@compiler.disable
+def plain_all(x):
+    return tripled(x)
+
+
+def test_what_a_plain_frame_calls_is_compiled():
+    counter = compiler.CompileCounter()
+
+    def function(x):
+        return plain_frame(x * 2) - plain_all(x)
+
+    x = cutaway.randn(3)
+    compiled = cutaway.compile(function, backend=counter)
+    expected = function(x)
+    for _ in range(2):
+        assert cutaway.equal(compiled(x), expected)
+    graphs = {
+        made.function_name.rpartition(".")[2] for made in compiled.artifacts if made.frame.graph is not None
+    }
+    assert {"tripled", "summed", "function"} == graphs, "the plain frame itself has none"
+    assert counter.frame_count == 4  # two parts of the function, and two callees of the plain frame
+    assert [b.code for b in compiled.breaks] == ["GB0020", "GB0020"]

@@ -35,6 +35,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
+from stage_contracts.controls import rule_of
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import (
@@ -59,9 +60,11 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    options = Options()  # reads the state of the call, which is not in force while it is captured
+    plain = rule_of(resume.users_code(function.__code__).code) is not None  # disable(recursive=False)
+    options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
     with ordinary_modes():
-        return _attempt(function, args, kwargs, start, policy, options)
+        frame = _attempt(function, args, kwargs, start, policy, options)
+    return replace(frame, breaks=()) if plain else frame
 
 
 def _attempt(

@@ -54,6 +54,10 @@ def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs)
     )
 
 
+def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
+
+
 def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
 
@@ -148,6 +152,7 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
 
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "disable": _disable,
+    "plain": _plain,
     "disallow": _disallow,
     "allow": _allow,
     "nonstrict": _nonstrict,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import ConstDictVariable, TupleVariable, UserFunctionVariable, Variable
 
@@ -19,6 +20,8 @@ def inline_call(
     kwargs: dict[str, Variable],
 ) -> Variable:
     """What the function returns. Raises Unsupported when the call does not fit, or for anything inside."""
+    if tx.output.options.plain and is_users(function.globals):
+        tx.unsupported("GB0020", f"{tx.output.frames[0].function.name} is disabled, {function.name} is not")
     bound = bind_arguments(tx, function, args, kwargs)
     if function.code.co_flags & inspect.CO_GENERATOR:
         from stage1_capture.capture.generators import GeneratorTranslator, GeneratorVariable

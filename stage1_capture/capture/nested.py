@@ -22,6 +22,7 @@ from stage1_capture.capture.variables import (
     UserMethodVariable,
     Variable,
 )
+from stage_contracts.controls import rule_of
 
 # C functions that call back and forget: what they are handed may be another object.
 CALLS_BACK: tuple[Any, ...] = (sorted, map, filter, min, max, functools.reduce)
@@ -68,8 +69,8 @@ def _called_back(
 
 def _compiled(frame: Any, called: Variable) -> Variable:
     match called:
-        case UserFunctionVariable(real=types.FunctionType() as real) if called.source and is_users(
-            real.__globals__
+        case UserFunctionVariable(real=types.FunctionType() as real) if called.source and (
+            is_users(real.__globals__) or getattr(rule_of(real), "kind", None) == "plain"
         ):
             return NestedFunctionVariable(called)
         case UserMethodVariable(function=UserFunctionVariable() as function, receiver=receiver):

@@ -6,6 +6,7 @@ written here once and entered by opcodes_311.py, opcodes_312.py and opcodes_313.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 
 from stage1_capture.capture.arithmetic import truth
@@ -21,6 +22,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
     UserFunctionVariable,
     Variable,
     realize,
@@ -76,6 +78,11 @@ def for_iter(skipped: int) -> Handler:
 @handles("RETURN_VALUE")
 def return_value(tx: Tx, i: Instruction) -> None:
     tx.result = tx.pop()
+
+
+@handles("LOAD_BUILD_CLASS")
+def load_build_class(tx: Tx, i: Instruction) -> None:
+    tx.push(UserDefinedObjectVariable(builtins.__build_class__))  # whose call is the break
 
 
 # ---- calls ---------------------------------------------------------------------------------------

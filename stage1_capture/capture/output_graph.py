@@ -42,12 +42,14 @@ class Options:
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
     modes: the state at the call, which is not in force while it is captured.
+    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
+    plain: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -62,13 +64,24 @@ class SkipFrame(Unsupported):
     """A break that is no use splitting the frame at: all of it runs in Python."""
 
 
+class PlainGraph(Graph):
+    """Of a frame that runs in Python: nothing enters it."""
+
+    def __init__(self, output: OutputGraph) -> None:
+        super().__init__()
+        self.owner = output
+
+    def call_function(self, *args: Any, **kwargs: Any) -> NoReturn:
+        self.owner.unsupported("GB0020", "the frame is disabled")
+
+
 class OutputGraph:
     """The state of one capture. `frames` is the stack of frames, outermost first."""
 
     def __init__(self, start: Origin, policy: SizePolicy = STATIC, options: Options = Options()) -> None:
         self.options = options
         self.start = start  # the function's first line, for what has no better place
-        self.graph = Graph()
+        self.graph = PlainGraph(self) if options.plain else Graph()
         self.guards: dict[tuple, Guard] = {}
         self.frames: list[Any] = []
         self.steps = 0
@@ -220,7 +233,7 @@ class OutputGraph:
         """If a backward has freed what the tensor was computed from: the name of the operator that gave it."""
         if self.graph not in self.shadows or not tensor.meta.requires_grad:
             return None
-        shadow = self.shadow_tape().values[self.node_of(tensor)]
+        shadow = self.shadows[self.graph].shadow_of(self.graph, self.node_of(tensor))
         return shadow._grad_fn.name if shadow._grad_fn is not None and is_spent(shadow) else None
 
     def late_guards(self) -> tuple[Guard, ...]:

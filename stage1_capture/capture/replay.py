@@ -45,8 +45,9 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
         lines.append(f"{codegen.named(bump_structure_epoch)}()")
     for module, name in effects.globals:
         _, value = effects.globals[module, name]
-        where = f"{codegen.named(effects.globals[module, name][0])}[{name!r}]"
-        lines.append(f"del {where}" if value is DELETED else f"{where} = {r.expression(value)}")
+        where = codegen.named(effects.globals[module, name][0])
+        gone = f"{where}.pop({name!r}, None)"  # which the program itself may have put there
+        lines.append(gone if value is DELETED else f"{where}[{name!r}] = {r.expression(value)}")
     for handle in effects.hooks:
         r.expression(handle)
     for schedule, args, kwargs in effects.calls:

@@ -43,7 +43,6 @@ Handler = Callable[["InstructionTranslator", bytecode.Instruction], None]
 # What a person calls the instructions nobody handles; anything else is named by its opcode.
 _CONSTRUCTS = {
     "BEFORE_ASYNC_WITH": "an async with block",
-    "LOAD_BUILD_CLASS": "a class definition",
     "CHECK_EG_MATCH": "an except* block",
     "GET_AWAITABLE": "an await",
 }
