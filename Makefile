@@ -30,7 +30,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
-.PHONY: oracle programs models language-model eager-speed call-overhead capture-time capture-coverage pairs saved-bytes convolution
+.PHONY: oracle numpy programs models language-model eager-speed call-overhead capture-time capture-coverage pairs saved-bytes convolution
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -105,6 +105,10 @@ capture-time: $(VENV)/installed-oracle | build
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py > build/capture_coverage.txt
 	mv build/capture_coverage.txt benchmarks/capture_coverage.txt
+
+numpy: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report > build/numpy.txt || { cat build/numpy.txt; exit 1; }
+	mv build/numpy.txt tests/numpy_programs/report.txt
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -15,6 +15,7 @@ from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
 from stage0_eager import (
     Tensor,
+    amp,
     autograd,
     core,
     enable_grad,
@@ -25,8 +26,10 @@ from stage0_eager import (
     no_grad,
     optim,
 )
+from stage0_eager import autocast as _autocast
 from stage0_eager import checkpoint as _checkpoint
 from stage0_eager import control_flow as _control_flow
+from stage0_eager import defaults as _defaults
 from stage0_eager import printing as _printing
 from stage0_eager import random as _random
 from stage0_eager import torch_special as special
@@ -64,10 +67,12 @@ _PLAIN = {
     _einsum: "einsum",
     _control_flow: "cond while_loop scan map",
     _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
-    _type_info: "finfo iinfo get_default_dtype set_default_dtype promote_types result_type can_cast is_tensor "
-    "is_floating_point is_complex numel",
+    _defaults: "get_default_dtype set_default_dtype get_default_device set_default_device",
+    _type_info: "finfo iinfo promote_types result_type can_cast is_tensor is_floating_point is_complex numel",
     _printing: "set_printoptions get_printoptions printoptions",
     _pieces: "block_diag broadcast_shapes broadcast_tensors combinations hsplit vsplit dsplit gradient",
+    _autocast: "autocast get_autocast_dtype is_autocast_enabled set_autocast_dtype set_autocast_enabled "
+    "clear_autocast_cache is_autocast_available is_autocast_cache_enabled set_autocast_cache_enabled",
     _matrices: "chain_matmul",
     _signal_windows: "bartlett_window blackman_window hamming_window hann_window kaiser_window",
 }
@@ -84,6 +89,7 @@ sys.modules.update(
         "cutaway.nn.init": nn.init,
         "cutaway.nn.utils": nn.utils,
         "cutaway.optim": optim,
+        "cutaway.amp": amp,
         "cutaway.autograd": autograd,
         "cutaway.func": func,
         "cutaway.linalg": linalg,
@@ -117,7 +123,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",
-    "Unsupported", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain", "func",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg", "list_backends", "load",
-    "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
+    "Unsupported", "amp", "autograd", "compile", "compiler", "config", "core", "device", "enable_grad", "explain",
+    "func", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "library", "linalg", "list_backends",
+    "load", "nn", "no_grad", "ops", "optim", "reset", "save", "set_grad_enabled", "special", "utils",
 ]  # fmt: skip

@@ -29,11 +29,14 @@ from cutaway.recompilation import (
 )
 from cutaway.residual import example_inputs, guard_function, guard_names, residual_function
 from stage0_eager import set_grad_enabled
+from stage0_eager.batching import is_transformed
+from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.nn.module import Module
-from stage_contracts import config, events
+from stage0_eager.state import STATE, ordinary_modes
+from stage_contracts import config, events, python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame, Continuation, run_to_end
-from stage_contracts.controls import Rule, errors_on_graph_break, rule_of
+from stage_contracts.controls import Rule, rule_of
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
 from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Entry, Pipeline, load_pipeline
@@ -83,6 +86,9 @@ def compile(
         )  # fmt: skip
     if disable:
         return fn
+    if not python_version.known():
+        python_version.say_so()
+        return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
     if not callable(fn):
@@ -101,6 +107,9 @@ def compile(
     )
 
 
+# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
+# may differentiate twice, and gets the plain function.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
@@ -149,7 +158,7 @@ class CompiledFunction:
         if self._bound_self:
             args = self._bound_self + args
         entries = self.entries
-        if STANCE.name == "force_eager":
+        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
@@ -230,21 +239,28 @@ class CompiledFunction:
                 return entry
             if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
-            strict = self.fullgraph or errors_on_graph_break()
-            entry = compile_frame(
-                self._fn,
-                args,
-                kwargs,
-                self._backend,
-                strict,
-                self._pipeline,
-                self.artifacts,
-                self.policy,
-                self.part,
-            )
+            entry = self._compile(args, kwargs)
             self.entries = (entry, *self.entries)
             count_compile(self.code)
             return entry
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
+        """A new entry. Guards that fail at once are a mistake of ours, unless another thread changed what they saw."""
+        settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return compile_frame(self._fn, args, kwargs, *settings)
+            except GuardsFailed:
+                if threading.active_count() == 1:
+                    raise
+        return compile_frame(self._fn, args, kwargs, *settings)
+
+
+_ATTEMPTS = 5  # of a compile that other threads disturb
+
+
+class GuardsFailed(GraphError):
+    """The guards of a new entry fail on the call they were made from."""
 
 
 # Every compiled function there is, for reset().
@@ -253,10 +269,10 @@ _EVERY_LOCK = threading.Lock()
 
 
 def _python_function(fn: Callable) -> Any:
-    """The Python function to capture: a method's own, or one that calls `fn` (an operator, a partial, a builtin)."""
+    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
     if isinstance(fn, types.MethodType):
         return fn.__func__
-    if isinstance(fn, types.FunctionType):
+    if isinstance(fn, types.FunctionType) and not is_transformed(fn):
         return fn
 
     @functools.wraps(fn, updated=())
@@ -294,8 +310,9 @@ def compile_frame(
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
             events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
-        if breaks and fullgraph:
-            first = breaks[0]
+        wrong = [b for b in breaks if fullgraph or b.error]
+        if wrong:
+            first = wrong[0]
             raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
         frame = replace(frame, breaks=tuple(breaks))
         run = (
@@ -307,7 +324,9 @@ def compile_frame(
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
     if not entry.check(*args, **kwargs):
         failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GraphError(f"internal error: guards fail on the call they were made from: {'; '.join(failed)}")
+        raise GuardsFailed(
+            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+        )
     artifacts.frame = frame
     artifacts.events = events.LEDGER.since(mark)
     kept.append(artifacts)
@@ -335,10 +354,10 @@ def _captured_and_compiled(
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
-            with set_grad_enabled(frame.graph_grad_mode):
+            with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
                 compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
         except Unsupported as refusal:
-            breaks.append(refusal.graph_break)
+            breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
             if not config.current().capture.suppress_errors:
                 if backend.builtin and frame.late_guards is not None:  # the same again with known sizes

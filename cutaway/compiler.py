@@ -13,13 +13,13 @@ from typing import Any
 from cutaway.backends import list_backends
 from cutaway.compile import CompiledFunction, compile, reset
 from cutaway.recompilation import RecompileError, set_stance
+from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
 from stage_contracts.controls import (
     allow_in_graph,
     assume_constant_result,
     disable,
     disallow_in_graph,
-    error_on_graph_break,
     graph_break,
     is_compiling,
     is_dynamo_compiling,

@@ -5,6 +5,7 @@ Input: a CapturedFrame and the user's function. Guards and residual code reach e
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from stage0_eager import is_grad_enabled
 from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
+from stage0_eager.state import modes
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.guards import Guard, compile_guards
@@ -27,6 +29,7 @@ def guard_names(fn: types.FunctionType) -> tuple[str, dict[str, Any]]:
         "G": _Globals(fn.__globals__),
         "C": cells,
         "is_grad_enabled": is_grad_enabled,
+        "modes": modes,
         "registered": registered,
         "__scalar__": scalar_input,
         "__tensor_of__": tensor_of_array,
@@ -67,13 +70,22 @@ def residual_function(
         resume.run = part(resume.function, False)
     _, reachable = guard_names(fn)
     names = {**reachable, **frame.residual_globals, frame.graph_name: compiled}
-    names[frame.nested_name] = lambda called: part(called, True)
+    names[frame.nested_name] = lambda called: called if _deep() else part(called, True)
     names["__builtins__"] = fn.__globals__["__builtins__"]
     cells = names["C"]
     closure = tuple(cells[name] for name in frame.residual.co_freevars)
     run = types.FunctionType(frame.residual, names, fn.__name__, fn.__defaults__, closure or None)
     run.__kwdefaults__ = fn.__kwdefaults__
     return run
+
+
+def _deep() -> bool:
+    """Whether a third of the stack is used: a compiled call takes several frames for one of the program's."""
+    try:
+        sys._getframe(sys.getrecursionlimit() // 3)
+    except ValueError:
+        return False
+    return True
 
 
 def example_inputs(

@@ -98,8 +98,8 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.linalg": (cutaway.linalg, {}),
         "torch.special": (cutaway.special, {}),
         "torch.cuda": (None, torch_machine.CUDA),
-        "torch.amp": (None, torch_machine.AMP),
-        "torch.cuda.amp": (None, torch_machine.AMP),
+        "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
+        **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},
         "torch.version": (
             None,
             {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},

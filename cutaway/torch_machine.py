@@ -7,11 +7,14 @@ change results and does not here raises, so that no program runs as something ot
 from __future__ import annotations
 
 import os
-from contextlib import ContextDecorator
+from functools import partial
 from types import ModuleType
 from typing import Any
 
+from stage0_eager import amp
+from stage0_eager import autocast as autocast_module
 from stage0_eager.random import manual_seed
+from stage_contracts.dtype import bfloat16, float16
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
 
@@ -74,57 +77,41 @@ CUDA = {f.__name__: f for f in (device_count, is_available, current_device, sync
 # ---- torch.amp ---------------------------------------------------------------------------------------------------
 
 
-class autocast(ContextDecorator):
-    """Off, it changes nothing. On, it would choose dtypes operator by operator, which Cutaway does not: it raises."""
+class _OfCuda(amp.autocast):
+    """torch.cuda.amp.autocast: the device is said by the module's name."""
 
-    def __init__(
-        self, device_type: str = "cuda", dtype: Any = None, enabled: bool = True, cache_enabled: Any = None
-    ) -> None:
-        if enabled:
-            raise NotImplementedError(
-                "Cutaway has no autocast: cast the model and its inputs with .to(dtype), or pass enabled=False"
-            )
-
-    def __enter__(self) -> autocast:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
+    def __init__(self, enabled: bool = True, dtype: Any = float16, cache_enabled: bool = True) -> None:
+        super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-class GradScaler:
-    """Off, it hands losses and steps through. On, it would scale gradients of float16, which raises here."""
+class _OfCpu(amp.autocast):
+    """torch.cpu.amp.autocast: the device is said by the module's name."""
 
-    def __init__(self, device: Any = "cuda", enabled: bool = True, **options: Any) -> None:
-        if enabled:
-            raise NotImplementedError("Cutaway has no autocast and so no GradScaler; pass enabled=False")
-
-    def scale(self, outputs: Any) -> Any:
-        return outputs
-
-    def unscale_(self, optimizer: Any) -> None:
-        return None
-
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        return optimizer.step(*args, **kwargs)
-
-    def update(self, new_scale: Any = None) -> None:
-        return None
-
-    def is_enabled(self) -> bool:
-        return False
-
-    def get_scale(self) -> float:
-        return 1.0
-
-    def state_dict(self) -> dict:
-        return {}
-
-    def load_state_dict(self, state_dict: dict) -> None:
-        return None
+    def __init__(self, enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True) -> None:
+        super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-AMP = {"autocast": autocast, "GradScaler": GradScaler}
+class _ScalerOfCuda(amp.GradScaler):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__("cuda", *args, **options)
+
+
+AMP_PATHS: dict[str, dict[str, Any]] = {
+    "torch.amp": {name: getattr(amp, name) for name in amp.__all__},
+    "torch.cuda.amp": {
+        "autocast": _OfCuda,
+        "GradScaler": _ScalerOfCuda,
+        "custom_fwd": partial(amp.custom_fwd, device_type="cuda"),
+        "custom_bwd": partial(amp.custom_bwd, device_type="cuda"),
+    },
+    "torch.cpu.amp": {"autocast": _OfCpu},
+}
+for _path, _class in (("autocast_mode", "autocast"), ("grad_scaler", "GradScaler")):
+    AMP_PATHS[f"torch.amp.{_path}"] = {_class: getattr(amp, _class)}
+AUTOCAST = (
+    "autocast clear_autocast_cache get_autocast_dtype is_autocast_available is_autocast_cache_enabled "
+    "is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
+).split()
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------
@@ -211,9 +198,18 @@ def typename(obj: Any) -> str:
 _FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
                                                   "channels_last_3d", "strided")}  # fmt: skip
 _FUNCTIONS = (
-    autocast, set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
+    set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
     are_deterministic_algorithms_enabled, get_num_threads, set_num_threads, typename,
 )  # fmt: skip
 TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
+TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}
+TOP |= {
+    "get_autocast_gpu_dtype": partial(autocast_module.get_autocast_dtype, "cuda"),
+    "get_autocast_cpu_dtype": partial(autocast_module.get_autocast_dtype, "cpu"),
+    "is_autocast_cpu_enabled": partial(autocast_module.is_autocast_enabled, "cpu"),
+    "set_autocast_cpu_enabled": partial(autocast_module.set_autocast_enabled, "cpu"),
+    "set_autocast_gpu_dtype": partial(autocast_module.set_autocast_dtype, "cuda"),
+    "set_autocast_cpu_dtype": partial(autocast_module.set_autocast_dtype, "cpu"),
+}
 
-__all__ = ["AMP", "CUDA", "TOP", "Settings", "backends"]
+__all__ = ["AMP_PATHS", "CUDA", "TOP", "Settings", "backends"]

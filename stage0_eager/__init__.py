@@ -1,6 +1,6 @@
 """Stage 0: the language. Tensor, operators, tape, modules, optimizers, random numbers, run op by op on arrays."""
 
-from stage0_eager import functions, nn, optim
+from stage0_eager import amp, functions, nn, optim
 from stage0_eager.core import core
 from stage0_eager.kernels import eager_kernel
 from stage0_eager.operator import TABLE, Operator
@@ -8,6 +8,6 @@ from stage0_eager.state import enable_grad, is_grad_enabled, no_grad, set_grad_e
 from stage0_eager.tensor import Tensor
 
 __all__ = [
-    "TABLE", "Operator", "Tensor", "core", "eager_kernel", "enable_grad", "functions", "is_grad_enabled", "no_grad",
-    "nn", "optim", "set_grad_enabled",
+    "TABLE", "Operator", "Tensor", "amp", "core", "eager_kernel", "enable_grad", "functions", "is_grad_enabled",
+    "nn", "no_grad", "optim", "set_grad_enabled",
 ]  # fmt: skip

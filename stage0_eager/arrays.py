@@ -30,6 +30,14 @@ def cupy() -> Any:
     return module
 
 
+def gpu_is_there() -> bool:
+    """Whether tensors can live on a GPU here."""
+    try:
+        return int(cupy().cuda.runtime.getDeviceCount()) > 0
+    except RuntimeError:
+        return False
+
+
 def namespace(device: Device) -> Any:
     """The array namespace (numpy or cupy) of a device."""
     return np if device.type == "cpu" else cupy()

@@ -17,7 +17,7 @@ import numpy as np
 from stage0_eager.batching_rules import RULES, Call, dim_first, loop
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import remember_view
-from stage0_eager.state import STATE, interpreting
+from stage0_eager.state import STATE, interpreting, transforming
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import map_tensors
 from stage_contracts.tensor_meta import TensorMeta
@@ -168,7 +168,7 @@ def vmap(
                 ]
             )
             inside = _rebuilt(args, lambda _: next(fresh))
-            with interpreting(level):
+            with transforming("vmap"), interpreting(level):
                 out = func(*inside, **kwargs)
             return _results(level, out, out_dims, func)
 
@@ -177,7 +177,19 @@ def vmap(
         chunks = [run(at, min(chunk_size, size - at)) for at in range(0, size, chunk_size)]
         return _joined(chunks, out_dims)
 
+    options = {"in_dims": in_dims, "out_dims": out_dims, "randomness": randomness, "chunk_size": chunk_size}
+    return known_as(transformed, vmap, func, options)
+
+
+def known_as(transformed: Any, transform: Callable, func: Callable, options: dict[str, Any]) -> Callable:
+    """`transformed`, with what it was made of, for who compiles it. A wrapper that copies this is not it."""
+    transformed.__transform__ = (transformed, transform, func, options)
     return transformed
+
+
+def is_transformed(function: Any) -> bool:
+    """Whether a transform made this function."""
+    return getattr(function, "__transform__", (None,))[0] is function
 
 
 def _pairs(dims: Any, tree: Any, name: str) -> list[tuple[Any, int | None]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.autocast import autocast_as
 from stage0_eager.autograd import saved_tensors_hooks
 from stage0_eager.random import default_generator
 from stage0_eager.state import STATE, enable_grad
@@ -25,6 +26,7 @@ class _Frame:
     def __init__(self, function: Callable, args: tuple, kwargs: dict, preserve_rng_state: bool) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
         self.rng = default_generator().get_state() if preserve_rng_state else None
+        self.casts = STATE.autocast, STATE.autocast_cache
         self.metas: list[tuple] = []
         self.again: dict[int, Tensor] = {}
 
@@ -43,7 +45,7 @@ class _Frame:
         if self.rng is not None:
             default_generator().set_state(self.rng)
         try:
-            with enable_grad(), saved_tensors_hooks(found.append, lambda _: None):
+            with enable_grad(), autocast_as(*self.casts), saved_tensors_hooks(found.append, lambda _: None):
                 self.function(*self.args, **self.kwargs)
         finally:
             if self.rng is not None:

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager import control_flow_gradients  # noqa: F401  (attaches the rules)
+from stage0_eager.batching import Batcher
 from stage0_eager.control_flow_operators import fold
+from stage0_eager.core import core as c
 from stage0_eager.functions import joining, shape
 from stage0_eager.pytree import form_of, leaves_of, rebuilt
+from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 
 
@@ -37,6 +40,12 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[An
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "
             f"but got {operands}."
         )
+    level = STATE.interpreter
+    if isinstance(level, Batcher) and level.batched(pred):  # every example its own way: both, and a choice
+        both = [_pure("cond", branch, *operands) for branch in (true_fn, false_fn)]
+        _must_match("cond", "the true branch's result", both[0], "the false branch's", both[1])
+        chosen = [c.where(pred, a, b) for a, b in zip(leaves_of(both[0]), leaves_of(both[1]), strict=True)]
+        return rebuilt(both[0], chosen)
     return _pure("cond", true_fn if bool(pred) else false_fn, *operands)
 
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from stage0_eager import tape
-from stage0_eager.batching import BatchedArray, unit_tensors, vmap
+from stage0_eager.batching import BatchedArray, known_as, unit_tensors, vmap
 from stage0_eager.core import core as c
 from stage0_eager.nn.module import Module, bump_structure_epoch
-from stage0_eager.state import enable_grad
+from stage0_eager.state import enable_grad, transforming
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import map_tensors
 
@@ -112,7 +112,8 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
         numbers, level = _numbers(argnums, args), _Level()
         with enable_grad():
             inside = _enter_arguments(level, args, numbers)
-            value = func(*inside, **kwargs)
+            with transforming("grad"):
+                value = func(*inside, **kwargs)
             aux = None
             if has_aux:
                 value, aux = value
@@ -131,7 +132,7 @@ def grad_and_value(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: 
         gradients = gradients[0] if isinstance(argnums, int) else gradients
         return level.leave((gradients, (value, aux) if has_aux else value))
 
-    return transformed
+    return known_as(transformed, grad_and_value, func, {"argnums": argnums, "has_aux": has_aux})
 
 
 def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Callable:
@@ -143,7 +144,7 @@ def grad(func: Callable, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
         gradients, value = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
-    return transformed
+    return known_as(transformed, grad, func, {"argnums": argnums, "has_aux": has_aux})
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
@@ -151,7 +152,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     level = _Level()
     with enable_grad():
         inside = level.enter(primals)
-        output = func(*inside)
+        with transforming("vjp"):
+            output = func(*inside)
         aux = None
         if has_aux:
             output, aux = output
@@ -177,7 +179,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, has_aux: bool = Fals
     level = _Level()
     with enable_grad():
         inside = level.enter(primals)
-        output = func(*inside)
+        with transforming("jvp"):
+            output = func(*inside)
         aux = None
         if has_aux:
             output, aux = output
@@ -213,7 +216,8 @@ def jacrev(
         numbers, level = _numbers(argnums, args), _Level()
         with enable_grad():
             inside = _enter_arguments(level, args, numbers)
-            output = func(*inside, **kwargs)
+            with transforming("jacrev"):
+                output = func(*inside, **kwargs)
             aux = None
             if has_aux:
                 output, aux = output
@@ -228,7 +232,8 @@ def jacrev(
             jacobian = map_tensors(output, of_one)
         return level.leave((jacobian, aux) if has_aux else jacobian)
 
-    return transformed
+    options = {"argnums": argnums, "has_aux": has_aux, "chunk_size": chunk_size}
+    return known_as(transformed, jacrev, func, options)
 
 
 def jacfwd(
@@ -270,12 +275,14 @@ def jacfwd(
             result = map_tensors(each[0], lambda _: (lambda k: tuple(f[k] for f in flat))(next(spots)))
         return (result, auxiliary[0]) if has_aux else result
 
-    return transformed
+    options = {"argnums": argnums, "has_aux": has_aux, "randomness": randomness}
+    return known_as(transformed, jacfwd, func, options)
 
 
 def hessian(func: Callable, argnums: int | tuple[int, ...] = 0) -> Callable:
     """The second derivatives, as the Jacobian of the Jacobian (both by vjps)."""
-    return jacrev(jacrev(func, argnums), argnums)
+    twice = jacrev(jacrev(func, argnums), argnums)
+    return known_as(twice, hessian, func, {"argnums": argnums})
 
 
 # ---- modules ------------------------------------------------------------------------------------------------------

@@ -373,7 +373,12 @@ def _compute_dtype(name: str, kinds: tuple) -> np.dtype:
     core.meta(*operands)
     dtype = core_metas.promoted_dtype(operands[1:] if name == "where" else operands)
     in_floats = core.meta is core_metas.pointwise_float and not dtype.is_floating_point
-    return dt.float32.numpy if in_floats else dtype.numpy
+    return dt.DEFAULT_DTYPE.dtype.numpy if in_floats else dtype.numpy
+
+
+def forget_dtypes() -> None:
+    """The default dtype has changed, and with it what arithmetic with Python floats is done in."""
+    _compute_dtype.cache_clear()
 
 
 def _as(value: Any, dtype: np.dtype) -> Any:

@@ -91,6 +91,11 @@ class Operator:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             if "out" in kwargs:
+                if STATE.autocast:
+                    from stage0_eager.autocast import autocast_off
+
+                    with autocast_off():
+                        return into_out(self, args, kwargs, TABLE["core.copy_"])
                 return into_out(self, args, kwargs, TABLE["core.copy_"])
             if not self.numpy_names.isdisjoint(kwargs):
                 kwargs = self.spelled(kwargs)
@@ -100,6 +105,14 @@ class Operator:
                 return self.eager(*args, **kwargs) if kwargs else self.eager(*args)
             except AttributeError as error:
                 raise self._refusal(args, error) from error
+        if STATE.autocast and self.core is None:
+            from stage0_eager.autocast import call_with_casts
+
+            return call_with_casts(self, args, kwargs)
+        return self.without_casts(args, kwargs)
+
+    def without_casts(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The call by the interpreter in force, or in inference mode."""
         if STATE.interpreter is not None:
             return self._interpreted(STATE.interpreter, args, kwargs)
         out = self.run(*args, **kwargs)

@@ -14,12 +14,13 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.core import core as c
+from stage0_eager.defaults import device_or_default
 from stage0_eager.operator import operator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import no_negative_sizes
-from stage_contracts.device import CPU, device_of
+from stage_contracts.device import CPU
 
 
 class Generator:
@@ -141,4 +142,4 @@ def randperm(
 ) -> Tensor:
     """A random permutation of 0..n-1: the order that sorts n draws. Runs eagerly."""
     order = np.argsort(uniform((n,), dt.float64, generator=generator)._data, kind="stable")
-    return Tensor(arrays.move(order.astype(dt.dtype_of(dtype).numpy), device_of(device)))
+    return Tensor(arrays.move(order.astype(dt.dtype_of(dtype).numpy), device_or_default(device)))

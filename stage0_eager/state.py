@@ -10,12 +10,23 @@ from collections.abc import Iterator
 from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
+from stage_contracts.device import CPU
+from stage_contracts.dtype import DEFAULT_DTYPE, float32
+
 
 class _State(threading.local):
     grad_enabled: bool = True
     interpreter: Any = None  # None: evaluate on arrays
     inference: bool = False
-    plain: bool = True  # neither an interpreter nor inference mode: the one thing every call looks at
+    # func.grad, vmap, ...: those whose function runs, outermost first
+    transforms: tuple[str, ...] = ()
+    autocast: tuple = ()  # (device type, dtype) of each kind of device that autocast is on for
+    autocast_dtypes: tuple = ()  # likewise, what set_autocast_dtype has chosen
+    autocast_cache: bool = True  # whether weights are cast once in a region
+    error_on_break: bool | None = None  # what the innermost error_on_graph_break says
+    devices: tuple = (CPU,)  # the last is where tensors are made that say no device
+    plain: bool = True  # no interpreter, inference mode or autocast: the one thing every call looks at
+    modes: tuple = ()  # what is not as it is at first, in words: what compiled code relies on
     saved_hooks: Any = None  # (pack, unpack) of the innermost saved_tensors_hooks
 
 
@@ -98,14 +109,24 @@ class inference_mode(ContextDecorator):
     def __enter__(self) -> None:
         self._previous.append((STATE.grad_enabled, STATE.inference))
         STATE.grad_enabled, STATE.inference = not self.mode, self.mode
-        _set_plain()
+        settle()
 
     def __exit__(self, *_: object) -> None:
         STATE.grad_enabled, STATE.inference = self._previous.pop()
-        _set_plain()
+        settle()
 
     def _recreate_cm(self) -> inference_mode:
         return type(self)(self.mode)
+
+
+@contextmanager
+def transforming(name: str) -> Iterator[None]:
+    """In this block runs the function that a transform was given."""
+    previous, STATE.transforms = STATE.transforms, (*STATE.transforms, name)
+    try:
+        yield
+    finally:
+        STATE.transforms = previous
 
 
 @contextmanager
@@ -121,4 +142,65 @@ def interpreting(interpreter: Any) -> Iterator[Any]:
 
 
 def _set_plain() -> None:
-    STATE.plain = STATE.interpreter is None and not STATE.inference
+    STATE.plain = STATE.interpreter is None and not STATE.inference and not STATE.autocast
+
+
+def settle() -> None:
+    """To be called after a change of the state: bring what is derived from it up to date."""
+    _set_plain()
+    STATE.modes = _switched(followed())
+
+
+# What a program can switch and compiled code follows, beside whether gradients are recorded; and how it is at first.
+FOLLOWED: dict[str, Any] = {
+    "inference": False, "autocast": (), "autocast_dtypes": (), "autocast_cache": True, "devices": (CPU,),
+    "error_on_break": None,
+}  # fmt: skip
+
+
+def _in_words(name: str, value: Any) -> tuple[str, str]:
+    settings = value if isinstance(value, tuple) else (value,)
+    return name, ", ".join(f"{s[0]} {s[1].name}" if isinstance(s, tuple) else str(s) for s in settings)
+
+
+def modes() -> tuple:
+    """What is switched to something else than at first: inference mode, autocast, the default device and dtype."""
+    return _with_dtype(STATE.modes)
+
+
+def words_of(state: dict[str, Any]) -> tuple:
+    """What `modes` would give in a followed state."""
+    return _with_dtype(_switched(state))
+
+
+def _switched(state: dict[str, Any]) -> tuple:
+    changed = [name for name, value in state.items() if value != FOLLOWED[name] and name != "error_on_break"]
+    return tuple(_in_words(name, state[name]) for name in changed)
+
+
+def _with_dtype(switched: tuple) -> tuple:
+    dtype = DEFAULT_DTYPE.dtype
+    return switched if dtype is float32 else (*switched, ("default_dtype", dtype.name))
+
+
+def followed() -> dict[str, Any]:
+    """The state a program can switch, as it is here."""
+    return {name: getattr(STATE, name) for name in FOLLOWED}
+
+
+def set_modes(**changes: Any) -> None:
+    """Switch parts of the state by name, at once."""
+    for name, value in changes.items():
+        setattr(STATE, name, value)
+    settle()
+
+
+@contextmanager
+def ordinary_modes() -> Iterator[None]:
+    """In this block operators run as written: for capture and for what compiles its graphs."""
+    before = followed()
+    set_modes(**FOLLOWED)
+    try:
+        yield
+    finally:
+        set_modes(**before)

@@ -13,7 +13,7 @@ from typing import Any
 
 from stage0_eager import anomaly
 from stage0_eager.arrays import owner
-from stage0_eager.state import STATE
+from stage0_eager.state import STATE, settle
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import FLOATING
 from stage_contracts.layouts import is_dense
@@ -358,7 +358,11 @@ def walk(
         old = slot[edge.output_index]
         slot[edge.output_index] = g if old is None else _under(create_graph, "add", old, g)
 
-    previous, STATE.grad_enabled = STATE.grad_enabled, create_graph
+    previous, casts = STATE.grad_enabled, STATE.autocast
+    STATE.grad_enabled = create_graph
+    if casts:  # gradients have the dtypes their tensors had
+        STATE.autocast = ()
+        settle()
     try:
         for tensor, g in zip(tensors, gradients or [None] * len(tensors), strict=True):
             if not up_to_date(tensor).requires_grad:
@@ -394,6 +398,9 @@ def walk(
                 found[key] = (leaf, run_hooks(leaf._hooks, g))
     finally:
         STATE.grad_enabled = previous
+        if casts:
+            STATE.autocast = casts
+            settle()
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import ml_dtypes
 
+from stage0_eager.defaults import dtype_or_default
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType, dtype_of
@@ -17,8 +18,8 @@ from stage_contracts.dtype import DType, dtype_of
 class finfo:
     """The limits of a floating dtype: min, max, eps, tiny (smallest_normal), resolution, bits."""
 
-    def __init__(self, type: Any = dt.float32) -> None:
-        dtype = dtype_of(type)
+    def __init__(self, type: Any = None) -> None:
+        dtype = dtype_or_default(type)
         if not dtype.is_floating_point:
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{dtype.name}'"
@@ -46,20 +47,6 @@ class iinfo:
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
-
-
-def get_default_dtype() -> DType:
-    """What Python floats become; always float32 here."""
-    return dt.float32
-
-
-def set_default_dtype(d: Any) -> None:
-    """Accepts float32, the default; raises NotImplementedError for another."""
-    if dtype_of(d) is not dt.float32:
-        raise NotImplementedError(
-            f"the default dtype is float32 and cannot be {dtype_of(d).name}; pass dtype= where tensors are made, or "
-            "call .double() on the module"
-        )
 
 
 def promote_types(type1: Any, type2: Any) -> DType:

@@ -16,6 +16,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbolic import SymInt
 
 
 def aot_eager(graph: Graph) -> Callable[..., tuple]:
@@ -61,7 +62,11 @@ def _as_promised(node: Node, result: Any) -> Any:
     several = isinstance(node.val, tuple)
     arrays, metas = (result, node.val) if several else ((result,), (node.val,))
     for array, meta in zip(arrays, metas, strict=True):
-        if array.dtype != meta.dtype.numpy or array.shape != tuple(map(int, meta.shape)):
+        fits = len(array.shape) == meta.ndim and all(
+            isinstance(size, SymInt) or size == have
+            for size, have in zip(meta.shape, array.shape, strict=True)
+        )
+        if array.dtype != meta.dtype.numpy or not fits:
             found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
             raise TypeError(
                 f"{node.target.qualname} yields {found}, expected {meta}; "

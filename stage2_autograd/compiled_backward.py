@@ -53,9 +53,9 @@ class CompiledBackward(TapeNode):
         made = self.backward(*saved, *tangents)
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
         if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
-            again = DoubleBackward(
-                "compiled_function_backward", tuple(r.meta for r in results if r is not None), []
-            )
+            behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
+            metas = tuple(r.meta for r in results if r is not None)
+            again = DoubleBackward("compiled_function_backward", metas, behind)
             for index, result in enumerate(r for r in results if r is not None):
                 result.requires_grad, result._grad_fn, result._output_index = True, again, index
         return results

@@ -14,7 +14,7 @@ import numpy as np
 from stage0_eager import arrays as array_library
 from stage0_eager.random import default_generator
 from stage0_eager.state import STATE
-from stage0_eager.tape import Edge, version_of
+from stage0_eager.tape import Edge, up_to_date, version_of
 from stage0_eager.tensor import Tensor
 from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
@@ -70,6 +70,9 @@ def make_runtime_wrapper(
         checks(tensors)
         if not STATE.grad_enabled or not any(tensors[i].requires_grad for i in wanted):
             return infer(tensors)
+        for t in tensors:
+            if t._view is not None:  # its base may have been written through another view, on the tape
+                up_to_date(t)
         arrays = [t._data for t in tensors]
         if random:
             arrays.append(draw())

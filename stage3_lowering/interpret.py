@@ -18,6 +18,7 @@ from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
 from stage_contracts.program import Allocate, External, Free, Launch, Program, Return
+from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
 
 EagerTable = Mapping[str, Callable[..., Any]]  # operator name -> kernel(np, *args)
@@ -196,6 +197,12 @@ class _NumpyOps:
 # ---- whole artifacts ---------------------------------------------------------------------------------
 
 
+def sizes_of(artifact: LoweredGraph | Program, inputs: Sequence[Any]) -> dict[Any, int]:
+    """The open sizes of an artifact at these inputs."""
+    shapes = {name: np.shape(array) for name, array in zip(artifact.inputs, inputs, strict=False)}
+    return size_values(artifact.sizes, shapes)
+
+
 def interpret_lowered(
     lowered: LoweredGraph,
     inputs: Sequence[Any],
@@ -203,6 +210,7 @@ def interpret_lowered(
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run every nest and call in order; gives the outputs as arrays laid out as their buffers."""
+    lowered = at_sizes(lowered, sizes_of(lowered, inputs))
     storage = _bind(lowered.inputs, inputs, lowered.buffers)
     for name, value in {**lowered.constants, **(constants or {})}.items():
         storage[name] = value if callable(value) else to_storage(value, lowered.buffers[name])
@@ -221,6 +229,7 @@ def interpret_program(
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run a Program's steps, fused kernels nest by nest; gives the outputs as arrays."""
+    program = at_sizes(program, sizes_of(program, inputs))
 
     def run_kernel(step: Launch, storage: Storage) -> None:
         kernel = program.kernels[step.kernel]

@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps
+from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps, sizes_of
+from stage_contracts.index_expr import parse_index, symbol
 from stage_contracts.program import Launch, Program
+from stage_contracts.size_vars import at_sizes
 
 SHARED_LIMIT = 232_448  # bytes of shared memory a block may have on sm_90
 
@@ -85,24 +87,30 @@ def run_in_interpreter(
 ) -> tuple[Any, ...]:
     """Run an emitted Program on NumPy arrays: kernels in Triton's interpreter, every access checked for
     bounds."""
-    texts = _texts(program)
-    run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage)  # noqa: E731
-    return run_steps(program, inputs, run, eager or EAGER, constants)
+    texts, values = _texts(program), sizes_of(program, inputs)
+    sizes = {str(name): value for name, value in values.items()}
+    run = lambda step, storage: _interpret(program, step, texts[step.kernel], storage, sizes)  # noqa: E731
+    return run_steps(at_sizes(program, values), inputs, run, eager or EAGER, constants)
 
 
 def _texts(program: Program) -> dict[str, str]:
     return {unit.kernels[0]: unit.text for unit in program.units if unit.language == "triton"}
 
 
-def _interpret(program: Program, step: Launch, text: str, storage: Storage) -> None:
+def _interpret(program: Program, step: Launch, text: str, storage: Storage, sizes: Mapping[str, int]) -> None:
     kernel, interpreter = program.kernels[step.kernel], worker("interpret")
+    values = {symbol(name): value for name, value in sizes.items()}
+    grid = [
+        n if isinstance(n, int) else max(1, int(parse_index(n).subs(values))) for n in kernel.grid["grid"]
+    ]
     paths = [str(Path(interpreter.folder.name) / f"{k}.npy") for k in range(len(step.buffers))]
     for path, name in zip(paths, step.buffers, strict=True):
         np.save(path, storage[name])
     interpreter.ask(
         text=text,
         name=kernel.name,
-        grid=kernel.grid["grid"],
+        grid=grid,
+        sizes=[sizes[name] for name in kernel.sizes],
         constants=kernel.grid["constants"],
         arrays=paths,
     )

@@ -169,10 +169,12 @@ class Interpreter:
         allow_loops(interpreter)
         check_bounds(interpreter, self.ranges)
 
-    def run(self, text: str, name: str, grid: list, constants: dict, arrays: list[np.ndarray]) -> None:
+    def run(
+        self, text: str, name: str, grid: list, sizes: list, constants: dict, arrays: list[np.ndarray]
+    ) -> None:
         """Run the kernel over its grid; `arrays` are one-dimensional and written in place."""
         self.ranges[:] = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
-        load_kernel(text, name)[tuple(grid)](*map(HostPointer, arrays), **constants)
+        load_kernel(text, name)[tuple(grid)](*map(HostPointer, arrays), *sizes, **constants)
 
 
 def main() -> None:

@@ -43,12 +43,16 @@ CATALOGUE: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One break: a stable code of CATALOGUE, what was seen there, the user's place, what to do."""
+    """One break: a stable code of CATALOGUE, what was seen there, the user's place, what to do.
+
+    error: it happened where error_on_graph_break(True) holds, so it is an error whatever compile() was told.
+    """
 
     code: str
     reason: str
     origin: Origin | None = None
     hint: str = ""
+    error: bool = False
 
     def __post_init__(self) -> None:
         if self.code not in CATALOGUE:

@@ -12,7 +12,6 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Iterable
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +27,7 @@ RULE_KINDS: dict[str, str] = {
     "break": "the program asks for a break here",
     "compiling": "it answers whether the program is being compiled",
     "module": "a compiled module: the call of a plain module is followed",
+    "forbid": "calling it in compiled code is an error of the program's (`detail` says which)",
     "follow": "an object that stands for a Python function (its attribute `detail`), which is followed",
 }
 
@@ -211,37 +211,3 @@ def _each(fn: Any, name: str, rule: Callable[[Any], Rule]) -> Any:
         raise TypeError(f"{name} expects a callable, got {type(fn).__name__}")
     set_rule(fn, rule(fn))
     return fn
-
-
-# ---- error_on_graph_break -------------------------------------------------------------------------------------
-
-_ERROR_ON_BREAK: ContextVar[bool | None] = ContextVar("cutaway_error_on_graph_break", default=None)
-
-
-class error_on_graph_break:
-    """`with error_on_graph_break(True):` a break in code compiled inside raises; with False it does not.
-
-    Context manager and decorator. `fullgraph=True` is stronger: False inside it changes nothing.
-    """
-
-    def __init__(self, error: bool) -> None:
-        self.error, self._tokens = bool(error), []  # type: ignore[var-annotated]
-
-    def __enter__(self) -> None:
-        self._tokens.append(_ERROR_ON_BREAK.set(self.error))
-
-    def __exit__(self, *_: object) -> None:
-        _ERROR_ON_BREAK.reset(self._tokens.pop())
-
-    def __call__(self, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with error_on_graph_break(self.error):
-                return function(*args, **kwargs)
-
-        return inside
-
-
-def errors_on_graph_break() -> bool:
-    """Whether a break is an error here, by the innermost error_on_graph_break."""
-    return bool(_ERROR_ON_BREAK.get())

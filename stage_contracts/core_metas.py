@@ -105,7 +105,7 @@ def pointwise(*args: Any) -> TensorMeta:
 def pointwise_float(*args: Any) -> TensorMeta:
     """As pointwise, but integers and bools become the default floating dtype (sin, exp, true division)."""
     dtype = promoted_dtype(args)
-    return elementwise(args, dtype if dtype.is_floating_point else dt.float32)
+    return elementwise(args, dtype if dtype.is_floating_point else dt.DEFAULT_DTYPE.dtype)
 
 
 def pointwise_no_bool(*args: Any) -> TensorMeta:

@@ -129,8 +129,18 @@ def result_type(operands: Iterable[tuple[DType, int]]) -> DType:
     return result
 
 
-def scalar_dtype(value: object, default: DType = float32) -> DType:
-    """The dtype a Python scalar stands for; `default` is the default floating dtype."""
+class _Default:
+    """What a Python float stands for: float32 unless the program sets another, for the whole process as in torch."""
+
+    dtype: DType = float32
+
+
+DEFAULT_DTYPE = _Default()
+
+
+def scalar_dtype(value: object, default: DType | None = None) -> DType:
+    """The dtype a Python scalar stands for; `default` is the floating dtype, else the one in force."""
+    default = default or DEFAULT_DTYPE.dtype
     if isinstance(value, (bool, np.bool_)):
         return bool_
     if isinstance(value, (int, np.integer)):

@@ -21,7 +21,11 @@ from stage_contracts.graph import Graph, Node
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
 
-_MARKS = ("region", "role")  # the meta keys that print, in this order
+_MARKS = {
+    "region": str,
+    "role": str,
+    "checkpoint": int,
+}  # the meta keys that print, in this order, and how they read
 
 
 def target_name(target: Any) -> str:
@@ -67,7 +71,7 @@ def _type_comment(node: Node) -> str:
     parts = (
         [f"({', '.join(map(str, val))})" if isinstance(val, tuple) else str(val)] if val is not None else []
     )
-    parts += [f"{key}={node.meta[key]}" for key in _MARKS if node.meta.get(key)]
+    parts += [f"{key}={node.meta[key]}" for key in _MARKS if node.meta.get(key) is not None]
     return f"  # {'; '.join(parts)}" if parts else ""
 
 
@@ -186,7 +190,7 @@ def _read_comment(node: Node, line: str, symbols: dict[str, Any] | None) -> None
     for part in filter(None, comment.split("; ")):
         key, equals, value = part.partition("=")
         if equals and key in _MARKS:
-            node.meta[key] = value
+            node.meta[key] = _MARKS[key](value)
         elif part.startswith("("):
             node.meta["val"] = tuple(parse_meta(p, symbols) for p in _ONE_META.findall(part))
         elif "[" in part:

@@ -30,6 +30,9 @@ class GuardKind:
 
 GUARD_KINDS: dict[str, GuardKind] = {
     "GRAD_MODE": GuardKind(0, "is_grad_enabled() is {e}", "gradients are recorded or not, as at capture"),
+    "MODES": GuardKind(
+        1, "modes() == {e}", "autocast, inference mode, the default dtype and device: what of it is switched"
+    ),
     "TENSOR": GuardKind(
         2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"
     ),
@@ -181,9 +184,9 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     """One Python function that checks all guards, cheapest kinds first, each expression once.
 
     `signature` is the parameter list of the guarded function (`"x, y=None, *, flag=False"`); `names` binds what
-    the templates call: `G`, `C`, `__function__`, `is_grad_enabled`, `module_epoch`, and the signature's default
-    values. Guards under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved they
-    all run, and if they hold the new epoch is remembered, with the rows that are kept until it moves again. An
+    the templates call: `G`, `C`, `__function__`, `is_grad_enabled`, `modes`, `module_epoch`, and the signature's
+    default values. Guards under_epoch cost one integer comparison while `module_epoch()` stands still; when it moved
+    they all run, and if they hold the new epoch is remembered, with the rows that are kept until it moves again. An
     attribute or item that is gone counts as a failed guard. The function's text is kept as `check.source_text`.
     """
     namespace: dict[str, Any] = {

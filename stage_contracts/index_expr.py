@@ -23,7 +23,7 @@ class FloorDiv(sympy.Function):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:
-        if b == 1:
+        if b == 1 or b == 0:  # 0: an open size that is 0 at this call, so that there is no point to compute
             return a
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) // int(b))
@@ -43,7 +43,7 @@ class Mod(sympy.Function):
 
     @classmethod
     def eval(cls, a: Any, b: Any) -> Any:
-        if b == 1:
+        if b == 1 or b == 0:
             return sympy.Integer(0)
         if a.is_Integer and b.is_Integer:
             return sympy.Integer(int(a) % int(b))

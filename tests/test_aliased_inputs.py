@@ -5,6 +5,7 @@ Input: views of one array as arguments, with every built-in backend of the CPU.
 
 import numpy as np
 import pytest
+from cutaway.utils.checkpoint import checkpoint
 
 import cutaway
 from stage_contracts import events
@@ -95,3 +96,135 @@ def test_gradients_flow_to_the_other_inputs():
     out.sum().backward()
     np.testing.assert_array_equal(w.grad.numpy(), (x + y).numpy())
     assert not [e for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+
+
+# ---- what runs eagerly: inputs that require grad, and memory seen as two dtypes -----------------------------------
+
+
+def silent_write(x, y, w):
+    with cutaway.no_grad():
+        x.mul_(2)
+    return (x * y.reshape(x.shape) * w).sum()
+
+
+def recorded_write(x, y, w):
+    x.mul_(w)
+    return (x * y.reshape(x.shape)).sum()
+
+
+def write_the_other(x, y, w):
+    y.add_(1)
+    return (cutaway.sin(x) * w).sum() + y.sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("program", [silent_write, recorded_write, write_the_other], ids=lambda f: f.__name__)
+def test_views_of_a_tensor_that_requires_grad(program, backend):
+    """Values, the written memory, counters and the gradient of the tensor that both are views of."""
+
+    def run(function):
+        leaf = cutaway.tensor(np.linspace(-1, 1, 24), dtype=cutaway.float64, requires_grad=True)
+        w = cutaway.full((4, 4), 1.5, dtype=cutaway.float64, requires_grad=True)
+        base = leaf * 1
+        x, y = base[:16].reshape(4, 4), base[8:]
+        outcome = []
+        try:
+            loss = function(x, y[:16], w)
+            loss.backward()
+            outcome += [loss.item(), leaf.grad.tolist(), w.grad.tolist()]
+        except RuntimeError as error:
+            outcome.append(str(error).split(":")[0])
+        return [*outcome, base.tolist(), x.tolist(), y.tolist(), base.version]
+
+    found, wanted = run(cutaway.compile(program, backend=backend)), run(program)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        if isinstance(b, str):
+            assert a == b
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_memory_seen_as_two_dtypes(backend):
+    def program(x, y):
+        x.add_(1)
+        y[0] = 7
+        return x * 2, y + 1
+
+    compiled = cutaway.compile(program, backend=backend)
+    for _ in range(2):
+        ours, theirs = MEMORY.copy(), MEMORY.copy()
+        got = compiled(cutaway.from_numpy(ours[:4]), cutaway.from_numpy(ours.view(np.int64)[2:]))
+        want = program(cutaway.from_numpy(theirs[:4]), cutaway.from_numpy(theirs.view(np.int64)[2:]))
+        np.testing.assert_array_equal(ours.view(np.int64), theirs.view(np.int64))
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_array_equal(g.numpy(), w.numpy())
+
+
+# ---- an input that the backward reads, or recomputes from, is written before it runs ------------------------------
+
+
+def from_a_product(w, x):
+    return (x @ w).pow(2).sum()
+
+
+def from_a_recomputed_chain(w, x):
+    return cutaway.exp(cutaway.sin(w) * cutaway.cos(w * 2)).sum() * x.sum()
+
+
+def does_not_read_it(w, x):
+    return (w.sum() * x).sum()
+
+
+def second(function):
+    """The gradient of a loss, after the optimizer has written the parameter."""
+    w = cutaway.tensor(np.linspace(-1, 1, 12).reshape(3, 4), dtype=cutaway.float64, requires_grad=True)
+    x = cutaway.tensor(np.linspace(0, 2, 6).reshape(2, 3), dtype=cutaway.float64)
+    optimizer = cutaway.optim.SGD([w], lr=0.5)
+    loss = function(w, x)
+    (w * 3).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    loss.backward()
+    return w.grad.numpy()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("budget", [1.0, 0.0])
+@pytest.mark.parametrize(
+    "program",
+    [from_a_product, from_a_recomputed_chain, does_not_read_it],
+    ids=lambda f: f.__name__,
+)
+def test_an_optimizers_step_before_the_second_backward(program, budget, backend):
+    """Eager's error, or eager's gradient: never one of the new values."""
+    compiled = cutaway.compile(
+        program, backend=backend, options={"autograd.activation_memory_budget": budget}
+    )
+    try:
+        wanted = second(program)
+    except RuntimeError as error:
+        assert "modified by an inplace operation" in str(error)
+        with pytest.raises(
+            RuntimeError, match=r"modified by an inplace operation.*version 1; expected version 0"
+        ):
+            second(compiled)
+        return
+    try:
+        found = second(compiled)
+    except RuntimeError as error:  # it recomputes from w, where eager kept something else
+        assert "modified by an inplace operation" in str(error)
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_under_a_checkpoint_the_error_comes_where_eager_would_be_wrong(backend):
+    """Eager, as torch, runs a checkpoint again on whatever its argument holds by then."""
+
+    def program(w, x):
+        return checkpoint(lambda v: cutaway.tanh(x @ v).sum(), w, use_reentrant=False)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        second(cutaway.compile(program, backend=backend, fullgraph=True))

@@ -3,12 +3,16 @@
 Input: blocks that would save a product and more each, against eager and against the same without checkpoints.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from cutaway.utils.checkpoint import checkpoint
 
 import cutaway
+from stage2_autograd import tiny
 from stage_contracts import config
+from stage_contracts.graph_text import parse_graph
 
 LAYERS, SIZE, BATCH = 3, 16, 48
 
@@ -111,3 +115,37 @@ def test_a_break_inside_runs_the_checkpoint_eagerly():
     assert gradients(cutaway.compile(program, backend="aot_eager"))[0] == pytest.approx(
         gradients(program)[0], rel=1e-12
     )
+
+
+@pytest.mark.parametrize("partitioner", ["min_cut", "recompute_pointwise", "save_everything", "tiny"])
+def test_every_partitioner_computes_it_again(partitioner):
+    """Products inside a checkpoint are of a kind that none of them would repeat."""
+    pipeline = cutaway.DEFAULT_PIPELINE
+    if partitioner == "tiny":
+        pipeline = replace(pipeline, partition=tiny.partition)
+    with config.patch({"autograd.partitioner": "min_cut" if partitioner == "tiny" else partitioner}):
+        compiled = cutaway.compile(checkpointed, backend="aot_eager", fullgraph=True, pipeline=pipeline)
+        value, found = gradients(compiled)
+    wanted_value, wanted = gradients(checkpointed)
+    assert value == wanted_value
+    for g, w in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(g, w)
+    (artifact,) = compiled.artifacts
+    products = [n for n in artifact.partition.recomputed if n.target.name == "matmul"]
+    assert len(products) >= LAYERS
+    assert [s for s in artifact.partition.saved if s.meta.shape == (BATCH, 4 * SIZE)] == []
+
+
+def test_the_mark_is_in_the_text_of_every_graph_and_reads_back():
+    _, partition = saved(checkpointed)
+    compiled = cutaway.compile(checkpointed, backend="aot_eager", fullgraph=True)
+    gradients(compiled)
+    (artifact,) = compiled.artifacts
+    for graph in (artifact.captured, artifact.functional.graph, artifact.joint.graph, partition.backward):
+        text = str(graph)
+        again = parse_graph(text, cutaway.TABLE, graph.attributes)
+        assert str(again) == text
+        marks = [n.meta.get("checkpoint") for n in graph.calls]
+        assert [n.meta.get("checkpoint") for n in again.calls] == marks
+        assert len({*marks} - {None}) == LAYERS and 0 in marks
+        assert "checkpoint=0" in text

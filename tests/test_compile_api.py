@@ -59,7 +59,7 @@ def test_another_shape_or_dtype_recompiles_and_says_why():
 
 
 def test_recompile_limit_keeps_old_entries_and_runs_the_rest_eagerly():
-    compiled = cutaway.compile(affine, options={"recompile_limit": 2})
+    compiled = cutaway.compile(affine, dynamic=False, options={"recompile_limit": 2})
     _, w, b = inputs()
     with pytest.warns(UserWarning, match="recompile limit"):
         for n in (1, 2, 3, 4):
@@ -171,7 +171,7 @@ def test_an_attribute_rebound_is_seen():
 
 
 def test_threads_may_compile_and_call_at_once():
-    compiled = cutaway.compile(affine)
+    compiled = cutaway.compile(affine, dynamic=False)
     args = {n: (cutaway.randn(n, 8), cutaway.randn(8, 3), cutaway.randn(3)) for n in (2, 3, 4, 5)}
     wanted = {n: affine(*a).numpy() for n, a in args.items()}
     failures: list = []

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutaway
-from cutaway import compiler, nn
+from cutaway import compiler, func, nn
 from stage0_eager.pytree import leaves_of
 from stage_contracts import events
 from stage_contracts.program_text import parse_program
@@ -175,6 +175,53 @@ def test_a_subgraph_may_write_to_what_it_made():
             -1,
             -1,
         ]
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:2])
+def test_open_sizes_stay_open(backend):
+    def f(x, w):
+        y = cutaway.cond(x.sum() > 0, lambda a: a.sin() * w, lambda a: a - w, (x,))
+        return cutaway.map(lambda r: r * 2 + w.sum(), y)
+
+    compiled = cutaway.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for n in (3, 5, 8):
+        for got, want in zip(
+            run(compiled, [numbers(n), numbers(n)]), run(f, [numbers(n), numbers(n)]), strict=True
+        ):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9)
+    assert len(compiled.entries) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"autograd.verify_passes": True},
+        {"autograd.verify_passes": True, "autograd.activation_memory_budget": 0.0},
+        {"autograd.partitioner": "recompute_pointwise"},
+        {"autograd.partitioner": "save_everything"},
+    ],
+    ids=str,
+)
+def test_every_partition_keeps_the_gradients(options):
+    for name in ("cond, true", "cond in scan", "while_loop in map"):
+        function, args = PROGRAMS[name]
+        compiled = cutaway.compile(function, backend="aot_eager", fullgraph=True, options=options)
+        for got, want in zip(run(compiled, args), run(function, args), strict=True):
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+
+def test_vmap_of_a_branch_takes_each_example_its_own_way():
+    rows = numbers(4, 3)
+
+    def f(r):
+        return cutaway.cond(r.sum() > 0, lambda a: {"y": a * 2}, lambda a: {"y": -a}, (r,))["y"]
+
+    wanted = cutaway.stack([f(r) for r in rows])
+    assert cutaway.equal(func.vmap(f)(rows), wanted)
+    compiled = cutaway.compile(lambda rows: func.vmap(f)(rows), backend="aot_eager", fullgraph=True)
+    assert cutaway.equal(compiled(rows), wanted)
 
 
 # ---- what is not allowed ---------------------------------------------------------------------------------------------

@@ -104,14 +104,14 @@ def test_promotion_is_that_of_nep_50():
 
 def test_what_is_not_supported_runs_in_numpy(counter):
     def f(names, x):
-        return np.char.upper(names), np.add.reduce(x) + 1
+        return np.sort(names), np.add.reduce(x) + 1
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        upper, total = torch.compile(f, backend=counter)(np.array(["a", "b"]), np.ones(3))
-    assert upper.tolist() == ["A", "B"] and total == 4
+        ordered, total = torch.compile(f, backend=counter)(np.array(["b", "a"]), np.ones(3))
+    assert ordered.tolist() == ["a", "b"] and total == 4
     with pytest.raises(Unsupported, match="GB0030"):
-        torch.compile(f, backend=counter, fullgraph=True)(np.array(["a", "b"]), np.ones(3))
+        torch.compile(f, backend=counter, fullgraph=True)(np.array(["b", "a"]), np.ones(3))
 
 
 def test_random_numbers_are_numpys_own(counter):

@@ -46,3 +46,44 @@ def test_a_training_step_gives_eagers_gradients(modules):
     assert backend.frame_count == 1
     for a, b in zip(*gradients, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def trained(case, module, compiled):
+    """(losses, parameters and gradients after two steps as users write them, the step)."""
+    cutaway.manual_seed(0)
+    model = case.build(module).train()
+    batch = tensors(torch, case.batch(np.random.default_rng(case.seed)), "float32")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def step():
+        optimizer.zero_grad()
+        results = case.run(module, model, batch)
+        loss = results[-1] if results[-1].ndim == 0 else (results[0] * results[0]).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        return loss
+
+    counter = compiler.CompileCounter()
+    run = cutaway.compile(step, backend=counter, fullgraph=True) if compiled else step
+    cutaway.manual_seed(1)
+    losses = [run().item() for _ in range(2)]
+    state = [p.detach().numpy() for p in model.parameters()] + [b.numpy() for b in model.buffers()]
+    state += [p.grad.numpy() for p in model.parameters() if p.grad is not None]
+    assert counter.frame_count == (2 if compiled else 0)  # the first step makes the optimizer's state
+    return losses, state, step
+
+
+@pytest.mark.parametrize("case", [c for c in TINY if c.name != "resnext"], ids=lambda case: case.name)
+def test_the_whole_training_step_is_one_graph(case, modules):
+    module = modules[case.file]
+    want_losses, want, _ = trained(case, module, compiled=False)
+    losses, got, step = trained(case, module, compiled=True)
+    assert losses == want_losses and len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    if case.name == "gpt2":
+        found = cutaway.explain(step)()
+        assert (found.graph_count, found.graph_break_count) == (1, 0)

@@ -135,3 +135,20 @@ def test_training_mode_and_frozen_parameters_are_other_cases(counter):
     net.fc.weight.requires_grad_(False)
     net.fc.bias.requires_grad_(False)
     assert compiled(x).requires_grad is False and counter.frame_count == 3
+
+
+def test_an_attribute_of_a_child_is_one_however_often_the_child_is_reached():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(2, 2)
+            self.fc.count = 0
+
+        def forward(self, x):
+            self.fc.count = self.fc.count + 1
+            self.fc.count = self.fc.count + 1
+            return x * self.fc.count
+
+    model = Counting()
+    compiled = cutaway.compile(model, backend="eager", fullgraph=True)
+    assert [compiled(cutaway.ones(1)).item() for _ in range(3)] == [2, 4, 6] and model.fc.count == 6

@@ -48,8 +48,8 @@ def test_promotion_is_asked_for_by_name():
     assert torch.can_cast(torch.int64, torch.float16) and not torch.can_cast(torch.float16, torch.int64)
     assert torch.get_default_dtype() is torch.float32
     torch.set_default_dtype(torch.float32)
-    with pytest.raises(NotImplementedError, match="cannot be float64"):
-        torch.set_default_dtype(torch.float64)
+    with pytest.raises(TypeError, match="only floating-point types"):
+        torch.set_default_dtype(torch.int64)
 
 
 def test_device_is_a_type():
@@ -78,13 +78,9 @@ def test_switches_for_speed_are_kept_and_others_refused():
     assert torch.cuda.device_count() == 0 or torch.cuda.is_available()
 
 
-def test_autocast_is_refused_unless_it_is_off():
-    with pytest.raises(NotImplementedError, match="no autocast"):
-        torch.amp.autocast("cuda", dtype=torch.float16)
+def test_autocast_and_the_scaler_that_are_off_hand_through():
     with torch.autocast("cpu", enabled=False):
-        assert torch.ones(1).dtype is torch.float32
-    with pytest.raises(NotImplementedError, match="no GradScaler"):
-        torch.cuda.amp.GradScaler()
+        assert (torch.ones(1, 1) @ torch.ones(1, 1)).dtype is torch.float32
     scaler = torch.amp.GradScaler(enabled=False)
     p = torch.nn.Parameter(torch.ones(1))
     optimizer = torch.optim.SGD([p], lr=0.5)

@@ -11,6 +11,7 @@ import numpy as np
 
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import on_array
+from stage0_eager.functions.elementary import narrowed, widened
 from stage0_eager.functions.reductions import log_softmax, sum_of_squares
 from stage0_eager.operator import operator
 from stage0_eager.random import uniform
@@ -86,11 +87,12 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     n = 1
     for size in shape:
         n = n * size
+    input, narrow = widened(input, weight, bias)
     centred = c.sub(input, c.div(c.sum(input, dims, True), n))
     variance = c.div(sum_of_squares(centred, dims), n)
     out = c.mul(centred, c.rsqrt(c.add(variance, eps)))
     out = out if weight is None else c.mul(out, weight)
-    return out if bias is None else c.add(out, bias)
+    return narrowed(out if bias is None else c.add(out, bias), narrow)
 
 
 @operator

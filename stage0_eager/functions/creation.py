@@ -13,6 +13,7 @@ import numpy as np
 from stage0_eager import arrays
 from stage0_eager import random as random_module
 from stage0_eager.core import core as c
+from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.operator import operator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, made_in_inference
@@ -35,10 +36,10 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     if dtype is not None:
         array = array.astype(dtype_of(dtype).numpy)
     elif not hasattr(data, "dtype") and array.dtype == np.float64:
-        array = array.astype(np.float32)
+        array = array.astype(dt.DEFAULT_DTYPE.dtype.numpy)
     dtype_of(array.dtype)  # raises TypeError for complex, object, strings
     out = Tensor(
-        arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_of(device))
+        arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_or_default(device))
     )
     if STATE.inference:
         made_in_inference(out)
@@ -97,7 +98,7 @@ def arange_between(start, end, step=1, *, dtype=None, device=None):
         raise RuntimeError(f"upper bound and lower bound inconsistent with step sign: {start}, {end}, {step}")
     if dtype is None:
         floating = any(isinstance(v, float) for v in (start, end, step))
-        dtype = dt.float32 if floating else dt.int64
+        dtype = dt.DEFAULT_DTYPE.dtype if floating else dt.int64
     span, step_ = end - start, step
     exact = isinstance(span, (int, SymInt)) and isinstance(step_, (int, SymInt))
     length = -(-span // step_) if exact else int(np.ceil(span / step_))
@@ -107,26 +108,26 @@ def arange_between(start, end, step=1, *, dtype=None, device=None):
 def arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
     """arange(end), arange(start, end) or arange(start, end, step)."""
     start, end = (0, start) if end is None else (start, end)
-    return arange_between(start, end, step, dtype=dtype, device=device)
+    return arange_between(start, end, step, dtype=dtype, device=device_or_default(device))
 
 
 def full(
     size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     size = (size,) if isinstance(size, (int, SymInt)) else tuple(size)
-    out = full_of_shape(size, fill_value, dtype=dtype, device=device)
+    out = full_of_shape(size, fill_value, dtype=dtype, device=device_or_default(device))
     return out.requires_grad_() if requires_grad else out
 
 
-def zeros(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(shape_of(size), 0, dtype=dtype, device=device, requires_grad=requires_grad)
+def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(shape_of(size), 0, dtype=dtype_or_default(dtype), device=device, requires_grad=requires_grad)
 
 
-def ones(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return full(shape_of(size), 1, dtype=dtype, device=device, requires_grad=requires_grad)
+def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+    return full(shape_of(size), 1, dtype=dtype_or_default(dtype), device=device, requires_grad=requires_grad)
 
 
-def empty(*size: Any, dtype: Any = dt.float32, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros: memory without a value would not be reproducible."""
     return zeros(*size, dtype=dtype, device=device, requires_grad=requires_grad)
 
@@ -154,30 +155,33 @@ def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None) -> Tenso
     return zeros_like(input, dtype=dtype, device=device)
 
 
-def eye(n: int, m: int | None = None, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None) -> Tensor:
     """1 on the diagonal of an (n, m) matrix."""
     for size in (n, m):
         if isinstance(size, int) and size < 0:
             raise RuntimeError(f"n and m must be greater or equal to 0, got {size}")
-    rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_of(device)), (n, 1))
+    rows = c.reshape(c.iota(n, 0, 1, dt.int64, device_or_default(device)), (n, 1))
     return c.cast(
-        c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_of(device))), dtype_of(dtype)
+        c.eq(rows, c.iota(n if m is None else m, 0, 1, dt.int64, device_or_default(device))),
+        dtype_or_default(dtype),
     )
 
 
 def _random(
     function: Any, size: tuple, dtype: Any, device: Any, generator: Any, requires_grad: bool
 ) -> Tensor:
-    out = function(shape_of(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator)
+    out = function(
+        shape_of(size), dtype=dtype_or_default(dtype), device=device_or_default(device), generator=generator
+    )
     return out.requires_grad_() if requires_grad else out
 
 
-def rand(*size, dtype=dt.float32, device=None, generator=None, requires_grad=False):
+def rand(*size, dtype=None, device=None, generator=None, requires_grad=False):
     """Uniform on [0, 1)."""
     return _random(random_module.rand_of_shape, size, dtype, device, generator, requires_grad)
 
 
-def randn(*size, dtype=dt.float32, device=None, generator=None, requires_grad=False):
+def randn(*size, dtype=None, device=None, generator=None, requires_grad=False):
     """Standard normal."""
     return _random(random_module.randn_of_shape, size, dtype, device, generator, requires_grad)
 
@@ -197,7 +201,7 @@ def randint(low, high=None, size=None, *, dtype=dt.int64, device=None, generator
     if size is None:
         low, high, size = 0, low, high
     return random_module.randint_of_shape(
-        low, high, tuple(size), dtype=dtype_of(dtype), device=device_of(device), generator=generator
+        low, high, tuple(size), dtype=dtype_of(dtype), device=device_or_default(device), generator=generator
     )
 
 

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
 from stage0_eager.functions.inplace import write
 from stage0_eager.operator import operator
@@ -17,8 +18,6 @@ from stage0_eager.random import randint_of_shape, randn_of_shape, uniform
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes
-from stage_contracts.device import device_of
-from stage_contracts.dtype import dtype_of
 
 
 @operator
@@ -39,7 +38,7 @@ def normal(
     size: Any = None,
     *,
     generator: Any = None,
-    dtype: Any = dt.float32,
+    dtype: Any = None,
     device: Any = None,
 ) -> Tensor:
     """normal(mean, std) with a tensor among them, or normal(mean, std, size) of numbers."""
@@ -52,7 +51,9 @@ def normal(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     shape = shape_of((size,))
-    draw = randn_of_shape(shape, dtype=dtype_of(dtype), device=device_of(device), generator=generator)
+    draw = randn_of_shape(
+        shape, dtype=dtype_or_default(dtype), device=device_or_default(device), generator=generator
+    )
     return c.add(c.mul(draw, std), mean)
 
 

@@ -22,6 +22,23 @@ def as_operand(value, like):
     return c.full((), value, dt.scalar_dtype(value), like.device)
 
 
+def widened(input, *others):
+    """(input, None), or (input in float32, its dtype) where a half-precision input meets others in float32.
+
+    Norms compute such a call in float32 and give the dtype of their input, as in torch: autocast's products meet
+    the weights of a norm so.
+    """
+    half = input.dtype.name in ("float16", "bfloat16")
+    if half and any(other is not None and other.dtype is dt.float32 for other in others):
+        return c.cast(input, dt.float32), input.dtype
+    return input, None
+
+
+def narrowed(out, dtype):
+    """What `widened` began: out in the dtype of the input."""
+    return out if dtype is None else c.cast(out, dtype)
+
+
 def needs_floating(name, *tensors):
     """Raise NotImplementedError, as torch does, for an operand of an integer or bool dtype."""
     for tensor in tensors:
@@ -97,7 +114,7 @@ def entr(input):
 def logit(input, eps=None):
     """log(x / (1 - x)), with x moved into [eps, 1 - eps] when eps is given."""
     if not input.is_floating_point():
-        input = c.cast(input, dt.float32)
+        input = c.cast(input, dt.DEFAULT_DTYPE.dtype)
     if eps is not None:
         input = c.where(c.lt(input, eps), eps, c.where(c.gt(input, 1 - eps), 1 - eps, input))
     return c.log(c.div(input, c.sub(1, input)))

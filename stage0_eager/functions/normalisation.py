@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stage0_eager.core import core as c
 from stage0_eager.functions import inplace
+from stage0_eager.functions.elementary import narrowed, widened
 from stage0_eager.functions.reductions import count, sum_of_squares
 from stage0_eager.operator import operator
 from stage_contracts import dtype as dt
@@ -40,14 +41,16 @@ def _scaled(centred, variance, weight, bias, eps):
 @operator
 def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5):
     """(input - mean) / sqrt(variance + eps), then per channel * weight + bias; input is (N, C, ...)."""
-    return _scaled(c.sub(input, mean), variance, weight, bias, eps)
+    input, narrow = widened(input, mean, weight)
+    return narrowed(_scaled(c.sub(input, mean), variance, weight, bias, eps), narrow)
 
 
 @operator
 def normalize_batch(input, dims, weight=None, bias=None, eps=1e-5):
     """(normalized, mean, variance): as normalize_by_moments, with the moments of `input` itself over `dims`."""
+    input, narrow = widened(input, weight, bias)
     mean, variance, centred = _moments(input, dims)
-    return _scaled(centred, variance, weight, bias, eps), mean, variance
+    return narrowed(_scaled(centred, variance, weight, bias, eps), narrow), mean, variance
 
 
 @operator
@@ -138,11 +141,12 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
         )
     if input.numel() == 0:
         return input
+    input, narrow = widened(input, weight, bias)
     grouped = c.reshape(input, (input.shape[0], num_groups, -1))
     _, variance, centred = _moments(grouped, (2,))
     out = c.reshape(c.mul(centred, c.rsqrt(c.add(variance, eps))), input.shape)
     out = out if weight is None else c.mul(out, _per_channel(weight, out.ndim))
-    return out if bias is None else c.add(out, _per_channel(bias, out.ndim))
+    return narrowed(out if bias is None else c.add(out, _per_channel(bias, out.ndim)), narrow)
 
 
 @operator
@@ -162,6 +166,8 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     x = c.cast(input, dt.float32) if half else input
     square = c.div(sum_of_squares(x, dims), count(x, dims))
     out = c.mul(x, c.rsqrt(c.add(square, _EPS[x.dtype.name] if eps is None else eps)))
+    if half and weight is not None and weight.dtype is dt.float32:
+        return c.cast(c.mul(out, weight), input.dtype)
     out = c.cast(out, input.dtype) if half else out
     return out if weight is None else c.mul(out, weight)
 

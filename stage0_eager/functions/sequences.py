@@ -11,11 +11,11 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.core import core as c
+from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
-from stage_contracts.device import device_of
 from stage_contracts.dtype import dtype_of
 
 
@@ -34,22 +34,22 @@ def _spaced(start, end, steps, dtype, device):
 @operator
 def linspace(start, end, steps, *, dtype=None, device=None):
     """`steps` numbers from start to end, both included."""
-    dtype = dt.float32 if dtype is None else dtype_of(dtype)
-    out = _spaced(start, end, steps, dtype, device_of(device))
+    dtype = dtype_or_default(dtype)
+    out = _spaced(start, end, steps, dtype, device_or_default(device))
     return out if out.dtype is dtype else c.cast(out, dtype)
 
 
 @operator
 def logspace(start, end, steps, base=10.0, *, dtype=None, device=None):
     """base ** linspace(start, end, steps)."""
-    dtype = dt.float32 if dtype is None else dtype_of(dtype)
-    out = c.pow(float(base), _spaced(start, end, steps, dtype, device_of(device)))
+    dtype = dtype_or_default(dtype)
+    out = c.pow(float(base), _spaced(start, end, steps, dtype, device_or_default(device)))
     return out if out.dtype is dtype else c.cast(out, dtype)
 
 
-def scalar_tensor(s: Any, *, dtype: Any = dt.float32, device: Any = None) -> Tensor:
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """A 0-d tensor; float32 unless a dtype is given."""
-    return c.full((), s, dtype_of(dtype), device_of(device))
+    return c.full((), s, dtype_or_default(dtype), device_or_default(device))
 
 
 @operator
@@ -89,7 +89,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def _triangle(indices: tuple, dtype: Any, device: Any) -> Tensor:
-    return Tensor(arrays.move(np.stack(indices).astype(dtype_of(dtype).numpy), device_of(device)))
+    return Tensor(arrays.move(np.stack(indices).astype(dtype_of(dtype).numpy), device_or_default(device)))
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dt.int64, device: Any = None) -> Tensor:

@@ -10,23 +10,22 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.core import core as c
+from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
-from stage_contracts.device import device_of
-from stage_contracts.dtype import dtype_of
 
 
 def _window(length: int, periodic: bool, dtype: Any, device: Any, shape: Callable) -> Tensor:
     """`shape(place, last)` on places 0..length-1, computed in float64."""
     if length < 0:
         raise RuntimeError(f"window_length must be non-negative, got {length}")
-    wanted = dt.float32 if dtype is None else dtype_of(dtype)
+    wanted = dtype_or_default(dtype)
     if not wanted.is_floating_point:
         raise RuntimeError(f"a window expects floating point dtypes, got: {wanted.name}")
     if length == 1:
-        return c.full((1,), 1.0, wanted, device_of(device))
+        return c.full((1,), 1.0, wanted, device_or_default(device))
     last = max(length if periodic else length - 1, 1)
-    out = shape(c.iota(length, 0, 1, dt.float64, device_of(device)), last)
+    out = shape(c.iota(length, 0, 1, dt.float64, device_or_default(device)), last)
     return out if out.dtype is wanted else c.cast(out, wanted)
 
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:  # the rows that a loop below makes
 
 
 def _floating(x):
-    return x if x.is_floating_point() else c.cast(x, dt.float32)
+    return x if x.is_floating_point() else c.cast(x, dt.DEFAULT_DTYPE.dtype)
 
 
 def _pair(input, other, to_float=True):
     """Two operands as tensors of the dtype they promote to."""
     like = input if isinstance(input, Tensor) else other
     wide = core_metas.promoted_dtype([x.meta if isinstance(x, Tensor) else x for x in (input, other)])
-    wide = dt.float32 if to_float and not wide.is_floating_point else wide
+    wide = dt.DEFAULT_DTYPE.dtype if to_float and not wide.is_floating_point else wide
     both = (as_operand(input, like), as_operand(other, like))
     return [x if x.dtype is wide else c.cast(x, wide) for x in both]
 

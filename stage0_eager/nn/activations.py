@@ -10,7 +10,6 @@ from typing import Any
 from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 
 class _Activation(Module):
@@ -144,9 +143,7 @@ class PReLU(_Activation):
 
     shown = ("num_parameters",)
 
-    def __init__(
-        self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = dt.float32
-    ):
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
         self.weight = Parameter(creation.full((num_parameters,), init, device=device, dtype=dtype))

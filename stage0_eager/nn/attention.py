@@ -16,7 +16,6 @@ from stage0_eager.nn.dropout import Dropout
 from stage0_eager.nn.layers import LayerNorm, Linear
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.nn.numbered import ModuleList
-from stage_contracts import dtype as dt
 
 
 class MultiheadAttention(Module):
@@ -24,7 +23,7 @@ class MultiheadAttention(Module):
 
     def __init__(
         self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False, add_zero_attn=False, kdim=None,
-        vdim=None, batch_first=False, device=None, dtype=dt.float32,
+        vdim=None, batch_first=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         if embed_dim <= 0 or num_heads <= 0:
@@ -157,7 +156,7 @@ class TransformerEncoderLayer(_Layer):
 
     def __init__(
         self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
-        batch_first=False, norm_first=False, bias=True, device=None, dtype=dt.float32,
+        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         where = {"device": device, "dtype": dtype}
@@ -166,8 +165,8 @@ class TransformerEncoderLayer(_Layer):
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **where)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias).to(dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias).to(dtype)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
         self.dropout1, self.dropout2 = Dropout(dropout), Dropout(dropout)
         self.activation = activation_function(activation)
 
@@ -190,7 +189,7 @@ class TransformerDecoderLayer(_Layer):
 
     def __init__(
         self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation=F.relu, layer_norm_eps=1e-5,
-        batch_first=False, norm_first=False, bias=True, device=None, dtype=dt.float32,
+        batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         where = {"device": device, "dtype": dtype}
@@ -202,9 +201,9 @@ class TransformerDecoderLayer(_Layer):
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, **where)
         self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias).to(dtype)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias).to(dtype)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias).to(dtype)
+        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
+        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
+        self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, **where)
         self.dropout1, self.dropout2, self.dropout3 = Dropout(dropout), Dropout(dropout), Dropout(dropout)
         self.activation = activation_function(activation)
 

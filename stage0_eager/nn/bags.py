@@ -11,7 +11,6 @@ from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.state import no_grad
-from stage_contracts import dtype as dt
 
 
 class EmbeddingBag(Module):
@@ -20,7 +19,7 @@ class EmbeddingBag(Module):
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm=None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, _weight: Any = None,
-        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = dt.float32,
+        include_last_offset: bool = False, padding_idx: int | None = None, device: Any = None, dtype: Any = None,
     ):  # fmt: skip
         super().__init__()
         self.num_embeddings, self.embedding_dim, self.mode = num_embeddings, embedding_dim, mode

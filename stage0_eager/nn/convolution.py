@@ -12,7 +12,6 @@ from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -82,7 +81,7 @@ class _Conv(_Convolution):
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-        padding_mode="zeros", device=None, dtype=dt.float32,
+        padding_mode="zeros", device=None, dtype=None,
     ):  # fmt: skip
         super().__init__(
             in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias, padding_mode, device,
@@ -113,7 +112,7 @@ class _ConvTranspose(_Convolution):
 
     def __init__(
         self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
-        dilation=1, padding_mode="zeros", device=None, dtype=dt.float32,
+        dilation=1, padding_mode="zeros", device=None, dtype=None,
     ):  # fmt: skip
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')

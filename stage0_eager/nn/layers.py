@@ -12,7 +12,6 @@ from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 
 class Linear(Module):
@@ -24,7 +23,7 @@ class Linear(Module):
         out_features: int,
         bias: bool = True,
         device: Any = None,
-        dtype: Any = dt.float32,
+        dtype: Any = None,
     ):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
@@ -57,7 +56,7 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
         device: Any = None,
-        dtype: Any = dt.float32,
+        dtype: Any = None,
     ):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
@@ -82,7 +81,7 @@ class Embedding(Module):
         embedding_dim: int,
         padding_idx: int | None = None,
         device: Any = None,
-        dtype: Any = dt.float32,
+        dtype: Any = None,
     ):
         super().__init__()
         if padding_idx is not None:

@@ -11,13 +11,12 @@ from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 
 class Bilinear(Module):
     """x1 @ weight[k] @ x2 + bias[k]; weight is (out_features, in1_features, in2_features)."""
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=dt.float32):
+    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")

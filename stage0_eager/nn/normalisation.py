@@ -26,7 +26,7 @@ class _Norm(Module):
         affine: bool = True,
         track_running_stats: bool = True,
         device: Any = None,
-        dtype: Any = dt.float32,
+        dtype: Any = None,
     ):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
@@ -100,7 +100,7 @@ class _InstanceNorm(_Norm):
         affine: bool = False,
         track_running_stats: bool = False,
         device: Any = None,
-        dtype: Any = dt.float32,
+        dtype: Any = None,
     ):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
 
@@ -143,7 +143,7 @@ class GroupNorm(Module):
         eps: float = 1e-5,
         affine: bool = True,
         device=None,
-        dtype=dt.float32,
+        dtype=None,
     ):
         super().__init__()
         if num_channels % num_groups:
@@ -162,7 +162,7 @@ class GroupNorm(Module):
 class RMSNorm(Module):
     """Divide by the root mean square over the last dimensions, then scale."""
 
-    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=dt.float32):
+    def __init__(self, normalized_shape, eps=None, elementwise_affine=True, device=None, dtype=None):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape, self.eps, self.elementwise_affine = shape, eps, elementwise_affine

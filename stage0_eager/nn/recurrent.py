@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stage0_eager.autocast import in_lower_precision
 from stage0_eager.functions import creation, shape
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
-from stage_contracts import dtype as dt
 
 
 def rnn_step(gates_in, gates_h, state, act):
@@ -49,7 +49,7 @@ class _Cell(Module):
     mode = "RNN"
     nonlinearity = "tanh"
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=dt.float32):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None):
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = _STEPS[self.mode][1] * hidden_size
@@ -66,6 +66,7 @@ class _Cell(Module):
                 f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.ndim}D instead"
             )
         step, _, states = _STEPS[self.mode]
+        input, state = in_lower_precision(input), in_lower_precision(state)
         if state is None:
             zero = creation.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
             state = (zero,) * states
@@ -80,9 +81,7 @@ class _Cell(Module):
 class RNNCell(_Cell):
     """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
 
-    def __init__(
-        self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=dt.float32
-    ):
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
         super().__init__(input_size, hidden_size, bias, device, dtype)
         _activation(nonlinearity)
         self.nonlinearity = nonlinearity
@@ -121,7 +120,7 @@ class _Recurrent(Module):
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-        bidirectional=False, device=None, dtype=dt.float32,
+        bidirectional=False, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
         if hidden_size <= 0 or num_layers <= 0:
@@ -156,6 +155,7 @@ class _Recurrent(Module):
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
             )
+        input, hx = in_lower_precision(input), in_lower_precision(hx)
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input
         states = self._states(x, hx, alone)
@@ -219,7 +219,7 @@ class RNN(_Recurrent):
 
     def __init__(
         self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-        dropout=0.0, bidirectional=False, device=None, dtype=dt.float32,
+        dropout=0.0, bidirectional=False, device=None, dtype=None,
     ):  # fmt: skip
         _activation(nonlinearity)
         super().__init__(

@@ -20,7 +20,6 @@ from stage0_eager.nn.attention import (
 )
 from stage0_eager.nn.layers import LayerNorm
 from stage0_eager.nn.module import Module
-from stage_contracts import dtype as dt
 
 
 class Transformer(Module):
@@ -64,6 +63,6 @@ class Transformer(Module):
         )  # fmt: skip
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = dt.float32) -> Any:
+    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Any:
         """(sz, sz): 0 on and below the diagonal, minus infinity above: no place sees a later one."""
         return triu(creation.full((sz, sz), -math.inf, dtype=dtype, device=device), 1)

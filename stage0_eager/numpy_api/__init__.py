@@ -1,14 +1,25 @@
 """NumPy's functions over cutaway's operators on tensors: what capture puts in place of `np.f` in a program on arrays.
 
 Input: nothing; importing it fills the table. Reading order: promotion.py (NEP 50 as a table), rows.py (what a row is),
-then a family: ufuncs.py, reductions.py, creation.py, shapes.py, joining.py, indexing.py, linear.py, sorting.py.
+then a family: ufuncs.py, reductions.py, creation.py, shapes.py, joining.py, indexing.py, linear.py, sorting.py,
+statistics.py; and wrapping.py.
 """
 
-from stage0_eager.numpy_api import creation, indexing, joining, linear, reductions, shapes, sorting, ufuncs
+from stage0_eager.numpy_api import (
+    creation,
+    indexing,
+    joining,
+    linear,
+    reductions,
+    shapes,
+    sorting,
+    statistics,
+    ufuncs,
+)
 from stage0_eager.numpy_api.promotion import ARRAY_DTYPES, can_cast_same_kind, result_type
 from stage0_eager.numpy_api.rows import ROWS, NotHere, Row, make_operator
 
 __all__ = [
     "ARRAY_DTYPES", "ROWS", "NotHere", "Row", "can_cast_same_kind", "creation", "indexing", "joining", "linear",
-    "make_operator", "reductions", "result_type", "shapes", "sorting", "ufuncs",
+    "make_operator", "reductions", "result_type", "shapes", "sorting", "statistics", "ufuncs",
 ]  # fmt: skip

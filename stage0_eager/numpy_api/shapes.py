@@ -32,7 +32,7 @@ def ravel(a, order="C"):
     """All elements in row-major order: a view where that can be."""
     if order not in ("C", "A"):
         raise NotHere(f"order={order!r}")
-    return flat(array(a))
+    return c.contiguous(flat(array(a)))
 
 
 def flatten(a, order="C"):

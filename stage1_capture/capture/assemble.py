@@ -11,18 +11,21 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from bytecode import UNSET, ConcreteBytecode, ConcreteInstr
-from bytecode.concrete import ExceptionTableEntry
-from bytecode.instr import InstrLocation
-
 from stage1_capture.capture.bytecode import Instruction, exception_entries, instructions
+from stage_contracts import python_version
 
-NOWHERE = InstrLocation(None, None, None, None)  # of no line
+if python_version.known():  # the library need not know a newer Python either
+    from bytecode import UNSET, ConcreteBytecode, ConcreteInstr
+    from bytecode.concrete import ExceptionTableEntry
+    from bytecode.instr import InstrLocation
+
+    NOWHERE = InstrLocation(None, None, None, None)  # of no line
 
 
-def emit(opname: str, arg: int = UNSET, location: InstrLocation = NOWHERE) -> list[ConcreteInstr]:
+def emit(opname: str, arg: int | None = None, location: InstrLocation | None = None) -> list[ConcreteInstr]:
     """One instruction with the inline caches it needs. The library adds prefixes to a large argument."""
-    made = ConcreteInstr(opname, arg, location=location)
+    location = location or NOWHERE
+    made = ConcreteInstr(opname, UNSET if arg is None else arg, location=location)
     return [made, *(ConcreteInstr("CACHE", 0, location=location) for _ in range(made.use_cache_opcodes()))]
 
 

@@ -12,6 +12,8 @@ import keyword
 import types
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage1_capture.capture.binding import (
@@ -61,6 +63,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import register
+from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
@@ -136,6 +139,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return class_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=real) if real is STATE and name == "grad_enabled":
             return ConstantVariable(tx.output.grad_enabled)
+        case UserDefinedObjectVariable(real=real) if real is STATE and name in tx.output.modes:
+            return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
             return function_attribute(value, name)
         case UserDefinedObjectVariable():
@@ -144,6 +149,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             from stage1_capture.capture.class_attributes import super_attribute
 
             return super_attribute(tx, value, name)
+        case ConstantVariable(value=np.dtype() as dtype) if name == "type":
+            return UserDefinedObjectVariable(dtype.type)
         case ConstantVariable(value=constant):
             found = getattr(constant, name, MISSING)
             if found is MISSING:
@@ -172,6 +179,8 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case ConstantVariable(value=Device()) if name in ("__enter__", "__exit__"):
+            return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             return None if found in (MISSING, None) else bind(tx, value, found, name, on_instance=False)

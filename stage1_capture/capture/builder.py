@@ -16,6 +16,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
+from stage0_eager.batching import is_transformed
 from stage0_eager.library import CustomOpDef
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.operator import Operator
@@ -44,6 +45,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TensorVariable,
+    TransformVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -263,11 +265,19 @@ def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> V
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
     if source is not None:
         output.module_sources.add(source)
-    return wrap_identity(output, real, source)
+    return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 
 def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
-    return _identical(output, real, source, lambda: function_variable(output, real, source))
+    return _identical(output, real, source, lambda: _function(output, real, source))
+
+
+def _function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    if is_transformed(real):  # func.grad(f), made outside
+        transform, inner, options = real.__transform__[1:]  # type: ignore[attr-defined]
+        inside = wrap(output, inner, source and ItemSource(AttrSource(source, "__transform__"), 2))
+        return TransformVariable(transform, inside, options, source=source)
+    return function_variable(output, real, source)
 
 
 def function_variable(
@@ -335,12 +345,16 @@ _RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
 
 
 def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
-    """`len`, or a bound method of a container: `items.append` is another object each time it is asked for."""
-    if type(real.__self__) not in _RECEIVERS:
+    """`len`, or a bound method: `items.append` is another object each time it is asked for."""
+    if real.__self__ is None or isinstance(real.__self__, (types.ModuleType, type)):
         return wrap_identity(output, real, source)
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
-    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    owner = source and AttrSource(source, "__self__")
+    if type(real.__self__) not in _RECEIVERS:
+        output.guard("IDENTITY", owner, real.__self__)
+        return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+    receiver = wrap(output, real.__self__, owner)
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 

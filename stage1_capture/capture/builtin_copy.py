@@ -26,6 +26,7 @@ from stage1_capture.capture.variables import (
     DefaultDictVariable,
     DequeVariable,
     ListVariable,
+    NumpyNdarrayVariable,
     SetVariable,
     TensorVariable,
     TupleVariable,
@@ -44,7 +45,7 @@ def copy_(tx: Tx, value: Variable) -> Variable:
     match value:
         case ConstantVariable() | TupleVariable() | UserFunctionVariable():
             return value
-        case ListVariable() | ConstDictVariable() | SetVariable():
+        case ListVariable() | ConstDictVariable() | SetVariable() | NumpyNdarrayVariable():
             method = next(METHODS[c, "copy"] for c in type(value).__mro__ if (c, "copy") in METHODS)
             return method(tx, [value], {})
         case UserDefinedObjectVariable():
@@ -69,6 +70,9 @@ def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
             return value
         case TensorVariable(meta=meta, real=real) if not meta.requires_grad and real is None:
             made[id(value)] = call_operator(tx, TABLE["cutaway.clone"], [value], {})
+            return made[id(value)]
+        case NumpyNdarrayVariable():
+            made[id(value)] = METHODS[NumpyNdarrayVariable, "copy"](tx, [value], {})
             return made[id(value)]
         case SetVariable(items=elements, kind=kind):
             return SetVariable(set(elements), kind)

@@ -10,15 +10,14 @@ from __future__ import annotations
 import dis
 import functools
 import linecache
-import sys
 import types
 from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts.origin import Origin
+from stage_contracts.python_version import VERSION
 
-SUPPORTED = ((3, 11), (3, 12), (3, 13))
-VERSION = sys.version_info[:2]
+__all__ = ["VERSION", "Handler", "Instruction", "exception_entries", "instructions"]
 
 
 @dataclass(frozen=True)

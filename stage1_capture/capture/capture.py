@@ -15,7 +15,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from stage1_capture.capture import bytecode, resume
+from stage0_eager.state import ordinary_modes
+from stage1_capture.capture import resume
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.codegen import PyCodegen
@@ -26,10 +27,12 @@ from stage1_capture.capture.signature import parameters_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.variables import (
     NULL,
+    ConstantVariable,
     OuterExceptionVariable,
     RaisingPlaceVariable,
     Variable,
 )
+from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import rule_of
@@ -58,7 +61,9 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
     plain = rule_of(resume.users_code(function.__code__).code) is not None  # disable(recursive=False)
-    frame = _attempt(function, args, kwargs, start, policy, Options(plain=plain))
+    options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
+    with ordinary_modes():
+        frame = _attempt(function, args, kwargs, start, policy, options)
     return replace(frame, breaks=()) if plain else frame
 
 
@@ -78,8 +83,7 @@ def _attempt(
             # the frame is cut where it was raised first, so that its traceback has the user's lines
             assert raised.value.place is not None  # set where it was first seen
             output.root_steps, origin = raised.value.place
-            name = type(raised.value.real).__name__
-            raise Unsupported(f"{name} leaves the frame", origin, code="GB0009") from None
+            raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
         return _attempt(function, args, kwargs, start, policy, again.options)
     except Unsupported as stop:
@@ -90,16 +94,24 @@ def _attempt(
         output.let_go()
 
 
+def _said(raised: Raised) -> str:
+    """An exception as a traceback's last line has it, as far as it is known now."""
+    error = raised.value
+    said = error.args[0] if error.fresh and len(error.args) == 1 else None
+    words = f": {said.value}" if isinstance(said, ConstantVariable) and isinstance(said.value, str) else ""
+    return type(error.real).__name__ + words
+
+
 def _interpret(
     output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
 ) -> Variable:
     """Run the frame on abstract values, to its return."""
-    if bytecode.VERSION not in bytecode.SUPPORTED:
-        version = ".".join(map(str, bytecode.VERSION))
-        raise SkipFrame(
-            f"capture does not know the bytecode of Python {version}", output.start, code="GB0007"
-        )
-    table = importlib.import_module("stage1_capture.capture.opcodes_{}{}".format(*bytecode.VERSION)).TABLE
+    if not python_version.known():
+        reason = f"capture does not know the bytecode of {python_version.NAME}"
+        raise SkipFrame(reason, output.start, code="GB0007")
+    table = importlib.import_module(
+        "stage1_capture.capture.opcodes_{}{}".format(*python_version.VERSION)
+    ).TABLE
     root = root_function(output, function)
     frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
     result = frame.run()
@@ -114,17 +126,18 @@ def _split(
 
     Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
     """
+    why = replace(stop.graph_break, error=bool(first.modes["error_on_break"]))
     if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
-        return _broken(first, function, stop.graph_break)
+        return _broken(first, function, why)
     again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
     try:
         with suppress(Stopped):
             _interpret(again, function, args, kwargs)
-        return break_frame(again, function, stop.graph_break)
+        return break_frame(again, function, why)
     except Restart as once_more:
         return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
     except (Unsupported, Raised):  # something that lives on cannot be made again
-        return _broken(first, function, stop.graph_break)
+        return _broken(first, function, why)
     finally:
         again.let_go()
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage0_eager import is_grad_enabled, set_grad_enabled
+from stage0_eager.state import set_modes
 from stage1_capture.capture.gather import gather
 from stage1_capture.capture.output_graph import OutputGraph, Restart
 from stage1_capture.capture.rebuild import Rebuilder
@@ -58,12 +59,9 @@ class PyCodegen:
             rebuilder.count([*args, *kwargs.values()])
         words = [rebuilder.expression(v) if v is not None else "None" for v in values]
         lines = replay(self, rebuilder, effects)
-        body: list[str] = []
-        mode = is_grad_enabled()
-        for wanted, where in ((self.output.graph_mode, body), (self.output.grad_enabled, lines)):
-            if wanted is not mode:
-                where.append(f"{self.named(set_grad_enabled)}({wanted})")
-                mode = wanted
+        at_call, graph_state, after = self._states()
+        body = self._switch(at_call, graph_state)
+        lines += self._switch(graph_state, after)
         if self.output.graph.has_calls:
             self.output.graph.output(list(rebuilder.outputs))
             sources = [n.meta["source"] for n in self.output.graph.placeholders]
@@ -71,7 +69,10 @@ class PyCodegen:
             body += first
             self.globals |= needed
             call = f"{self.graph_name}({arguments})"
-            body.append(f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call)
+            body += self._restoring(
+                f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call,
+                self._switch(graph_state, at_call),
+            )
         self._keep_generators(rebuilder)
         last = finish(words)
         signature, bound = signature_text(self.function)
@@ -81,6 +82,40 @@ class PyCodegen:
             + "\n"
         )
         return text, _compile(text, name, self.function, bound)
+
+    def _states(self) -> tuple[dict[str, Any], ...]:
+        """The state of the thread at the call, while the graph runs, and behind the frame."""
+        output = self.output
+        at_call, now = output.options.modes, output.modes
+        for_graph = {**at_call, **({"autocast": ()} if output.graph.has_calls else {})}  # its casts are in it
+        return (
+            {"grad_enabled": is_grad_enabled(), **at_call},
+            {"grad_enabled": output.graph_mode, **for_graph},
+            {"grad_enabled": output.grad_enabled, **now},
+        )
+
+    def _switch(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        """The line that brings the thread from one state to another, if they differ."""
+        changed = {name: value for name, value in new.items() if value != old[name]}
+        if set(changed) == {"grad_enabled"}:
+            return [f"{self.named(set_grad_enabled)}({changed['grad_enabled']})"]
+        words = [f"{name}={self._constant(value)}" for name, value in changed.items()]
+        return [f"{self.named(set_modes)}({', '.join(words)})"] if words else []
+
+    def _constant(self, value: Any) -> str:
+        return repr(value) if isinstance(value, bool) or value == () else self.named(value)
+
+    def _restoring(self, call: str, restore: list[str]) -> list[str]:
+        """The graph's call; when it raises, the program's blocks have put back the state."""
+        if not restore:
+            return [call]
+        return [
+            "try:",
+            f"    {call}",
+            "except BaseException:",
+            *(f"    {line}" for line in restore),
+            "    raise",
+        ]
 
     def _keep_generators(self, rebuilder: Rebuilder) -> None:
         """A generator that is dropped runs the ends of its blocks: then Python must make it."""

@@ -13,6 +13,8 @@ from stage1_capture.capture.variables import ExceptionVariable, Variable
 
 def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -> ExceptionVariable:
     """`cls(*args)` for a class whose construction is Python's own. Its context is what is handled now."""
+    if issubclass(cls, BaseExceptionGroup):
+        output.unsupported("GB0009", "making an exception group")
     blank = cls.__new__(cls)
     made = ExceptionVariable(blank, fresh=True, args=args)
     set_context(output, made)

@@ -134,6 +134,12 @@ class DictIterator(IteratorVariable):
             return "iter(())"
         if self.size != len(self.entries):  # a new one would not notice
             return None
+        mapping = self.walked.mapping if isinstance(self.walked, DictViewVariable) else self.walked
+        before = r.codegen.output.effects.changed.get(id(mapping))
+        if before is not None and list(before.items) != list(
+            self.entries
+        ):  # it is made before they are replayed
+            return None
         name = r.name(self, f"iter({r.expression(self.walked)})")
         if self.index:
             r.lines.append(f"for _ in range({self.index}): next({name})")

@@ -17,9 +17,10 @@ from stage0_eager import numpy_api
 from stage0_eager.numpy_api.rows import Row
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
+from stage1_capture.capture.attributes import load_attribute
+from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, call_function
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
-from stage1_capture.capture.numpy_arrays import FACTS, left
+from stage1_capture.capture.numpy_arrays import FACTS, can_be_array, left
 from stage1_capture.capture.operators import call_operator, known_scalar
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -58,9 +59,32 @@ def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variabl
         return computed_now(tx, real, [as_constant(a) for a in args])
     given, out = bind(tx, row, real, [realize(a) for a in args], kwargs)
     if any(isinstance(v, TensorVariable) for v in given.values()):
-        left(tx, f"np.{row.name} of a tensor")
+        return of_tensors(tx, row, given, out)
     result = apply(tx, row, given)
     return result if out is None else into(tx, row, out, result)
+
+
+TAKE_TENSORS = ("array", "asarray", "asanyarray", "ascontiguousarray")  # which give arrays
+TENSOR_METHODS = ("sum", "prod", "mean", "any", "all")  # NumPy calls the tensor's own
+
+
+def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | None) -> Variable:
+    """A NumPy function of tensors: elementwise ones give tensors with NumPy's dtypes, as without compile."""
+    first = next(iter(given.values()))
+    if row.name in TENSOR_METHODS and isinstance(first, TensorVariable) and out is None:
+        rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
+        return call_function(tx, load_attribute(tx, first, row.name), [], rest)
+    tensors = [v for v in given.values() if isinstance(v, TensorVariable)]
+    if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
+        left(tx, f"np.{row.name} of a tensor")
+    arrays = {n: NumpyNdarrayVariable(v) if isinstance(v, TensorVariable) else v for n, v in given.items()}
+    result = apply(tx, row, arrays)
+    if row.name in TAKE_TENSORS:
+        return result
+    if isinstance(result, TupleVariable):
+        return TupleVariable([part.tensor for part in result.items])  # type: ignore[attr-defined]
+    assert isinstance(result, NumpyNdarrayVariable)
+    return result.tensor
 
 
 def computed_now(tx: Tx, real: Callable[..., Any], values: list[Any]) -> Variable:
@@ -72,11 +96,14 @@ def computed_now(tx: Tx, real: Callable[..., Any], values: list[Any]) -> Variabl
             left(tx, f"a call that raises {type(error).__name__}")
     if not isinstance(made, np.generic) or made.dtype.num not in CAPTURED_DTYPES:
         left(tx, f"a {type(made).__name__}")
-    inside = TensorVariable(
-        TensorMeta((), CAPTURED_DTYPES[made.dtype.num]),
-        real=Tensor(np.asarray(made)),
-        source=ArraySource(where := RegisteredSource(register(made))),
-    )
+    return constant_scalar(made)
+
+
+def constant_scalar(made: np.generic) -> NumpyNdarrayVariable:
+    """A NumPy scalar that the program made of constants."""
+    where = RegisteredSource(register(made))
+    meta = TensorMeta((), CAPTURED_DTYPES[made.dtype.num])
+    inside = TensorVariable(meta, real=Tensor(np.asarray(made)), source=ArraySource(where))
     return NumpyNdarrayVariable(inside, scalar=True, real=made, source=where)
 
 
@@ -122,9 +149,14 @@ def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable 
     if first is not None and result is first.tensor and not first.scalar:
         return first
     scalar = not result.meta.shape and (row is None or row.scalar)
-    base = (first.base or first) if first is not None and row is not None and row.view else None
-    frozen = row is not None and row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
-    return NumpyNdarrayVariable(result, scalar=scalar, base=base, frozen=frozen or bool(base and base.frozen))
+    if first is None or row is None or not row.view:
+        return NumpyNdarrayVariable(result, scalar=scalar)
+    frozen = first.frozen or row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
+    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen)
+    if first.view is not None or first.derived:
+        made.derived = True
+        tx.output.reversals.append(made)
+    return made
 
 
 # ---- arguments --------------------------------------------------------------------------------------------------
@@ -137,6 +169,8 @@ def bind(
     kwargs = {k: realize(v) for k, v in kwargs.items()}
     if row.name in GATHERED:
         return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}, None
+    if row.name == "gradient" and args:
+        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}, None
     if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
         return {"a": args[0]}, None
     if row.name == "einsum":
@@ -213,6 +247,8 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
             return ListVariable([argument(tx, row, name, i) for i in items])
         case TupleVariable(items=items):
             return TupleVariable([argument(tx, row, name, i) for i in items])
+        case ConstantVariable(value=np.generic() as scalar):
+            return constant_scalar(scalar).tensor
         case ConstantVariable() | SliceVariable():
             return value
     left(tx, f"np.{row.name} of {describe(value)}")
@@ -286,9 +322,13 @@ def _plain_number(value: Variable) -> bool:
 
 def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
     """To be called before a write to an array: NumPy refuses one that is read-only."""
-    root = array.base or array
+    root = array.root
     if array.frozen or array.scalar:
         left(tx, f"a write to {describe(array)}, which is read-only")
+    if array.view is not None or array.derived:
+        left(tx, f"a write to {describe(array)}, which is a reversed view")
+    if any(other.derived and other.root is root for other in tx.output.reversals):
+        left(tx, f"a write to {describe(array)}, of which there is a reversed view")
     if root.real is not None:
         if not root.real.flags.writeable:
             left(tx, f"a write to {describe(array)}, which is read-only")
@@ -318,6 +358,15 @@ def write(tx: Tx, target: NumpyNdarrayVariable, value: Variable) -> None:
     writable(tx, target)
     inner = value.tensor if isinstance(value, NumpyNdarrayVariable) else value
     record(tx, numpy_api.indexing.copyto, [target.tensor, inner])
+    written(tx, target)
+
+
+def written(tx: Tx, array: NumpyNdarrayVariable) -> None:
+    """To be called after a write: reversed views, which are copies in the graph, are read anew."""
+    for view in tx.output.reversals:
+        if view.root is array.root:
+            source, index = view.view
+            view.tensor = record(tx, numpy_api.indexing.getitem, [source.tensor, index])
 
 
 # ---- the table --------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ tensor on the other side takes the operation over.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,19 @@ import numpy as np
 from stage0_eager import numpy_api
 from stage0_eager.functions import creation
 from stage0_eager.numpy_api import wrapping
-from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs
+from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs, fold
 from stage1_capture.capture.numpy_arrays import COMPUTED, NAMES, left
-from stage1_capture.capture.numpy_calls import apply, argument, call_row, dtype_of, record, seen, writable
+from stage1_capture.capture.numpy_calls import (
+    apply,
+    argument,
+    call_row,
+    dtype_of,
+    record,
+    seen,
+    writable,
+    write,
+    written,
+)
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -102,15 +113,21 @@ for _name, _function in (_COMPARED | _UNARY).items():
     _operator(_name, _function)
 
 
-def _divmod(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """divmod(x, y), the builtin."""
-    if any(isinstance(realize(a), NumpyNdarrayVariable) for a in args):
-        return call_row(tx, ROWS["divmod"], np.divmod, args, kwargs)
-    return _python_divmod(tx, args, kwargs)
+def _of_numbers(function: Any, name: str) -> None:
+    """A builtin that Python's numbers fold, and arrays have a method for."""
+    python = BUILTINS.get(function)  # where an object answers it
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        first, *rest = map(realize, args)
+        if isinstance(first, NumpyNdarrayVariable) and not kwargs:
+            return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+        return python(tx, args, kwargs) if python else fold(tx, function, args, kwargs)
+
+    BUILTINS[function] = call
 
 
-_python_divmod = BUILTINS[divmod]
-BUILTINS[divmod] = _divmod
+_of_numbers(divmod, "__divmod__")
+_of_numbers(pow, "__pow__")
 
 
 # ---- what is also a function ------------------------------------------------------------------------------------
@@ -184,8 +201,7 @@ def _fill(tx: Tx, array: NumpyNdarrayVariable, value: Variable) -> Variable:
 @method("sort")
 def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **kwargs: Variable) -> Variable:
     made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
-    writable(tx, array)
-    record(tx, numpy_api.indexing.copyto, [array.tensor, made])
+    write(tx, array, made)
     return NONE
 
 
@@ -250,9 +266,29 @@ def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
     made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
     items = realize(key).items if isinstance(realize(key), TupleVariable) else [key]  # type: ignore[attr-defined]
     dots = any(isinstance(realize(i), ConstantVariable) and realize(i).value is ... for i in items)  # type: ignore
-    return NumpyNdarrayVariable(
-        made, scalar=not made.meta.shape and not dots, base=array.base or array, frozen=array.frozen
-    )
+    scalar = not made.meta.shape and not dots
+    found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
+    if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
+        computed = any(isinstance(realize(i), NumpyNdarrayVariable) for i in items)  # known only at run time
+        if array.derived:
+            found.derived = True
+        elif computed or array.view is not None or any(_backwards(realize(i)) for i in items):
+            found.view = (array, key)
+        if found.derived or found.view is not None:
+            tx.output.reversals.append(found)
+    return found
+
+
+def _basic(item: Variable) -> bool:
+    """Whether an item of an index makes a view: an int (also one computed), a slice, None, an ellipsis."""
+    if isinstance(item, NumpyNdarrayVariable):
+        return not item.meta.shape and item.meta.dtype is not dt.bool_
+    return isinstance(item, (SliceVariable, ConstantVariable))
+
+
+def _backwards(item: Variable) -> bool:
+    step = realize(item.items[2]) if isinstance(item, SliceVariable) else None
+    return isinstance(step, ConstantVariable) and step.value is not None and step.value < 0
 
 
 @method("__setitem__")
@@ -260,6 +296,7 @@ def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable
     writable(tx, array)
     value = argument(tx, ROWS["take"], "value", value) if not isinstance(value, TensorVariable) else value
     record(tx, numpy_api.indexing.setitem, [array.tensor, _index(tx, key), value])
+    written(tx, array)
     return NONE
 
 
@@ -271,13 +308,89 @@ def _tensor(value: Variable) -> TensorVariable:
 # ---- attributes -------------------------------------------------------------------------------------------------
 
 _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
+
+
+def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    """array.flat, to be walked or read: all elements in order. Written to or handed on it is NumPy's."""
+    made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
+    made.derived = True
+    tx.output.reversals.append(made)
+    return made
+
+
 COMPUTED.update(
     {
         "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
         "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
         "real": lambda tx, array: array,
+        "flat": _flat,
     }
 )
+
+
+# ---- functions that are slices ----------------------------------------------------------------------------------
+
+
+def _turned(tx: Tx, array: NumpyNdarrayVariable, axes: set[int]) -> Variable:
+    """The view in which these axes run backwards."""
+    rank = array.meta.ndim
+    steps = [from_constant(slice(None, None, -1 if d in axes else None)) for d in range(rank)]
+    return _getitem(tx, array, TupleVariable(steps))
+
+
+def _array_and_constants(
+    tx: Tx, function: Any, args: Args, kwargs: Kwargs
+) -> tuple[NumpyNdarrayVariable, list[Any]]:
+    """The first argument, an array, and the others, known now, in the order of NumPy's signature."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        left(tx, f"such a call of np.{function.__name__}")
+    bound.apply_defaults()
+    array, *rest = [
+        realize(v) if isinstance(v, Variable) else ConstantVariable(v) for v in bound.arguments.values()
+    ]
+    if not isinstance(array, NumpyNdarrayVariable):
+        left(tx, f"np.{function.__name__} of {describe(array)}")
+    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]
+
+
+def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
+    rank = array.meta.ndim
+    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if not all(type(a) is int and -rank <= a < rank for a in axes):
+        left(tx, f"axes {axis} of {describe(array)}")
+    return [a % rank for a in axes]
+
+
+def _flip(function: Any, axis: int | None = None) -> Callable[[Tx, Args, Kwargs], Variable]:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        array, rest = _array_and_constants(tx, function, args, kwargs)
+        return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
+
+    return call
+
+
+def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.rot90: two axes exchanged, then one of them backwards."""
+    array, (k, plane) = _array_and_constants(tx, np.rot90, args, kwargs)
+    first, second = _axes(tx, array, tuple(plane))
+    k %= 4
+    if k % 2:
+        swapped = [array, ConstantVariable(first), ConstantVariable(second)]
+        array = call_row(tx, ROWS["swapaxes"], np.swapaxes, swapped, {})  # type: ignore[assignment]
+    return _turned(tx, array, {0: set(), 1: {first}, 2: {first, second}, 3: {second}}[k])
+
+
+def _diag(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.diag: of a matrix a view of its diagonal."""
+    array, (k,) = _array_and_constants(tx, np.diag, args, kwargs)
+    row, real = (ROWS["diagonal"], np.diagonal) if array.meta.ndim == 2 else (ROWS["diag"], np.diag)
+    return call_row(tx, row, real, [array, ConstantVariable(k)], {})
+
+
+BUILTINS.update({np.flip: _flip(np.flip), np.flipud: _flip(np.flipud, 0), np.fliplr: _flip(np.fliplr, 1)})
+BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
 
 
 # ---- tensors of arrays ------------------------------------------------------------------------------------------

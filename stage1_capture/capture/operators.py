@@ -17,6 +17,7 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
+from stage1_capture.capture import modes
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
 from stage1_capture.capture.output_graph import Restart
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -52,7 +53,16 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
         return _call_into_out(tx, op, args, dict(kwargs))
     if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
+    if tx.output.modes["autocast"]:
+        args, kwargs = modes.with_casts(tx, op, args, kwargs, _call_in_mode)
+    modes.check_inference(tx, op, args, kwargs)
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
+    result = _call_in_mode(tx, op, args, kwargs)
+    modes.mark_inference(tx, result, args, kwargs)
+    return result
+
+
+def _call_in_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     if tx.output.grad_enabled is not tx.output.graph_mode:
         with set_grad_enabled(tx.output.grad_enabled):
             return _call_in_other_mode(tx, op, args, kwargs)
@@ -113,7 +123,8 @@ def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str,
     out = realize(kwargs.pop("out"))
     if isinstance(out, ConstantVariable) and out.value is None:
         return call_operator(tx, op, args, kwargs)
-    result = call_operator(tx, op, args, kwargs)
+    with modes.without_casts(tx):
+        result = call_operator(tx, op, args, kwargs)
     fits = (
         isinstance(out, TensorVariable)
         and isinstance(result, TensorVariable)
@@ -294,6 +305,8 @@ def _call_in_place(
     tx.output.must_be_new(target)
     tx.output.written.append(target)
     meta = target.meta
+    if tx.output.reversals and op.namespace == "cutaway":
+        tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")

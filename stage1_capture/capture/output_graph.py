@@ -9,10 +9,11 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
@@ -40,12 +41,14 @@ class Options:
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
+    modes: the state at the call, which is not in force while it is captured.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
     plain: bool = False
+    modes: dict[str, Any] = field(default_factory=followed)
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -106,6 +109,9 @@ class OutputGraph:
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
         self.graph_mode = self.grad_enabled  # the grad mode the graph runs in
+        self.modes = dict(options.modes)  # likewise where the program is now: inference mode, autocast, ...
+        self.casts: dict[tuple, TensorVariable] = {}  # weights that autocast has cast in the region under way
+        self.inference: set[TensorVariable] = set()  # made in an inference mode of this frame
         self.exceptions: list[Any] = []  # being handled, outermost first
         self.generators: list[Any] = []  # all that were made
         self.policy = policy  # which sizes of the inputs are left open
@@ -114,8 +120,10 @@ class OutputGraph:
         # equal numbers under one name in an optimizer's state: the first place
         self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
+        self.guard("MODES", None, words_of(options.modes))
 
     def let_go(self) -> None:
         """The capture is over: no object of the program lives longer because it was looked at."""
@@ -165,7 +173,7 @@ class OutputGraph:
         origin: Origin | None = None,
     ) -> None:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
-        if source is None and kind not in ("GRAD_MODE", "SHAPE"):
+        if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
@@ -251,9 +259,9 @@ def is_library(module_globals: dict[str, Any]) -> bool:
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
-    """Whether a line is the user's to change: neither the library's nor Python's own."""
+    """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
     top = str(module_globals.get("__name__", "")).split(".")[0]
-    return not is_library(module_globals) and top not in sys.stdlib_module_names
+    return not is_library(module_globals) and top not in sys.stdlib_module_names and top != "numpy"
 
 
 def _placeholder_name(source: Source) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.tape import spent
+from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
@@ -173,6 +174,8 @@ def contents(value: Variable) -> list[Variable]:
             return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
         case SuperVariable(receiver=receiver):
             return [receiver]
+        case NumpyNdarrayVariable(view=tuple() as view):
+            return [view[0]]
         case IteratorVariable() if hasattr(value, "parts"):
             return value.parts()
         case NestedFunctionVariable(function=function):
@@ -195,7 +198,8 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
-        return f"{r.outputs_name}[{index}]"
+        text = f"{r.outputs_name}[{index}]"
+        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
@@ -208,8 +212,24 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
 
 def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
     """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    if value.derived:
+        r.unsupported(value)
+    if value.view is not None:
+        array, index = value.view
+        return f"{r.expression(array)}[{_index(r, realize(index))}]"
     text = f"{r.expression(value.tensor)}.numpy()"
     return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
+def _index(r: Rebuilder, index: Variable) -> str:
+    """An index of a view, in which a computed int is a scalar: an array without dimensions would copy."""
+    match index:
+        case TupleVariable(items=items):
+            words = [_index(r, realize(i)) for i in items]
+            return f"({', '.join(words)}{',' * (len(words) == 1)})"
+        case NumpyNdarrayVariable(tensor=tensor, source=None):
+            return f"{r.expression(tensor)}.numpy()[()]"
+    return r.expression(index)
 
 
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:

@@ -15,14 +15,17 @@ import functools
 import inspect
 import types
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage1_capture.capture import bytecode
-from stage1_capture.capture.assemble import ConcreteInstr, again, assembled, emit, location_of, units
+from stage1_capture.capture.assemble import again, assembled, emit, location_of, units
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.liveness import live_before
 from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import ResumeFunction
+
+if TYPE_CHECKING:
+    from bytecode import ConcreteInstr
 
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
 # block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.

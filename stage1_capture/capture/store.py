@@ -15,6 +15,7 @@ from stage1_capture.capture.binding import class_of, dict_source
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
+from stage1_capture.capture.modes import store_mode
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.object_dict import described, dict_of, own_dict
 from stage1_capture.capture.output_graph import is_library
@@ -43,7 +44,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
     """`target.name = value`."""
     match target:
         case UserDefinedObjectVariable(real=real) if real is STATE:
-            _store_state(tx, name, value)
+            store_mode(tx, name, value)
             return
         case ExceptionVariable() if name in (
             "__cause__",
@@ -205,13 +206,6 @@ _OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped
 
 
 # ---- special homes -------------------------------------------------------------------------------
-
-
-def _store_state(tx: Tx, name: str, value: Variable) -> None:
-    """What a thread knows while it runs operators: only whether gradients are recorded is followed."""
-    if name != "grad_enabled":
-        tx.unsupported("GB0006", f"a change of the state {name}")
-    tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
 
 
 def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Variable) -> None:

@@ -62,6 +62,8 @@ class NumpyNdarrayVariable(Variable):
 
     scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
     base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    view: (array, index) of a reversed slice: a copy in the graph, made again as the view it is for Python.
+    derived: a view of such a copy, which cannot be made again.
     """
 
     tensor: TensorVariable
@@ -69,6 +71,12 @@ class NumpyNdarrayVariable(Variable):
     real: Any = None
     base: NumpyNdarrayVariable | None = None
     frozen: bool = False
+    view: tuple[NumpyNdarrayVariable, Variable] | None = None
+    derived: bool = False
+
+    @property
+    def root(self) -> NumpyNdarrayVariable:
+        return self.base or self
 
     @property
     def meta(self) -> TensorMeta:
@@ -201,6 +209,15 @@ class UserFunctionVariable(Variable):
     real: Any = None
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
     annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
+
+
+@dataclass(eq=False)
+class TransformVariable(Variable):
+    """`func.grad(f)` or `func.vmap(f)`, not called yet."""
+
+    transform: Callable
+    function: Variable
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

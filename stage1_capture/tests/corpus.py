@@ -14,8 +14,11 @@ import sys
 from collections import deque
 from pathlib import Path
 
+import numpy as np
+
 from stage0_eager import is_grad_enabled
-from stage0_eager.tensor import Tensor
+from stage0_eager.state import modes
+from stage0_eager.tensor import UNTRACKED, Tensor
 from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests import programs
 from stage1_capture.tests.driver import Compiled
@@ -37,7 +40,7 @@ def cases():
     """(program, variant) of all programs: those that do not say mark() have one variant only."""
     found = []
     for name in PROGRAMS:
-        says = "mark" in everything_named(PROGRAMS[name][0].__code__)
+        says = {"mark", "shown"} & everything_named(PROGRAMS[name][0].__code__) or ".awkward_" in f".{name}"
         found += [(name, variant) for variant in (VARIANTS if says else ("whole",))]
     return found
 
@@ -70,7 +73,12 @@ def visible(value, seen=None):
     match value:
         case Tensor():
             data = repr(value._data.tolist())
-            return (kind, value.dtype.name, value._data.shape, value.requires_grad, data)
+            flags = value.requires_grad, value._version is UNTRACKED
+            return (kind, value.dtype.name, value._data.shape, flags, data)
+        case (
+            np.ndarray() | np.generic()
+        ):  # a scalar is an array without dimensions: compiled code returns that
+            return ("array", value.dtype.name, value.shape, repr(value.tolist()))
         case dict():
             return (kind, [(visible(k, seen), visible(v, seen)) for k, v in value.items()])
         case list() | tuple() | deque():
@@ -103,7 +111,7 @@ def observe(function, name):
         except Exception as error:
             chain = visible([error.__cause__, error.__context__])
             outcome = ("raised", type(error).__name__, str(error), chain, visible([args]))
-    return [outcome, printed.getvalue(), visible(LOG), is_grad_enabled()]
+    return [outcome, printed.getvalue(), visible(LOG), is_grad_enabled(), modes()]
 
 
 def run(name, variant, capture=default_capture):

@@ -14,6 +14,7 @@ import pytest
 from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.functions.creation import scalar_input, tensor_of_array
 from stage0_eager.nn.module import structure_epoch
+from stage0_eager.state import modes
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import signature_text
 from stage_contracts.controls import registered
@@ -45,7 +46,12 @@ def guard_function(frame, function, guards=None):
     signature, names = signature_text(function)
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     names = {"G": Globals(function.__globals__), "C": cells, "module_epoch": structure_epoch, **names}
-    names |= {"is_grad_enabled": is_grad_enabled, "registered": registered, "__scalar__": scalar_input}
+    names |= {
+        "is_grad_enabled": is_grad_enabled,
+        "modes": modes,
+        "registered": registered,
+        "__scalar__": scalar_input,
+    }
     names |= {"__tensor_of__": tensor_of_array}
     return compile_guards(frame.guards if guards is None else guards, signature, names)
 

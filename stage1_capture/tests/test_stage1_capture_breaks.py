@@ -14,8 +14,9 @@ import pytest
 from stage0_eager import Tensor, nn
 from stage0_eager.functions.creation import tensor as make_tensor
 from stage0_eager.random import manual_seed
-from stage1_capture.capture import bytecode, capture
+from stage1_capture.capture import capture
 from stage1_capture.tests.harness import guards_hold, tensor
+from stage_contracts import python_version
 from stage_contracts.breaks import CATALOGUE
 
 HALF = fractions.Fraction(1, 2)  # its class computes its hash
@@ -331,7 +332,8 @@ def test_a_break_in_library_code_points_at_the_users_call(seam):
 
 
 def test_an_unknown_python_is_a_break(monkeypatch):
-    monkeypatch.setattr(bytecode, "VERSION", (3, 99))
+    monkeypatch.setattr(python_version, "VERSION", (3, 99))
+    monkeypatch.setattr(python_version, "NAME", "cpython 3.99")
     frame = capture(lambda x: x + 1, (X,), {})
     assert [b.code for b in frame.breaks] == ["GB0007"] and "3.99" in frame.breaks[0].reason
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage2_autograd.aliasing import shares_storage
+from stage2_autograd.checkpoints import checkpointed
 from stage_contracts.graph import Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
@@ -48,17 +49,11 @@ def problem(joint: JointGraph) -> Problem:
     values = tuple(n for n in graph.nodes if n in wanted and n.op != "get_attr")
     read = frozenset(n for n in reads if n.op != "get_attr")
     owned = frozenset(map(storage, nodes_in(outputs)))
-    marked = [n for n in graph.calls if "checkpoint" in n.meta and n.meta["region"] == "forward"]
-    results = frozenset(marked) & (owned | {storage(n) for n in marked if _leaves_its_checkpoint(n)})
-    inside = frozenset(marked) - results
+    inside, results = checkpointed(joint)
+    for node in values:  # what a derivative makes of nothing but such values is no way around it
+        if node.meta.get("region") == "backward" and not inside.isdisjoint(node.all_input_nodes):
+            inside |= {node}
     return Problem(values, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
-
-
-def _leaves_its_checkpoint(node: Node) -> bool:
-    """Whether a node of the forward outside of the checkpointed call reads it."""
-    mine = node.meta["checkpoint"]
-    readers = [user for user in node.users if user.meta.get("region") == "forward"]
-    return any(user.meta.get("checkpoint") != mine for user in readers)
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:

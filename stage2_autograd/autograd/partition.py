@@ -16,6 +16,7 @@ from stage2_autograd.tiny.partition import kind_of, split
 from stage_contracts import config
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
+from stage_contracts.tensor_meta import TensorMeta
 
 # Kinds of operators that the lowering fuses into whatever reads their result, so that a second run costs a few
 # instructions per element and no memory traffic. All others run once, unless the budget demands more.
@@ -80,7 +81,11 @@ def _within(task: Problem, budget: float) -> set[Node]:
     They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
     """
     dear = sorted(
-        (n for n in task.values if n.op == "call_function" and kind_of(n) not in FUSED_KINDS),
+        (
+            n
+            for n in task.values
+            if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _opaque(n)
+        ),
         key=lambda n: work(n) / max(1, _result_bytes(n)),
     )
 
@@ -96,10 +101,16 @@ def _within(task: Problem, budget: float) -> set[Node]:
     return set(dear[:low])
 
 
+def _opaque(node: Node) -> bool:
+    """Whether only its user knows what a second run would do and cost."""
+    return getattr(node.target, "opaque", False)
+
+
 def work(node: Node) -> int:
     """Roughly the multiplications and additions of one run: for a contraction, operands' elements times the free
     dimension; for all else, the elements it reads."""
-    reads = [bytes_of(n) // meta_of(n).dtype.itemsize for n in node.all_input_nodes if n.val is not None]
+    tensors = [n for n in node.all_input_nodes if isinstance(n.val, TensorMeta)]
+    reads = [bytes_of(n) // meta_of(n).dtype.itemsize for n in tensors]
     if kind_of(node) != "contraction" or len(reads) < 2:
         return sum(reads)
     out = max(1, bytes_of(node) // meta_of(node).dtype.itemsize)

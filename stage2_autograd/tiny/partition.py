@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from stage2_autograd.checkpoints import checkpointed
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
@@ -19,15 +20,30 @@ def partition(joint: JointGraph) -> Partition:
 
     A view is not saved but made again from what it views, and a constant is made again: both cost nothing.
     """
+    return split(joint, to_save(joint, ("view", "creation")))
+
+
+def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
+    """What the backward reads, with the reason; of a `repeated` kind of operator, what it reads, and so on.
+
+    So it is with what is inside a checkpoint, whatever its kind.
+    """
     saved: dict[Node, str] = {}
-    for node in read_by_backward(joint):
-        while kind_of(node) == "view":
-            node = node.args[0]
+    inside, _ = checkpointed(joint)
+    seen: set[Node] = set()
+    stack = read_by_backward(joint)
+    while stack:
+        node = stack.pop()
+        if node in seen or node.op == "get_attr":
+            continue
+        seen.add(node)
         if node.op == "placeholder":
             saved[node] = "an input that the backward reads"
-        elif node.op != "get_attr" and kind_of(node) != "creation":
-            saved[node] = "a forward value that the backward reads"
-    return split(joint, saved)
+        elif node in inside or kind_of(node) in repeated:
+            stack += node.all_input_nodes
+        else:
+            saved[node] = f"{kind_of(node) or 'one of several results'}: not computed again"
+    return saved
 
 
 def kind_of(node: Node) -> str:

@@ -62,7 +62,7 @@ def _compute_dtype(name: str, operands: list[Any]) -> DType:
     metas = [o.meta if isinstance(o, Lazy) else 0 if isinstance(o, sympy.Basic) else o for o in operands]
     compute = core_metas.promoted_dtype(metas[1:] if name == "where" else metas)
     floats = CORE_OPS[name].meta is core_metas.pointwise_float
-    return dt.float32 if floats and not compute.is_floating_point else compute
+    return dt.DEFAULT_DTYPE.dtype if floats and not compute.is_floating_point else compute
 
 
 def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]:

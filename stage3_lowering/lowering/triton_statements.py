@@ -7,6 +7,7 @@ loaded, computed or stored stays a named value for the next one.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from stage3_lowering.lowering.triton_ops import EXCEPTIONS, FOLDS, TRITON_OPS, TRITON_TYPES
@@ -16,6 +17,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
+from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import contiguous_strides
 
 _INLINE = ("float32", "int32")  # Triton gives a bare number one of these types
@@ -29,6 +31,9 @@ class Statements:
         self.kernel, self.whole_row = kernel, whole_row
         self.columns = any(n.reduction_ranges for n in kernel.nests)
         self.no_points = 0 in kernel.nests[0].ranges
+        self.sizes = set(kernel.sizes)
+        points = math.prod(kernel.nests[0].ranges)
+        self.any_points = f"{print_index(points)} > 0" if is_open(points) else ""  # else known
         self.text: dict[str, str] = {}  # value -> its name, or a number
         self.types: dict[str, DType] = {}
         self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
@@ -78,18 +83,17 @@ class Statements:
         if self.no_points or (self.inner and 0 in self.nest.reduction_ranges):
             return "False"  # what there is to load may be empty
         return (
-            {"": "", "x": "xmask", "r": "rmask", "xr": "mask"}[varies]
+            {"": self.any_points, "x": "xmask", "r": "rmask", "xr": "mask"}[varies]
             if self.columns
             else "mask"
             if varies
-            else ""
+            else self.any_points
         )
 
     def _axes(self, index: Any) -> str:
         """Along which axes an index varies."""
-        return _union(
-            self.varies.get(str(s), {"i": "x", "r": "r"}.get(str(s)[0], "x")) for s in index.free_symbols
-        )
+        names = {str(s) for s in index.free_symbols} - self.sizes
+        return _union(self.varies.get(s, {"i": "x", "r": "r"}.get(s[0], "x")) for s in names)
 
     def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
         axes = self.varies[instr.name] = self._axes(index)
@@ -132,6 +136,9 @@ class Statements:
         assert instr.dtype is not None
         self.varies[instr.name] = self._axes(index)
         written = print_index(index)
+        if is_open(index) and not self._axes(index):
+            block = f"tl.zeros({'[1, 1]' if self.columns else '[1]'}, tl.int64)"
+            return [f"{instr.name} = ({block} + {written}).to({TRITON_TYPES[instr.dtype.name]})"]
         if not self._axes(index):
             return self._constant(instr, int(index))
         return [f"{instr.name} = ({written}).to({TRITON_TYPES[instr.dtype.name]})"]
@@ -175,6 +182,7 @@ class Statements:
     def _position(self, instr: Instr, kind: str, value: str, of: DType) -> list[str]:
         combine = "_first_largest" if kind == "argmax" else "_first_smallest"
         row = print_index(dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables))
+        row = f"({row}).to(tl.int32)" if any(map(is_open, self.nest.reduction_ranges)) else row
         name, best = instr.name, f"{instr.name}_best"
         fold = f"{best}, {name} = tl.reduce(({best}, {name}), 1, {combine})"
         widen = f"{name} = {name}[:, None].to(tl.int64)"

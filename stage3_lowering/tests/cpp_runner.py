@@ -14,8 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps
+from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps, sizes_of
 from stage_contracts.program import Launch, Program
+from stage_contracts.size_vars import at_sizes
 
 # Warnings are errors: generated code is clean, except that it may compute what it does not use.
 FLAGS = "-O1 -std=c++17 -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off -Wall -Werror -Wno-unused-variable"
@@ -56,12 +57,16 @@ def run_cpp(
     """Run an emitted Program: kernels through ctypes, external calls through `eager`."""
     libraries = {unit.name: build(unit.text) for unit in program.units if unit.language == "cpp"}
 
+    values = sizes_of(program, inputs)
+    sizes = {str(name): value for name, value in values.items()}
+
     def run_kernel(step: Launch, storage: Storage) -> None:
         kernel = program.kernels[step.kernel]
         function = getattr(libraries[kernel.unit], kernel.name)
         function.restype = ctypes.c_int64
-        function.argtypes = [ctypes.c_void_p] * len(step.buffers)
-        if function(*[storage[name].ctypes.data for name in step.buffers]):
+        numbers = [sizes[name] for name in kernel.sizes]
+        function.argtypes = [ctypes.c_void_p] * len(step.buffers) + [ctypes.c_int64] * len(numbers)
+        if function(*[storage[name].ctypes.data for name in step.buffers], *numbers):
             raise IndexError(f"{kernel.name}: an index was out of range")
 
-    return run_steps(program, inputs, run_kernel, eager or EAGER, constants)
+    return run_steps(at_sizes(program, values), inputs, run_kernel, eager or EAGER, constants)

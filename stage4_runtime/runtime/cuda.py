@@ -16,6 +16,7 @@ from stage4_runtime.runtime.layout import byte_strides, round_up, slot_alignment
 from stage4_runtime.runtime.triton_units import TritonKernel
 from stage_contracts.device import Device
 from stage_contracts.errors import BuildError
+from stage_contracts.index_expr import parse_index, print_index
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -123,7 +124,9 @@ class KernelLauncher:
         if kernel.shared > _SHARED_WITHOUT_ASKING:
             driver.funcSetAttribute(self._function, _MAX_DYNAMIC_SHARED_SIZE, kernel.shared)
         self._launch = driver.launchKernel
-        self._shape = (*kernel.grid, 32 * kernel.num_warps, 1, 1, kernel.shared)
+        self._shape = (*kernel.grid[1:], 32 * kernel.num_warps, 1, 1, kernel.shared)
+        self._blocks = kernel.grid[0] if isinstance(kernel.grid[0], int) else None
+        self._blocks_at = _blocks_at(kernel)
         types: list[Any] = [ctypes.c_uint64 if t.startswith("*") else _PACKED[t] for t in kernel.types]
         self._values = [t() for t in types]
         packed = [*self._values, *(ctypes.c_uint64(0) for _ in range(_SCRATCH_POINTERS))]
@@ -139,7 +142,16 @@ class KernelLauncher:
                 f"kernel {self.kernel.name} takes {len(self._values)} arguments, got {len(arguments)}; "
                 "its signature and the Kernel's params disagree"
             )
+        blocks = self._blocks
+        if blocks is None:
+            blocks = max(self._blocks_at(*arguments[-len(self.kernel.sizes) :]), 1)
         with self._lock:
             for slot, value in zip(self._values, arguments, strict=True):
                 slot.value = value
-            self._launch(self._function, *self._shape, stream, self._address, 0)
+            self._launch(self._function, blocks, *self._shape, stream, self._address, 0)
+
+
+def _blocks_at(kernel: TritonKernel) -> Callable[..., int]:
+    """From the open sizes to how many blocks there are. Raises ValueError for text that is no expression."""
+    text = print_index(parse_index(str(kernel.grid[0])))
+    return eval(f"lambda {', '.join(kernel.sizes)}: {text}")

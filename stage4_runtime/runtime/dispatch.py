@@ -147,6 +147,7 @@ def _value_of(template: str, measure: Callable[[Any], Any] = lambda seen: seen) 
 
 # How each kind of guard tells its change.
 _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
+    "MODES": lambda s, g, seen, scope: f"modes(): {g.expected} -> {scope['modes']()}",
     "GRAD_MODE": lambda s, g, seen, scope: f"is_grad_enabled(): {g.expected} -> {scope['is_grad_enabled']()}",
     "TENSOR": _tensor_change,
     "OPEN_TENSOR": _tensor_change,

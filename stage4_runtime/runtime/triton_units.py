@@ -37,7 +37,8 @@ class TritonKernel:
     num_warps: int
     scratch: int  # bytes of global scratch memory per program
     types: tuple[str, ...]
-    grid: tuple[int, int, int]
+    grid: tuple[Any, int, int]  # x as text where it depends on open sizes
+    sizes: tuple[str, ...] = ()  # those it takes last, by the names that stand in x
 
 
 def key(unit: SourceUnit) -> Key:
@@ -85,6 +86,7 @@ def load(unit: SourceUnit, files: Mapping[str, bytes]) -> Mapping[str, TritonKer
             scratch=facts["scratch"],
             types=tuple(facts["types"]),
             grid=tuple((*unit.grids[name]["grid"], 1, 1)[:3]),
+            sizes=tuple(unit.grids[name].get("sizes", ())),
         )
     return kernels
 

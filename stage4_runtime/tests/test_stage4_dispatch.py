@@ -21,7 +21,13 @@ full = pytest.mark.conformance("dispatch", tier="full")
 
 X, N = ArgSource("x"), ArgSource("n")
 LINE = Origin("model.py", 31, "x @ w")
-NAMES = {"G": {"limit": 3}, "C": {}, "is_grad_enabled": lambda: True, "module_epoch": lambda: 1}
+NAMES = {
+    "G": {"limit": 3},
+    "C": {},
+    "is_grad_enabled": lambda: True,
+    "modes": lambda: (),
+    "module_epoch": lambda: 1,
+}
 
 
 def entry_for(*guards, signature="x, n=1, *, flag=False"):
@@ -117,6 +123,7 @@ MISSES = [
     (Guard("ITEMS", X, (len, max)), ([len, min],), "x: 2 objects -> others"),
     (Guard("NO_GRADIENTS", RowSource((X,)), None), (SimpleNamespace(grad=1),), ".grad of (x): None -> a tensor of one"),
     (Guard("GRAD_MODE", None, False), (None,), "is_grad_enabled(): False -> True"),
+    (Guard("MODES", None, (("inference", "True"),)), (None,), "modes(): (('inference', 'True'),) -> ()"),
     (Guard("SHAPE", X, "n > 3", LINE), (None, 2), "n > 3: held -> fails at model.py:31"),
     (Guard("EQUALS", AttrSource(X, "width"), 3), (SimpleNamespace(),),
      "x.width: 3 -> gone (AttributeError: 'types.SimpleNamespace' object has no attribute 'width')"),

@@ -45,7 +45,14 @@ class FakeTensor:
 
 
 def names(**more):
-    return {"G": {}, "C": {}, "is_grad_enabled": lambda: True, "module_epoch": lambda: 0, **more}
+    return {
+        "G": {},
+        "C": {},
+        "is_grad_enabled": lambda: True,
+        "modes": lambda: (),
+        "module_epoch": lambda: 0,
+        **more,
+    }
 
 
 def checker(*guards, signature="x=None, y=None", **more):
@@ -62,6 +69,7 @@ FLOAT = np.dtype("float32")
 # kind: (guard, its text, a call that holds, calls that do not)
 CASES = {
     "GRAD_MODE": (Guard("GRAD_MODE", None, True), "is_grad_enabled() is True", (), []),
+    "MODES": (Guard("MODES", None, ()), "modes() == ()", (), []),
     "TENSOR": (Guard("TENSOR", X, META), "check_tensor(x, 'float32[2, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(3, 2)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(requires_grad=True),),
                 (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),

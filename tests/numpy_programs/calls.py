@@ -14,7 +14,7 @@ TWO = (
     "add multiply subtract divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin logical_and "
     "logical_or logical_xor bitwise_and bitwise_or bitwise_xor left_shift bitwise_left_shift right_shift "
     "bitwise_right_shift arctan2 atan2 copysign hypot logaddexp heaviside nextafter equal not_equal less less_equal "
-    "greater greater_equal power pow float_power divmod"
+    "greater greater_equal power pow float_power divmod gcd lcm logaddexp2"
 ).split()
 
 REDUCTIONS = """
@@ -67,6 +67,20 @@ a.trace(1)
 np.median(a)
 np.median(a, axis=1)
 np.median(a, axis=0, keepdims=True)
+np.quantile(a, 0.25)
+np.quantile(a, [0.1, 0.5, 1.0], axis=1)
+np.percentile(a, 75, axis=0)
+np.percentile(a, 33.3, keepdims=True)
+np.corrcoef(a)
+np.gradient(a)
+np.gradient(v, 0.5)
+np.gradient(a, axis=1)
+np.polyval([1, 2, 3], a)
+np.polyval(v, a)
+np.nanmax(a, axis=0)
+np.nanmin(np.where(a > 1, np.nan, a), axis=1)
+np.nanvar(np.where(a > 1, np.nan, a), axis=1)
+np.nanstd(a, ddof=1)
 np.linalg.norm(a)
 np.linalg.norm(a, axis=1)
 np.linalg.norm(a, 1, axis=0)
@@ -291,6 +305,11 @@ a.take(1, axis=0)
 np.take_along_axis(a, np.argmax(a, axis=1, keepdims=True), axis=1)
 np.take_along_axis(a, np.argsort(a, axis=0, kind="stable"), axis=0)
 [row.sum() for row in a]
+np.argsort(a, axis=0)
+[x * 2 for x in a.flat]
+a[np.argmax(a[:, 0])]
+a[np.ix_([0, 2], [1, 3])]
+a[np.s_[1:, 0]]
 np.sort(a)
 np.sort(a, axis=0)
 np.sort(a, axis=None)

@@ -124,6 +124,49 @@ def integers_in_place(a):
     return a
 
 
+@program((6,))
+def reversed_views_returned(a):
+    b = a[::-1]
+    return b, np.flip(a), b[1:3], a
+
+
+@program((6,))
+def reversed_views_see_writes(a):
+    b = a[::-1]
+    total = b[0] + 0
+    a[5] = 100
+    return b * 1, b[0], total
+
+
+@program((2, 3), graphs=1, breaks=1)
+def a_write_through_a_reversed_view(a):
+    b = a + 1
+    c = b[:, ::-1]
+    c[0, 0] = 50
+    return b, c
+
+
+@program((2, 3), graphs=2, breaks=2)
+def a_reversed_view_across_a_break(a):
+    b = a * 2
+    c = b[::-1]
+    print("now")
+    c[0] = 7
+    return b + 1
+
+
+@program((3, 3))
+def a_turned_array(a):
+    b = a + 1
+    return np.rot90(b), np.rot90(a, -1), b
+
+
+@program((3, 3), graphs=0, breaks=1)
+def a_reversed_view_in_another_shape(a):
+    b = a + 1
+    return b[::-1].T, b
+
+
 # ---- tensors and arrays -----------------------------------------------------------------------------------------
 
 
@@ -205,9 +248,9 @@ def printed(a):
     return None
 
 
-@program(lambda: np.array(["a", "bc"]), (2,), graphs=1, breaks=1)
+@program(lambda: np.array(["bc", "a"]), (2,), graphs=1, breaks=1)
 def strings(s, a):
-    return np.char.upper(s), a + 1
+    return np.sort(s), a + 1
 
 
 @program(lambda: np.array([1, 2j]), graphs=1, breaks=1)

@@ -4,6 +4,10 @@ Input: a tuple is a tensor's shape, a callable makes the value, anything else is
 goes: the corpus runs each program with `mark` as a function that does nothing, and with `mark` as `print`.
 """
 
+import linecache
+import sys
+import textwrap
+
 PROGRAMS = {}
 LOG = []
 
@@ -22,3 +26,26 @@ def program(*make, grad=False, **kwargs):
         return function
 
     return enter
+
+
+def enter(module, body, table):
+    """Enter programs of one line each: a name, and the expression that stands in `body` for the braces."""
+    for line in filter(None, map(str.strip, table.splitlines())):
+        name, expression = line.split(maxsplit=1)
+        enter_source(module, name, body.replace("{}", expression))
+
+
+def enter_blocks(module, text):
+    """Enter programs that are blocks of lines: `name:` and the body, indented."""
+    for block in textwrap.dedent(text).strip().split("\n\n"):
+        head, body = block.split("\n", 1)
+        enter_source(module, head.rstrip(":"), textwrap.dedent(body))
+
+
+def enter_source(module, name, body):
+    """A function of a tensor x and an int n, whose lines breaks and tracebacks can show."""
+    source, file = f"def {name}(x, n=2):\n" + textwrap.indent(body, "    ") + "\n", f"<{module}.{name}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    names = vars(sys.modules[module])
+    exec(compile(source, file, "exec"), names)
+    program()(names[name])

@@ -1,0 +1,64 @@
+"""What a tensor gets that is made without a dtype or a device: the defaults a program sets, by torch's names.
+
+Input: dtypes and devices as users write them. The dtype is the process's, the device is the thread's, as in torch;
+compiled code relies on both (the guard MODES).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager import kernels
+from stage0_eager.state import STATE, settle
+from stage_contracts.device import Device, device_of
+from stage_contracts.dtype import DEFAULT_DTYPE, DType, dtype_of
+
+
+def get_default_dtype() -> DType:
+    """What Python floats become, and what float functions of integers give: float32 unless set."""
+    return DEFAULT_DTYPE.dtype
+
+
+def set_default_dtype(d: Any, /) -> None:
+    """From here on `d` in the whole process. Raises TypeError for what is no floating dtype."""
+    dtype = d if isinstance(d, DType) else dtype_of(d)
+    if not dtype.is_floating_point:
+        raise TypeError(f"only floating-point types are supported as the default type, got {dtype.name}")
+    DEFAULT_DTYPE.dtype = dtype
+    kernels.forget_dtypes()
+
+
+def get_default_device() -> Device:
+    """Where tensors are made that name no device: the CPU unless set."""
+    return STATE.devices[-1]
+
+
+def set_default_device(device: Any) -> None:
+    """From here on in this thread; None is the CPU again. Raises RuntimeError for an unknown device."""
+    STATE.devices = (*STATE.devices[:-1], device_of(device))
+    settle()
+
+
+def dtype_or_default(dtype: Any) -> DType:
+    """A dtype as users give it; None is the default."""
+    return DEFAULT_DTYPE.dtype if dtype is None else dtype_of(dtype)
+
+
+def device_or_default(device: Any) -> Device:
+    """A device as users give it; None is the default."""
+    return STATE.devices[-1] if device is None else device_of(device)
+
+
+def _enter(self: Device) -> Device:
+    """`with device("cuda"):` makes tensors there that name no other."""
+    STATE.devices = (*STATE.devices, self)
+    settle()
+    return self
+
+
+def _exit(self: Device, *_: object) -> None:
+    STATE.devices = STATE.devices[:-1]
+    settle()
+
+
+Device.__enter__, Device.__exit__ = _enter, _exit  # type: ignore[attr-defined]

@@ -1,0 +1,99 @@
+"""Everything about NumPy programs at length: `make numpy` runs this and keeps what it prints in report.txt.
+
+Input: the tables beside this file. Every line of calls.py on every dtype and layout, every program on every backend, and
+random programs; ends with an error when one differs from NumPy.
+"""
+
+import platform
+import sys
+import time
+import warnings
+from datetime import date
+
+import numpy as np
+from hypothesis import HealthCheck, given, seed, settings
+
+from tests import test_numpy_functions as functions
+from tests import test_numpy_programs as programs
+from tests import test_numpy_random as randoms
+from tests.numpy_programs.calls import FAMILIES
+from tests.numpy_programs.compare import observe
+from tests.numpy_programs.registry import PROGRAMS
+
+RANDOM, SEED = 2000, 20
+
+
+def all_calls(backend):
+    """(lines, runs, captured whole, left to NumPy in part, refused by NumPy itself, failures)."""
+    runs = captured = refused = 0
+    failures = []
+    for lines in FAMILIES.values():
+        for line in lines:
+            for dtype in functions.DTYPES:
+                for layout in functions.LAYOUTS:
+                    runs += 1
+                    try:
+                        if functions.check(line, dtype, layout, backend):
+                            captured += 1
+                        elif observe(functions.function_of(line), functions.operands(dtype, layout)).error:
+                            refused += 1
+                    except AssertionError as problem:
+                        failures.append(str(problem).partition("\n")[0])
+    return (
+        sum(map(len, FAMILIES.values())),
+        runs,
+        captured,
+        runs - captured - refused - len(failures),
+        refused,
+        failures,
+    )
+
+
+def all_programs(backend):
+    """What differs, of every program."""
+    failures = []
+    for name in PROGRAMS:
+        try:
+            programs.check(name, backend, exact=backend == "eager")
+        except AssertionError as problem:
+            failures.append(f"{name}: {str(problem).partition(chr(10))[0]}")
+    return failures
+
+
+def random_programs():
+    done = []
+
+    @seed(SEED)
+    @settings(max_examples=RANDOM, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(randoms.programs())
+    def run(made):
+        done.append(made)
+        randoms.check(*made, "eager", exact=True)
+
+    run()
+    return len(done)
+
+
+def main():
+    warnings.simplefilter("ignore")
+    start, failures = time.time(), []
+    print(f"{date.today()}, Python {platform.python_version()}, NumPy {np.__version__}")
+    for backend in ("eager", "aot_eager"):
+        lines, runs, captured, left, refused, wrong = all_calls(backend)
+        print(
+            f"{backend}: {lines} calls on 9 dtypes and 3 layouts: {runs} runs, {captured} captured whole, "
+            f"{left} left to NumPy in part, {refused} errors of NumPy's own, {len(wrong)} differ"
+        )
+        failures += wrong
+    for backend in ("eager", "aot_eager", "inductor"):
+        wrong = all_programs(backend)
+        print(f"{backend}: {len(PROGRAMS)} programs, {len(wrong)} differ")
+        failures += wrong
+    print(f"{random_programs()} random programs from seed {SEED}, none differs")
+    print("\n".join(failures))
+    print(f"{time.time() - start:.0f} s", file=sys.stderr)
+    return bool(failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
