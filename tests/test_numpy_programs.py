@@ -67,6 +67,17 @@ def test_sizes_that_change_are_left_open():
     assert any(g.kind == "OPEN_ARRAY" for g in compiled.entries[0].guards)
 
 
+def test_shapes_made_of_open_sizes_stay_open():
+    def fresh(a):
+        return np.zeros((len(a), 2)), np.arange(a.shape[0]) + a, np.ones(a.shape)
+
+    compiled = cutaway.compile(fresh, backend="eager")
+    for n in (7, 5, 3, 11):
+        for got, want in zip(compiled(np.ones(n)), fresh(np.ones(n)), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert len(compiled.entries) <= 2
+
+
 def test_python_floats_beside_arrays_are_inputs():
     compiled = cutaway.compile(scaled, backend="eager")
     a = np.ones((3, 4), np.float32)
@@ -75,6 +86,11 @@ def test_python_floats_beside_arrays_are_inputs():
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got, scaled(a, by))
     assert len(compiled.entries) == 1
+    reflected = cutaway.compile(lambda a, n, s: (s * a, a > n, np.maximum(s, a)), backend="eager")
+    for n, s in ((1, 0.5), (2, -1.5), (-3, 2.0)):
+        for got, want in zip(reflected(a, n, s), (s * a, a > n, np.maximum(s, a)), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert len(reflected.entries) == 1
     assert compiled(a.astype(np.int64), 0.5).dtype == np.float64
 
 

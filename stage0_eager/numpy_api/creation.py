@@ -125,7 +125,7 @@ def arange(start, stop=None, step=1, dtype=None):
         raise NotHere("such a range")
     if all(promotion.category_of(n) <= INTEGER for n in numbers):
         span = stop - start + (step - 1 if step > 0 else step + 1)
-        length = span // step
+        length = span if step == 1 else span // step
         length = length if length > 0 else 0
     else:
         import math

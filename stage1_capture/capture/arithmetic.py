@@ -224,6 +224,8 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if decided is not None:
         return decided
     try:
+        if isinstance(right, (TensorVariable, NumpyNdarrayVariable)):
+            raise NotConstant(right)  # before an open number on the left is asked for its value
         values = as_constant(left), as_constant(right)
         return attempt(tx, symbol, lambda: ConstantVariable(function(*values)), exact=True)
     except NotConstant:

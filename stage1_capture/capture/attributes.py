@@ -179,7 +179,7 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
-        case ConstantVariable(value=Device()) if name in ("__enter__", "__exit__"):
+        case ConstantVariable() if name in ("__enter__", "__exit__") and isinstance(value.value, Device):
             return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)

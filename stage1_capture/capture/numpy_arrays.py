@@ -14,6 +14,7 @@ import numpy as np
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import builder
+from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -122,14 +123,18 @@ def dtype_comparison(
     function: Callable[[Any, Any], Any], left: Variable, right: Variable
 ) -> ConstantVariable | None:
     """`a.dtype == np.float32`: of a dtype with another, a class or a name."""
-    sides = [
-        v.real if isinstance(v, UserDefinedObjectVariable) else getattr(v, "value", None)
-        for v in (left, right)
-    ]
+    sides = [_dtype_or_class(v) for v in (left, right)]
     if not any(isinstance(side, np.dtype) for side in sides):
         return None
     known = all(isinstance(side, (np.dtype, type, str)) for side in sides)
     return ConstantVariable(bool(function(*sides))) if known else None
+
+
+def _dtype_or_class(value: Variable) -> Any:
+    if isinstance(value, UserDefinedObjectVariable):
+        return value.real
+    plain = isinstance(value, ConstantVariable) and not isinstance(value, NumberVariable)
+    return value.value if plain else None  # type: ignore[attr-defined]
 
 
 # ---- what NumPy keeps to itself ---------------------------------------------------------------------------------

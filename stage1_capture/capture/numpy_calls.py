@@ -237,6 +237,8 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
     if name == "dtype":
         return ConstantVariable(dtype_of(tx, value))
     match value:
+        case NumberVariable():  # its value is not asked
+            return value
         case NumpyNdarrayVariable():
             return (
                 value.tensor
@@ -339,6 +341,8 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
 
 
 def _plain_number(value: Variable) -> bool:
+    if isinstance(value, NumberVariable):
+        return True
     return isinstance(value, ConstantVariable) and type(value.value) in (bool, int, float)
 
 
