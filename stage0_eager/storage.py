@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from stage0_eager import arrays
+from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
 
 
@@ -45,9 +46,29 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 def set_(
-    self: Tensor, source: UntypedStorage, storage_offset: int, size: Sequence[int], stride: Sequence[int]
+    self: Tensor,
+    source: UntypedStorage | Tensor,
+    storage_offset: int = 0,
+    size: Sequence[int] | None = None,
+    stride: Sequence[int] | None = None,
 ) -> Tensor:
-    """Make this tensor look at `source` from an offset, with a size and strides, all in elements of its dtype."""
+    """Make this tensor look at `source` from an offset, with a size and strides, all in elements of its dtype.
+
+    A tensor as the source is taken as it is; of a storage, size and stride have to be said.
+    """
+    if self.requires_grad and STATE.grad_enabled:
+        what = "a leaf Variable" if self.is_leaf else "a Variable"
+        raise RuntimeError(f"{what} that requires grad is being used in an in-place operation.")
+    if isinstance(source, Tensor):
+        if size is not None or source.dtype is not self.dtype:
+            raise RuntimeError(
+                f"set_ takes a tensor of the same dtype and nothing else, or a storage; got {source.dtype}"
+            )
+        self._data = source._real("set_()")
+        self._bump_version()
+        return self
+    if size is None or stride is None:
+        raise RuntimeError("set_ of a storage takes an offset, a size and strides")
     width = self.dtype.itemsize
     begins = arrays.address(source.whole) + storage_offset * width
     if begins != arrays.address(source.array) or source.array.dtype != self.dtype.numpy:

@@ -228,3 +228,49 @@ def test_under_a_checkpoint_the_error_comes_where_eager_would_be_wrong(backend):
 
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         second(cutaway.compile(program, backend=backend, fullgraph=True))
+
+
+# ---- a tensor's memory is replaced --------------------------------------------------------------------------------
+
+
+def set_input(x, y):
+    x.set_(y)
+    y.add_(1)
+    return x * 2
+
+
+def set_data(x, y):
+    x.data = y[1:]
+    return x.sum() * y
+
+
+def set_inside(x, y):
+    z = x * 3
+    z.set_(y)
+    z.mul_(2)
+    return z + 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("program", [set_input, set_data, set_inside], ids=lambda f: f.__name__)
+def test_memory_that_is_replaced(program, backend):
+    """A named break: size, sharing and values afterwards are eager's."""
+
+    def run(function):
+        x, y = cutaway.tensor([1.0, 2.0]), cutaway.tensor([3.0, 4.0, 5.0])
+        out = function(x, y)
+        y.mul_(10)
+        return [t.tolist() for t in (out, x, y)]
+
+    compiled = cutaway.compile(program, backend=backend)
+    assert run(compiled) == run(program)
+    assert {b.code for b in compiled.breaks} == {"GB0006"}
+
+
+def test_set_takes_a_tensor_of_its_own_dtype():
+    x = cutaway.ones(2)
+    assert x.set_(cutaway.zeros(3)) is x and x.shape == (3,) and x.version == 1
+    with pytest.raises(RuntimeError, match="set_ takes a tensor of the same dtype"):
+        x.set_(cutaway.zeros(3, dtype=cutaway.float64))
+    with pytest.raises(RuntimeError, match="in-place operation"):
+        cutaway.ones(2, requires_grad=True).set_(x)

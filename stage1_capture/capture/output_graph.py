@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
+from stage1_capture.capture.hints import MODULES
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
@@ -134,6 +135,10 @@ class OutputGraph:
             held.clear()
         self.effects = SideEffects()
 
+    def in_inference(self, tensor: TensorVariable) -> bool:
+        """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
+        return tensor in self.inference or bool(self.options.modes["inference"])
+
     # ---- where we are ----------------------------------------------------------------------------
 
     def origin(self) -> Origin:
@@ -148,6 +153,7 @@ class OutputGraph:
         innermost = self.frames[-1] if self.frames else None
         if innermost and not is_users(innermost.function.globals) and len(self.frames) > 1:
             reason = f"{reason} (in {innermost.function.name})"
+            hint = hint or MODULES.get(str(innermost.function.globals.get("__name__", "")), "")
         raise Unsupported(reason, self.origin(), code=code, hint=hint)
 
     def begin_root_step(self) -> None:
