@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from stage1_capture.capture.codegen import PyCodegen
 
 _INLINE = (bool, int, str, bytes, type(None))
+_PLAIN = (*_INLINE, float)
 
 
 class Rebuilder:
@@ -246,6 +247,8 @@ def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
 
 
 def _set(r: Rebuilder, value: SetVariable) -> str:
+    if value.kind is set and all(type(element) in _PLAIN for element in value.items):
+        return f"{r.named(value.items.copy())}.copy()"  # a copy is walked in the same order
     return f"{r.named(value.kind)}([{', '.join(map(r.key, value.items))}])"
 
 
