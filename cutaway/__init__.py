@@ -13,6 +13,7 @@ from cutaway import compiler, library
 from cutaway.backends import list_backends
 from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
 from cutaway.explain import explain
+from cutaway.logs import logs_of_environment as _logs_of_environment
 from stage0_eager import (
     Tensor,
     amp,
@@ -120,6 +121,8 @@ def __getattr__(name: str) -> Any:
         f"module 'cutaway' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
     )
 
+
+_logs_of_environment()
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",

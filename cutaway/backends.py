@@ -7,7 +7,7 @@ lowering; `eager` runs the captured graph itself. Other packages add theirs unde
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -19,7 +19,7 @@ from stage0_eager import is_grad_enabled
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
-from stage_contracts.errors import CompilerMissing
+from stage_contracts.errors import BackendFailed, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.shown_sizes import open_sizes_in
@@ -56,9 +56,14 @@ def find_backend(backend: str | Callable) -> Backend:
     raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
 
 
-def list_backends() -> list[str]:
-    """The names `compile(backend=...)` takes."""
-    return [*BACKENDS, *(e.name for e in entry_points(group="cutaway_backends"))]
+# As torch tags them: what is for finding faults, not for speed.
+TAGS = {"eager": "debug", "aot_eager": "debug"}
+
+
+def list_backends(exclude_tags: Collection[str] | None = ("debug", "experimental")) -> list[str]:
+    """The names `compile(backend=...)` takes, sorted; with those for debugging if `exclude_tags` is () or None."""
+    names = [*BACKENDS, *(e.name for e in entry_points(group="cutaway_backends"))]
+    return sorted(name for name in names if TAGS.get(name) not in (exclude_tags or ()))
 
 
 def foreign(name: str, function: Callable) -> Backend:
@@ -67,10 +72,29 @@ def foreign(name: str, function: Callable) -> Backend:
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
         compiled = function(GraphModule(graph), inputs)
         if not callable(compiled):
-            raise TypeError(f"backend {name!r} returned {type(compiled).__name__}, expected a callable")
-        return compiled
+            raise TypeError(f"returned {type(compiled).__name__}, expected a callable on the graph's inputs")
+        return checked(name, compiled, len(graph.outputs))
 
     return Backend(name, run, builtin=False)
+
+
+def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tuple]:
+    """What a backend made, held to what it promises: a tuple (or list) with one entry per output of the graph."""
+
+    def outputs(*inputs: Any) -> tuple:
+        found = run(*inputs)
+        if not isinstance(found, (tuple, list)):
+            seen = type(found).__name__
+        elif len(found) != count:
+            seen = f"{len(found)} of them"
+        else:
+            return found  # type: ignore[return-value]
+        raise BackendFailed(
+            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs "
+            f"({count}); return (out,) for one"
+        )
+
+    return outputs
 
 
 # ---- the built-in ones --------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def compile(
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
         compiler.mark_dynamic), True all of them, False none. What cannot be compiled with a size left open is
         compiled for each size; the ledger says so ("fallback", "static").
-    mode: None, "default", or "reduce-overhead" (CUDA graphs on a GPU).
+    mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
     Without `fn` it returns a decorator.
@@ -91,6 +91,12 @@ def compile(
         return fn
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic expects None, True or False, got {dynamic!r}")
     if not callable(fn):
         raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
     changes = {**_MODES[mode], **(options or {})}
@@ -114,6 +120,9 @@ _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
     "default": {},
     "reduce-overhead": {"runtime.cuda_graphs": True},
+    # kernels are chosen the same way in every mode: these two say whether CUDA graphs are wanted
+    "max-autotune": {"runtime.cuda_graphs": True},
+    "max-autotune-no-cudagraphs": {},
 }
 
 
@@ -239,24 +248,24 @@ class CompiledFunction:
                 return entry
             if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
                 return None
-            entry = self._compile(args, kwargs)
-            self.entries = (entry, *self.entries)
+            settings = config.current().capture
+            self.policy.automatic = settings.automatic_dynamic_shapes
+            self.policy.assume_static = settings.assume_static_by_default
+            made = self._compile(args, kwargs)
+            self.entries = (made, *self.entries)
             count_compile(self.code)
-            return entry
+            return made
 
     def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
-        """A new entry. Guards that fail at once are a mistake of ours, unless another thread changed what they saw."""
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
         settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
-        for _ in range(_ATTEMPTS - 1):
-            try:
+        for _ in range(_ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
                 return compile_frame(self._fn, args, kwargs, *settings)
-            except GuardsFailed:
-                if threading.active_count() == 1:
-                    raise
         return compile_frame(self._fn, args, kwargs, *settings)
 
 
-_ATTEMPTS = 5  # of a compile that other threads disturb
+_ATTEMPTS = 4
 
 
 class GuardsFailed(GraphError):
@@ -346,7 +355,10 @@ def _captured_and_compiled(
         leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
         frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
     if frame.closed:
-        raise ConstraintViolationError(f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}")
+        raise ConstraintViolationError(
+            f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
+            "let the program ask nothing that fixes the size, or mark it with maybe_mark_dynamic"
+        )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     breaks = list(frame.breaks)
     compiled: Callable | None = None
@@ -365,8 +377,10 @@ def _captured_and_compiled(
                     return frame, None, breaks, artifacts
                 if backend.builtin:
                     raise
-                seen = f"backend {backend.name!r} raised {type(error).__name__}: {error}"
-                raise BackendFailed(seen) from error
+                raise BackendFailed(
+                    f"backend {backend.name!r} raised {type(error).__name__}: {error}\n"
+                    "its own lines are above; config suppress_errors=True runs such graphs eagerly"
+                ) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
             breaks.append(GraphBreak("GB0008", reason))
     return frame, compiled, breaks, artifacts

@@ -10,8 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cutaway.backends import list_backends
-from cutaway.compile import CompiledFunction, compile, reset
+from cutaway.artifacts import Artifacts
+from cutaway.backends import find_backend, list_backends
+from cutaway.compile import CompiledFunction, compile, default_pipeline, reset
 from cutaway.recompilation import RecompileError, set_stance
 from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
@@ -65,6 +66,13 @@ def cudagraph_mark_step_begin() -> None:
     """Says that outputs of earlier CUDA graph replays may be overwritten. Outputs are kept here, so nothing happens."""
 
 
+def run_backend(backend: str, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
+    """What the backend of that name makes of a graph: for a backend that looks at graphs and hands them on."""
+    found, pipeline = find_backend(backend), default_pipeline()
+    artifacts = Artifacts(backend, None, graph_module.graph, backend=found.name, pipeline=pipeline)  # type: ignore
+    return found.compile(graph_module.graph, example_inputs, pipeline, artifacts)
+
+
 class CompileCounter:
     """A backend that runs graphs as captured and counts them: `frame_count` graphs, `op_count` calls in them."""
 
@@ -80,6 +88,23 @@ class CompileCounter:
         self.frame_count = self.op_count = 0
 
 
+class CompileCounterWithBackend(CompileCounter):
+    """As CompileCounter, in front of a backend by name: `graphs` are those it was given."""
+
+    def __init__(self, backend: str) -> None:
+        super().__init__()
+        self.backend = backend
+
+    def __call__(self, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
+        super().__call__(graph_module, example_inputs)
+        self.graphs.append(graph_module)
+        return run_backend(self.backend, graph_module, example_inputs)
+
+    def clear(self) -> None:
+        super().clear()
+        self.graphs: list[Any] = []
+
+
 class EagerAndRecordGraphs:
     """A backend that runs graphs as captured and keeps them in `graphs`."""
 
@@ -92,9 +117,9 @@ class EagerAndRecordGraphs:
 
 
 __all__ = [
-    "CompileCounter", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError", "allow_in_graph",
-    "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin", "disable",
-    "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting",
-    "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset", "run",
-    "set_stance", "substitute_in_graph", "wrap_numpy",
+    "CompileCounter", "CompileCounterWithBackend", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError",
+    "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin",
+    "disable", "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling",
+    "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset",
+    "run", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

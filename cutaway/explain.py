@@ -56,6 +56,8 @@ def explain(fn: Callable) -> Callable[..., ExplainOutput]:
 
     A plain function is compiled with the backend that runs graphs as captured; a compiled one with its own.
     """
+    if not callable(fn):
+        raise TypeError(f"explain expects a function or a module, got {type(fn).__name__}")
     known = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
     before: tuple = ()
     if isinstance(known, CompiledFunction):

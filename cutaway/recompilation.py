@@ -6,6 +6,7 @@ are those of all compiled functions that share the code (`accumulated_recompile_
 
 from __future__ import annotations
 
+import difflib
 import functools
 import os
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stage_contracts import config, events
+from stage_contracts.controls import Rule, set_rule
 
 _HOUSE = Path(__file__).parent.parent
 _PACKAGES = tuple(
@@ -40,7 +42,11 @@ STANCES: dict[str, str] = {
     "eager_on_recompile": "use the entries there are; run what is new eagerly",
     "fail_on_recompile": "use the entries there are; raise for what is new",
     "eager_then_compile": "run the first call of a function eagerly, compile from the second on",
+    "aot_eager_then_compile": "as eager_then_compile: the first call's results are the same",
 }
+
+
+THEN_COMPILE = ("eager_then_compile", "aot_eager_then_compile")
 
 
 class _Stance:
@@ -59,10 +65,13 @@ class set_stance:
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
         if stance not in STANCES:
+            near = difflib.get_close_matches(str(stance), STANCES, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
             raise RuntimeError(
-                f"invalid torch.compile stance {stance!r}; expected one of {', '.join(STANCES)}"
+                f"invalid torch.compile stance {stance!r}; expected one of {', '.join(STANCES)}{hint}"
             )
-        unknown = {k for k, v in options.items() if v not in (None, False)}
+        # skip_guard_eval_unsafe would allow fewer checks: all are made
+        unknown = {k for k, v in options.items() if v not in (None, False) and k != "skip_guard_eval_unsafe"}
         if unknown:
             raise NotImplementedError(f"set_stance does not support {', '.join(sorted(unknown))}")
         with STANCE.lock:
@@ -88,6 +97,9 @@ class set_stance:
         return under_stance
 
 
+set_rule(set_stance, Rule("forbid", "set_stance changes how code is compiled; call it around compiled code"))
+
+
 def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
     """Whether the stance lets a call that no entry fits be compiled. Raises RecompileError for fail_on_recompile."""
     stance = STANCE.name
@@ -96,10 +108,10 @@ def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, A
         raise RecompileError(
             f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}"
         )
-    if stance == "eager_then_compile" and not compiled.called:
+    if stance in THEN_COMPILE and not compiled.called:
         compiled.called = True
         return False
-    return stance in ("default", "eager_then_compile")
+    return stance in ("default", *THEN_COMPILE)
 
 
 # ---- limits --------------------------------------------------------------------------------------------------
@@ -138,11 +150,14 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     if compiled.entries:
         events.record("guard_failure", name, reason=reason)
     if reached is None:
+        if settings.error_on_recompile:
+            raise RecompileError(f"{name} would be recompiled, and error_on_recompile is on: {reason}")
         events.record("recompile", name, reason=reason)
         return True
     what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
-    if compiled.fullgraph:
-        raise RecompileError(f"{name} reached {what} and fullgraph=True: {reason}; raise config {reached[0]}")
+    if compiled.fullgraph or settings.fail_on_recompile_limit_hit:
+        strict = "fullgraph=True" if compiled.fullgraph else "fail_on_recompile_limit_hit is on"
+        raise RecompileError(f"{name} reached {what} and {strict}: {reason}; raise config {reached[0]}")
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")

@@ -6,15 +6,17 @@ counterpart there.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import cutaway
-from cutaway import compiler
+from cutaway import compiler, logs
 from stage_contracts import config
 from stage_contracts.breaks import Unsupported
+from stage_contracts.errors import BackendFailed
 
 # torch's name -> our field of the capture section.
 FIELDS = {
@@ -22,9 +24,24 @@ FIELDS = {
     "cache_size_limit": "recompile_limit",
     "accumulated_recompile_limit": "accumulated_recompile_limit",
     "accumulated_cache_size_limit": "accumulated_recompile_limit",
+    "fail_on_recompile_limit_hit": "fail_on_recompile_limit_hit",
+    "error_on_recompile": "error_on_recompile",
+    "automatic_dynamic_shapes": "automatic_dynamic_shapes",
+    "assume_static_by_default": "assume_static_by_default",
     "suppress_errors": "suppress_errors",
     "trace_numpy": "trace_numpy",
 }
+# Names that published code sets, and the only value that means what happens here; another raises.
+FIXED = {
+    "capture_scalar_outputs": False,
+    "capture_dynamic_output_shape_ops": False,
+    "inline_inbuilt_nn_modules": True,
+    "force_parameter_static_shapes": True,
+    "specialize_int": False,
+    "guard_nn_modules": True,
+}
+# How much is said, and how torch itself works: kept, and without effect.
+KEPT = {"verbose": False, "log_level": None, "optimize_ddp": False, "cache_size_limit_verbose": False}
 
 
 class DynamoConfig(ModuleType):
@@ -32,26 +49,52 @@ class DynamoConfig(ModuleType):
 
     def __init__(self) -> None:
         super().__init__("torch._dynamo.config", "Cutaway's torch._dynamo.config")
+        self.__dict__["_kept"] = dict(KEPT)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in FIELDS:
-            raise AttributeError(f"Cutaway has no torch._dynamo.config.{name}; it has {', '.join(FIELDS)}")
-        return getattr(config.current().capture, FIELDS[name])
+        if name in FIELDS:
+            return getattr(config.current().capture, FIELDS[name])
+        if name in FIXED:
+            return FIXED[name]
+        if name in KEPT:
+            return self.__dict__["_kept"][name]
+        raise _unknown(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("__"):
             super().__setattr__(name, value)
-        elif name not in FIELDS:
-            raise AttributeError(f"Cutaway has no torch._dynamo.config.{name}; it has {', '.join(FIELDS)}")
-        else:
+        elif name in FIELDS:
             config.change(**{FIELDS[name]: value})
+        elif name in KEPT:
+            self.__dict__["_kept"][name] = value
+        else:
+            _check(name, value)
 
     @staticmethod
     @contextmanager
-    def patch(changes: dict[str, Any] | None = None, **more: Any) -> Iterator[None]:
-        wanted = {FIELDS.get(name, name): value for name, value in {**(changes or {}), **more}.items()}
-        with config.patch(wanted):
+    def patch(changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Iterator[None]:
+        """`patch(field=value)`, `patch({"field": value})` or `patch("field", value)`."""
+        given = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
+        for name, wanted in given.items():
+            if name not in FIELDS and name not in KEPT:
+                _check(name, wanted)
+        with config.patch({FIELDS[name]: wanted for name, wanted in given.items() if name in FIELDS}):
             yield
+
+
+def _check(name: str, value: Any) -> None:
+    if name not in FIXED:
+        raise _unknown(name)
+    if value != FIXED[name]:
+        raise NotImplementedError(
+            f"torch._dynamo.config.{name} is {FIXED[name]} here and cannot be {value!r}"
+        )
+
+
+def _unknown(name: str) -> AttributeError:
+    names = [*FIELDS, *FIXED, *KEPT]
+    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5) or names
+    return AttributeError(f"Cutaway has no torch._dynamo.config.{name}; it has {', '.join(near)}")
 
 
 def compiler_modules(make: Any) -> dict[str, ModuleType]:
@@ -81,10 +124,15 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
         "torch._dynamo.testing": make(
             "torch._dynamo.testing",
             CompileCounter=compiler.CompileCounter,
+            CompileCounterWithBackend=compiler.CompileCounterWithBackend,
             EagerAndRecordGraphs=compiler.EagerAndRecordGraphs,
         ),
+        "torch._dynamo.utils": make("torch._dynamo.utils", counters=logs.counters),
+        "torch._logging": make("torch._logging", set_logs=logs.set_logs),
         "torch._dynamo.exc": make(
             "torch._dynamo.exc",
+            BackendCompilerFailed=BackendFailed,
+            UserError=compiler.ConstraintViolationError,
             Unsupported=Unsupported,
             TorchDynamoException=RuntimeError,
             FailOnRecompileLimitHit=compiler.RecompileError,

@@ -48,7 +48,7 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    for mark, make in _beside("numpy_page").TABLES.items():
+    for mark, make in {**_beside("numpy_page").TABLES, **_beside("dynamic_page").TEXTS}.items():
         if mark in markdown:
             markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())

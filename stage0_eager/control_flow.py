@@ -12,7 +12,7 @@ from typing import Any
 
 from stage0_eager import control_flow_gradients  # noqa: F401  (attaches the rules)
 from stage0_eager.batching import Batcher
-from stage0_eager.control_flow_operators import fold
+from stage0_eager.control_flow_operators import apart, fold
 from stage0_eager.core import core as c
 from stage0_eager.functions import joining, shape
 from stage0_eager.pytree import form_of, leaves_of, rebuilt
@@ -46,7 +46,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[An
         _must_match("cond", "the true branch's result", both[0], "the false branch's", both[1])
         chosen = [c.where(pred, a, b) for a, b in zip(leaves_of(both[0]), leaves_of(both[1]), strict=True)]
         return rebuilt(both[0], chosen)
-    return _pure("cond", true_fn if bool(pred) else false_fn, *operands)
+    return _new(_pure("cond", true_fn if bool(pred) else false_fn, *operands), operands)
 
 
 def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: Sequence[Any]) -> tuple:
@@ -69,7 +69,7 @@ def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: Sequence[An
         made = tuple(made) if isinstance(made, (tuple, list)) else (made,)
         _must_match("while_loop", "carried_inputs", carried, "body_fn's results", made)
         carried = made
-    return carried
+    return _new(carried, carried_inputs)
 
 
 def scan(
@@ -108,7 +108,7 @@ def scan(
     along = [joining.movedim(x, dim, 0) for x in rows]
     made = fold(combine, [*state, *along], len(state), len(rows), reverse, shape.stack)
     stacks = [joining.movedim(y, 0, dim) if dim < y.ndim else y for y in made[len(state) :]]
-    return rebuilt(init, made[: len(state)]), rebuilt(form[0], stacks)
+    return rebuilt(init, apart(made[: len(state)], [*state, *along])), rebuilt(form[0], stacks)
 
 
 def map(f: Callable, xs: Any, *args: Any) -> Any:
@@ -185,6 +185,11 @@ def _pure(name: str, function: Callable, *args: Any) -> Any:
                 f"tensor {position} of its arguments; write to a clone, or return the new value"
             )
     return result
+
+
+def _new(result: Any, operands: Any) -> Any:
+    """The result, its tensors in memory of their own: as compiled code has them."""
+    return rebuilt(result, apart(leaves_of(result), leaves_of(operands)))
 
 
 def _must_match(name: str, first: str, wanted: Any, second: str, got: Any) -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from stage0_eager.arrays import owner
 from stage0_eager.core import core as c
 from stage0_eager.functions import shape
 from stage0_eager.opaque import OpaqueOperator
+from stage0_eager.tensor import Tensor
 from stage_contracts.graph import meta_of
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -73,31 +75,44 @@ def fold(
 
 def _cond(pred, true_graph, false_graph, operands):
     """`true_graph(*operands)` where pred, a tensor of one element, is true, else `false_graph(*operands)`."""
-    return _settled(choose(pred, true_graph, false_graph, operands))
+    return _settled(choose(pred, true_graph, false_graph, operands), operands)
 
 
 def _while_loop(cond_graph, body_graph, operands, carried):
     """The first `carried` operands through `body_graph` again and again while `cond_graph` gives true."""
-    return _settled(loop(cond_graph, body_graph, operands, carried))
+    return _settled(loop(cond_graph, body_graph, operands, carried), operands)
 
 
 def _while_loop_backward(cond_graph, body_graph, step_graph, operands, carried, around):
     """The gradients of a while_loop, carried through `step_graph` from the last turn to the first."""
-    return _settled(loop_backward(cond_graph, body_graph, step_graph, operands, carried, around))
+    return _settled(loop_backward(cond_graph, body_graph, step_graph, operands, carried, around), operands)
 
 
 def _scan(combine_graph, operands, carried, scanned, reverse=False):
     """`combine_graph` over the rows of the scanned operands: the last state, then what each turn gives, stacked."""
-    return _settled(fold(combine_graph, operands, carried, scanned, reverse, shape.stack))
+    return _settled(fold(combine_graph, operands, carried, scanned, reverse, shape.stack), operands)
 
 
 def _map(graph, operands, scanned):
     """`graph` on every row of the first `scanned` operands; results stacked."""
-    return _settled(fold(graph, operands, 0, scanned, False, shape.stack))
+    return _settled(fold(graph, operands, 0, scanned, False, shape.stack), operands)
 
 
-def _settled(results: list[Any]) -> tuple:
-    return tuple(map(c.contiguous, results))
+def _settled(results: list[Any], operands: Sequence[Any]) -> tuple:
+    return tuple(map(c.contiguous, apart(results, operands)))
+
+
+def apart(results: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+    """The results, each in memory of its own: copied where it is an operand's, or another result's."""
+    taken = {id(owner(t._data)) for t in operands if isinstance(t, Tensor)}
+    made = []
+    for result in results:
+        if isinstance(result, Tensor) and id(owner(result._data)) in taken:
+            result = c.clone(result)
+        if isinstance(result, Tensor):
+            taken.add(id(owner(result._data)))
+        made.append(result)
+    return made
 
 
 # ---- kernels: on arrays, subgraphs being functions of arrays ---------------------------------------------------------

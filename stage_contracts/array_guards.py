@@ -53,15 +53,23 @@ def check_array(array: Any, meta: ArrayMeta) -> bool:
     """Whether an array is what `meta` says."""
     return (
         type(array) is np.ndarray
-        and array.dtype == meta.dtype
+        and (array.dtype is meta.dtype or _same_dtype(array.dtype, meta.dtype))
         and array.shape == meta.shape
         and array.strides == meta.strides
+        and array.flags.aligned
     )
+
+
+def _same_dtype(found: Any, wanted: Any) -> bool:
+    """Two spellings of a 64-bit integer are equal to NumPy, and not the same to who looks at their numbers."""
+    return bool(found == wanted) and found.num == wanted.num
 
 
 def check_open_array(array: Any, meta: OpenMeta) -> bool:
     """Whether an array is what `meta` says, at any of the open sizes."""
-    if type(array) is not np.ndarray or array.dtype != meta.dtype.numpy or array.ndim != len(meta.sizes):
+    if type(array) is not np.ndarray or array.ndim != len(meta.sizes) or not array.flags.aligned:
+        return False
+    if array.dtype is not meta.dtype.numpy and not _same_dtype(array.dtype, meta.dtype.numpy):
         return False
     shape, width = array.shape, array.itemsize
     return all(want is None or want == size for want, size in zip(meta.sizes, shape, strict=True)) and (

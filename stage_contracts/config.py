@@ -6,6 +6,7 @@ holds for its block in this thread or task. The value in force at compile time t
 
 from __future__ import annotations
 
+import difflib
 import os
 import typing
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,10 @@ class CaptureConfig:
     recompile_limit: int = 8  # entries of one compiled function before new cases run eager
     accumulated_recompile_limit: int = 256  # entries of one code object, over all functions compiled from it
     trace_numpy: bool = True  # capture NumPy's functions of arrays; off: they run in NumPy
+    fail_on_recompile_limit_hit: bool = False  # a limit raises instead of running eagerly
+    error_on_recompile: bool = False  # so does any recompile
+    automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
+    assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
     suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
 
 
@@ -109,10 +114,11 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
             if (not section_name or s.name == section_name) and hasattr(getattr(config, s.name), name)
         ]
         if len(owners) != 1:
-            known = ", ".join(
-                f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))
+            known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
+            near = difflib.get_close_matches(key, [*known, *(k.partition(".")[2] for k in known)], n=3)
+            raise AttributeError(
+                f"no configuration field {key!r}; expected one of {', '.join(near or known)}"
             )
-            raise AttributeError(f"no configuration field {key!r}; expected one of {known}")
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) is not wanted:

@@ -116,13 +116,20 @@ class Ledger:
     @contextmanager
     def listening(self, listener: Callable[[Event], None]) -> Iterator[None]:
         """Call `listener` with each event recorded while the block runs."""
-        with self._lock:
-            self._listeners.append(listener)
+        self.subscribe(listener)
         try:
             yield
         finally:
-            with self._lock:
-                self._listeners.remove(listener)
+            self.unsubscribe(listener)
+
+    def subscribe(self, listener: Callable[[Event], None]) -> None:
+        """Call `listener` with each event recorded from here on, until it is unsubscribed."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def unsubscribe(self, listener: Callable[[Event], None]) -> None:
+        with self._lock:
+            self._listeners.remove(listener)
 
     def clear(self) -> None:
         with self._lock:

@@ -50,6 +50,10 @@ def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
 
 
 def _mark(t: Any, index: int | Sequence[int], dim: Dim) -> None:
+    if not hasattr(t, "shape"):
+        raise TypeError(f"a dimension is marked on a tensor, got {type(t).__name__}")
+    if dim.high is not None and dim.high < dim.low:
+        raise ValueError(f"max={dim.high} is below min={dim.low}")
     for i in [index] if isinstance(index, int) else index:
         size = t.shape[_position(t, i)]
         if size < dim.low or (dim.high is not None and size > dim.high):
@@ -70,12 +74,27 @@ class SizePolicy:
     """What one compiled function leaves open. `dynamic` None: the dimensions that have changed between captures.
 
     supported: False for a backend that needs every size: nothing is open, whatever was marked.
+    automatic, assume_static: the configuration's automatic_dynamic_shapes and assume_static_by_default.
     """
 
     dynamic: bool | None = None
     supported: bool = True
     seen: dict[str, Any] = field(default_factory=dict)  # where -> the shape or number of the last capture
     changed: set[tuple[str, int]] = field(default_factory=set)
+    automatic: bool = True
+    assume_static: bool = True
+    fixed: dict[str, int] = field(
+        default_factory=dict
+    )  # where -> an int of the arguments that some code needed
+
+    def fixes(self, where: str, number: int) -> None:
+        """The program needed to know the int that it reaches as `where`."""
+        if self.supported and self.dynamic is not False:
+            self.fixed.setdefault(where, number)
+
+    def opens(self, where: str, number: int) -> bool:
+        """Whether an int is left open as a size is: an entry was made for another value of it."""
+        return self.automatic and number >= 0 and self.fixed.get(where, number) != number
 
     def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
         """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""
@@ -87,8 +106,9 @@ class SizePolicy:
             self.changed |= {(where, i) for i, (a, b) in enumerate(zip(before, shape, strict=True)) if a != b}
         self.seen[where] = shape
         marks, static = getattr(tensor, _MARKS, {}), getattr(tensor, _STATIC, ())
-        every = self.dynamic is True
-        found = {i: Dim() for i in range(len(shape)) if every or (where, i) in self.changed}
+        every = self.dynamic is True or (self.dynamic is None and not self.assume_static)
+        changed = self.changed if self.automatic else ()
+        found = {i: Dim() for i in range(len(shape)) if every or (where, i) in changed}
         return {i: d for i, d in {**found, **marks}.items() if i not in static}
 
 

@@ -5,6 +5,7 @@ Input: small functions in float64. A subgraph goes through all stages, so no bac
 
 import numpy as np
 import pytest
+from cutaway.utils.checkpoint import checkpoint
 
 import cutaway
 from cutaway import compiler, func, nn
@@ -210,6 +211,59 @@ def test_every_partition_keeps_the_gradients(options):
         for got, want in zip(run(compiled, args), run(function, args), strict=True):
             for a, b in zip(got, want, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-12)
+
+
+def under_no_grad(x):
+    with cutaway.no_grad():
+        s = cutaway.cond(x.sum() > 0, lambda a: a * 2, lambda a: -a, (x,))
+    return (x * s).sum()
+
+
+def in_a_checkpoint(x):
+    def inside(y):
+        return cutaway.cond(y.sum() > 0, lambda a: (a * a).sin(), lambda a: -a, (y,))
+
+    return checkpoint(inside, x * 2).sum()
+
+
+def a_gradients_gradient(x):
+    y = cutaway.cond(x.sum() > 0, lambda a: a * a * a, lambda a: -a, (x,))
+    (g,) = cutaway.autograd.grad(y.sum(), x, create_graph=True)
+    return (g * x).sum()
+
+
+def a_gradient_of_a_scan(x):
+    def total(z):
+        return cutaway.scan(lambda c, r: (c * r, c + r), z.sum(), z)[1].sum()
+
+    return func.grad(total)(x).sum() * x.sum()
+
+
+@pytest.mark.parametrize(
+    "function", [under_no_grad, in_a_checkpoint, a_gradients_gradient, a_gradient_of_a_scan]
+)
+def test_inside_what_changes_how_gradients_are_recorded(function):
+    wanted = run(function, [numbers(4).abs()])
+    for backend in BACKENDS[:2]:
+        got = run(cutaway.compile(function, backend=backend, fullgraph=True), [numbers(4).abs()])
+        for a, b in zip(got[0] + got[1], wanted[0] + wanted[1], strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_results_share_no_memory_with_operands():
+    def f(x):
+        y = x.clone()
+        z = cutaway.cond(x.sum() > 0, lambda a: (a, a), lambda a: (a + 1, a), (y,))
+        (w,) = cutaway.while_loop(lambda a: a.sum() < 0, lambda a: (a,), (y,))
+        y.mul_(2)
+        z[0].add_(1)
+        return z[0], z[1], w, y
+
+    wanted = [t.tolist() for t in f(cutaway.ones(1))]
+    assert wanted == [[2], [1], [1], [2]]
+    for backend in BACKENDS[:2]:
+        compiled = cutaway.compile(f, backend=backend, fullgraph=True)
+        assert [t.tolist() for t in compiled(cutaway.ones(1))] == wanted
 
 
 def test_vmap_of_a_branch_takes_each_example_its_own_way():

@@ -107,12 +107,22 @@ def test_one_compile_for_all_sizes(name, backend):
     assert len(compiled.entries) <= compiles
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n for n in PROGRAMS if n not in ("causal", "reductions", "softmax", "gather", "slices", "normalised")],
-)
+NEEDS_ELEMENTS = ("causal", "reductions", "softmax", "gather", "slices", "normalised")
+
+
+@pytest.mark.parametrize("name", [n for n in PROGRAMS if n not in NEEDS_ELEMENTS])
 def test_empty_tensors_too(name):
     program, kinds, compiles = PROGRAMS[name]
     compiled = cutaway.compile(program, backend="aot_eager", dynamic=True, fullgraph=True)
     check_calls(program, compiled, kinds, ((3, 5), (0, 5), (4, 6)))
     assert len(compiled.entries) <= compiles + 1
+
+
+@pytest.mark.parametrize("name", ["slices", "cat", "causal", "numbers", "gather", "chunk"])
+def test_kernels_for_all_sizes(name):
+    program, kinds, compiles = PROGRAMS[name]
+    mark = events.LEDGER.mark()
+    compiled = cutaway.compile(program, dynamic=True, fullgraph=True)
+    check_calls(program, compiled, kinds, SIZES)
+    assert not list(events.LEDGER.since(mark, "fallback"))
+    assert len(compiled.entries) <= compiles

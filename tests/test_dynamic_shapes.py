@@ -202,3 +202,30 @@ def test_operands_that_broadcast_or_do_not(counter):
     check(f, compiled, *[(cutaway.randn(a), cutaway.randn(b)) for a, b in pairs])
     with pytest.raises(RuntimeError, match="must match"):
         compiled(cutaway.randn(4, 3), cutaway.randn(5, 3))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_an_int_that_becomes_a_size_is_open_after_its_first_change(backend):
+    def f(x, n):
+        return x.view(n, -1) + cutaway.arange(n).view(n, 1), x[: n * 2] * n
+
+    compiled = cutaway.compile(f, backend=backend, fullgraph=True)
+    x = cutaway.randn(24)
+    for n in (2, 3, 4, 6, 1):
+        for got, want in zip(compiled(x, n), f(x, n), strict=True):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6)
+    assert len(compiled.entries) == 2
+
+
+def test_dimensions_of_one_name_are_one_size(counter):
+    def f(x, y):
+        return x * 2 + y.sum(0)
+
+    compiled = cutaway.compile(f, backend=counter, fullgraph=True)
+    for n in (3, 5, 4):
+        x, y = cutaway.randn(n), cutaway.randn(2, n)
+        compiler.mark_dynamic(x, 0, name="width")
+        compiler.mark_dynamic(y, 1, name="width")
+        check(f, compiled, (x, y))
+    assert counter.frame_count == 1
+    assert "x.shape[0]" in str([g for g in compiled.entries[0].guards if g.kind == "SHAPE"][0])

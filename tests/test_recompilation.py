@@ -4,6 +4,7 @@ Input: small functions with a backend that runs graphs as captured; counts of en
 """
 
 import asyncio
+import re
 import threading
 import warnings
 
@@ -167,3 +168,36 @@ def test_nothing_to_say_nothing_printed(capsys):
         for size in (1, 2, 3):
             f(cutaway.ones(size))
     assert capsys.readouterr() == ("", "")
+
+
+def test_twenty_shapes_in_kernels_are_eight_compiled_and_twelve_eager():
+    f = cutaway.compile(scaled, backend="inductor", dynamic=False)
+    with pytest.warns(UserWarning, match=r"recompile limit \(8\); new cases run eagerly") as caught:
+        for size in range(20):
+            assert f(cutaway.ones(size)).tolist() == [2] * size
+    assert len(caught) == 1 and len(f.entries) == 8
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_size_that_changed_says_what_would_have_avoided_the_compile(backend):
+    f = cutaway.compile(scaled, backend=backend)
+    mark = events.LEDGER.mark()
+    for n in (640, 8, 3):
+        f(cutaway.ones(2, n))
+    (event,) = events.LEDGER.since(mark, "recompile")
+    reason = event.details["reason"]
+    assert re.fullmatch(
+        r"x\.shape\[1\]: 640 -> 8 at test_recompilation\.py:\d+; mark_dynamic\(x, 1\) would avoid it", reason
+    )
+
+
+def test_a_fixed_size_says_where_it_was_fixed():
+    def f(x):
+        return x * 2 if x.shape[0] > 4 else x
+
+    compiled = cutaway.compile(f, backend="eager", dynamic=True)
+    mark = events.LEDGER.mark()
+    for n in (8, 2):
+        compiled(cutaway.ones(n))
+    (event,) = events.LEDGER.since(mark, "recompile")
+    assert "x.shape[0] > 4): held -> fails at test_recompilation.py" in event.details["reason"]

@@ -139,6 +139,9 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
             output.guard("EQUALS", source, same)
             source = same
     output.guard("TYPE", source, type(real))
+    if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
+        output.guard("SHAPE", None, f"{source.expression()} >= 0")
+        return NumberVariable(output, real, source, (), output.sizes.open(source, real))
     return NumberVariable(output, real, source, ((source, real),))
 
 

@@ -67,6 +67,12 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
     tx.unsupported("GB0021", f"graph_break() is called{': ' + str(said[0]) if said and said[0] else ''}")
 
 
+def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    raise RuntimeError(
+        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+    )
+
+
 def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     return ConstantVariable(True)
 
@@ -153,6 +159,7 @@ _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
     "constant": _constant,
     "substitute": _substitute,
     "break": _break,
+    "forbid": _forbid,
     "compiling": _compiling,
     "follow": _follow,
     "module": _module,

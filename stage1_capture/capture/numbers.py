@@ -44,6 +44,8 @@ class NumberVariable(ConstantVariable):
             return int(self.sym)
         for source, hint in self.roots:
             self.output.guard("EQUALS", source, hint)
+            if type(hint) is int:
+                self.output.policy.fixes(source.expression(), hint)
         return self.hint
 
 
@@ -74,7 +76,11 @@ class OpenSizes(ShapeEnv):
         known = next((s for s, where in self.sources.items() if where == source), None)
         if known is not None:
             return SymInt(known, self)
-        sym = self.dimension(name or f"s{len(self.sources)}", hint, low, high)
+        alike = next((s for s in self.sources if str(s) == name), None)
+        if alike is not None and self.hints[alike] == hint:  # a name says that sizes are equal
+            self.output.guard("SHAPE", None, f"{source.expression()} == {self.sources[alike].expression()}")
+            return SymInt(alike, self)
+        sym = self.dimension(name if name and alike is None else f"s{len(self.sources)}", hint, low, high)
         self.sources[sym.expr] = source
         if low > 0:
             self.output.guard("SHAPE", None, f"{source.expression()} >= {low}")

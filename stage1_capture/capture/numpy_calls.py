@@ -243,6 +243,10 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
                 if name not in ("axis", "shape", "reps", "N", "M", "k", "n")
                 else fixed(tx, value)
             )
+        case ListVariable() | TupleVariable() if (
+            name in LISTED and (many := _many_numbers(value)) is not None
+        ):
+            return constant_array(tx, many)
         case ListVariable(items=items):
             return ListVariable([argument(tx, row, name, i) for i in items])
         case TupleVariable(items=items):
@@ -252,6 +256,27 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
         case ConstantVariable() | SliceVariable():
             return value
     left(tx, f"np.{row.name} of {describe(value)}")
+
+
+LISTED = {"object", "a", "x", "y", "x1", "x2", "b", "v", "p", "indices", "value", "weights", "test_elements"}
+FEW = 8  # numbers in a list that become nodes; more are an input of the graph
+
+
+def _many_numbers(value: Variable) -> np.ndarray | None:
+    """A list of many Python numbers, nested or not, as the array that NumPy makes of it."""
+    try:
+        made = np.array(as_constant(value))
+    except (NotConstant, ValueError, OverflowError):
+        return None
+    return made if made.size > FEW and made.dtype.num in CAPTURED_DTYPES else None
+
+
+def constant_array(tx: Tx, made: np.ndarray) -> Variable:
+    """A copy of an array of constants, which its guard keeps alive."""
+    where = RegisteredSource(register(made))
+    tx.output.guard("IDENTITY", where, made)
+    inside = TensorVariable(Tensor(made).meta, real=Tensor(made), source=ArraySource(where))
+    return record(tx, numpy_api.ROWS["copy"].op, [inside])
 
 
 def fixed(tx: Tx, value: NumpyNdarrayVariable) -> Variable:

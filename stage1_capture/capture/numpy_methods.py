@@ -114,14 +114,17 @@ for _name, _function in (_COMPARED | _UNARY).items():
 
 
 def _of_numbers(function: Any, name: str) -> None:
-    """A builtin that Python's numbers fold, and arrays have a method for."""
-    python = BUILTINS.get(function)  # where an object answers it
+    """A builtin of Python's numbers that arrays have a method for."""
+    of_python = BUILTINS.get(function) or (lambda tx, args, kwargs: fold(tx, function, args, kwargs))
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        first, *rest = map(realize, args)
-        if isinstance(first, NumpyNdarrayVariable) and not kwargs:
-            return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
-        return python(tx, args, kwargs) if python else fold(tx, function, args, kwargs)
+        given = [realize(a) for a in args]
+        if any(isinstance(a, NumpyNdarrayVariable) for a in given) and not kwargs:
+            first, *rest = given
+            if isinstance(first, NumpyNdarrayVariable):
+                return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+            return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
+        return of_python(tx, args, kwargs)
 
     BUILTINS[function] = call
 

@@ -40,15 +40,15 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
-    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     modes: the state at the call, which is not in force while it is captured.
+    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
-    plain: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
+    plain: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -227,7 +227,7 @@ class OutputGraph:
         """If a backward has freed what the tensor was computed from: the name of the operator that gave it."""
         if self.graph not in self.shadows or not tensor.meta.requires_grad:
             return None
-        shadow = self.shadow_tape().values[self.node_of(tensor)]
+        shadow = self.shadows[self.graph].shadow_of(self.graph, self.node_of(tensor))
         return shadow._grad_fn.name if shadow._grad_fn is not None and is_spent(shadow) else None
 
     def late_guards(self) -> tuple[Guard, ...]:

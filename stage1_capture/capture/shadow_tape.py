@@ -75,6 +75,20 @@ class ShadowTape:
                 if node not in self.values:
                     self.values[node] = self._run(graph, node)
 
+    def shadow_of(self, graph: Graph, node: Node) -> Any:
+        """The shadow of one node, where the rest of the graph does not matter: only what it is computed from is run."""
+        waiting = [node]
+        with enable_grad(), interpreting(self):
+            while waiting:
+                first = [n for n in waiting[-1].all_input_nodes if n not in self.values]
+                if first:
+                    waiting += first
+                else:
+                    last = waiting.pop()
+                    if last not in self.values:
+                        self.values[last] = self._run(graph, last)
+        return self.values[node]
+
     def _run(self, graph: Graph, node: Node) -> Any:
         if node.op == "placeholder":
             if not isinstance(node.val, TensorMeta):

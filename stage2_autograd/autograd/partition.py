@@ -23,6 +23,12 @@ from stage_contracts.tensor_meta import TensorMeta
 FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", "movement"))
 
 
+# Of those, functions that take tens of instructions per element: running them again is what a CPU notices.
+TRANSCENDENTAL = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc "
+    "sigmoid".split()
+)
+SPARE = 1 / 6  # how much more than the fewest bytes may be saved to not run these again
 SCORES = 4  # how many times larger than its operands a product is before attention computes it twice
 
 
@@ -50,19 +56,55 @@ def min_cut(joint: JointGraph) -> Partition:
     if not 0 <= budget <= 1:
         raise ValueError(f"autograd.activation_memory_budget is {budget}; expected a number from 0 to 1")
     task = problem(joint)
-    repeated: Collection[Node] = ()
-    if budget < 1:
-        repeated = _within(task, budget)
-    chosen = minimum_cut(task, may_run_again(repeated))
-    return split(joint, {node: _reason(node, repeated) for node in chosen})
+    repeated: Collection[Node] = _within(task, budget) if budget < 1 else ()
+    once = _spared(task) if budget == 1 else ()
+    chosen = minimum_cut(task, may_run_again(repeated, once))
+    return split(joint, {node: _reason(node, repeated, once) for node in chosen})
 
 
-def may_run_again(repeated: Collection[Node] = ()) -> Callable[[Node], bool]:
-    """The rule of recomputation: what is fused away, attention's scores, and the `repeated` ones a budget pays for."""
+def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) -> Callable[[Node], bool]:
+    """The rule of recomputation: what is fused away, attention's scores, and the `repeated` ones a budget pays for;
+    but not `once`, for which there are bytes to spare."""
     return lambda node: (
         node.op == "call_function"
+        and node not in once
         and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node))
     )
+
+
+def _spared(task: Problem) -> set[Node]:
+    """Transcendental functions that the fewest bytes would have run again, as many of them, last first, as the spare
+    bytes keep from it. (The last ones are kept for the shortest time.)"""
+
+    def cut(once: Collection[Node]) -> list[Node]:
+        return minimum_cut(task, may_run_again((), once))
+
+    fewest = cut(())
+    allowed = (1 + SPARE) * sum(map(bytes_of, fewest))
+    again = _run_again(task, fewest)
+    dear = [n for n in reversed(task.values) if n in again and _name(n) in TRANSCENDENTAL]
+    low, high = 0, len(dear)  # the bytes only rise as more are kept
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = sum(map(bytes_of, cut(set(dear[:middle])))) <= allowed
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return set(dear[:low])
+
+
+def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
+    """What the backward computes of the forward's values when these are saved."""
+    found: set[Node] = set()
+    stack = list(task.read)
+    while stack:
+        node = stack.pop()
+        if node not in found and node not in saved:
+            found.add(node)
+            stack += node.all_input_nodes
+    return found & task.forward
+
+
+def _name(node: Node) -> str:
+    return getattr(node.target, "name", "")
 
 
 def is_score_matrix(node: Node) -> bool:
@@ -121,9 +163,11 @@ def _result_bytes(node: Node) -> int:
     return bytes_of(node) if not isinstance(node.val, tuple) else sum(map(bytes_at_hints, node.val))
 
 
-def _reason(node: Node, repeated: Collection[Node]) -> str:
+def _reason(node: Node, repeated: Collection[Node], once: Collection[Node]) -> str:
     if node.op == "placeholder":
         return "an input"
+    if node in once:
+        return "dear to compute again, and there are bytes to spare"
     if not may_run_again(repeated)(node):
         return f"{kind_of(node) or 'one of several results'}: dear to compute again"
     return "fewer bytes than what it is made from"

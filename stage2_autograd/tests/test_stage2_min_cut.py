@@ -5,6 +5,7 @@ Input: a transformer block with dropout, and small random programs whose best ch
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
@@ -199,7 +200,8 @@ def enough(task, saved, again):
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_no_choice_of_values_is_smaller(seed):
+def test_no_choice_of_values_is_smaller(seed, monkeypatch):
+    monkeypatch.setattr(importlib.import_module(min_cut.__module__), "SPARE", 0)
     joint = compile_with(default_seam, random_program(seed), tensor(4, 3), tensor(3, seed=1)).decomposed
     task, again = problem(joint), may_run_again()
     ours = min_cut(joint).saved_bytes
@@ -209,3 +211,25 @@ def test_no_choice_of_values_is_smaller(seed):
         for chosen in itertools.islice(itertools.combinations(choices, size), 5_000):
             if sum(map(bytes_of, chosen)) < ours:
                 assert not enough(task, set(chosen), again), [n.name for n in chosen]
+
+
+def test_spare_bytes_keep_transcendental_functions_from_running_again(monkeypatch):
+    """Each layer's tanh may be saved beside its argument, as long as all of it is a sixth more at most."""
+
+    def program(x, *weights):
+        for w in weights:
+            h = linalg.matmul(x, w)
+            x = x + linalg.matmul(h * pointwise.tanh(h), w.transpose(0, 1))
+        return x
+
+    inputs = (tensor(16, 8), *(tensor(8, 32, seed=i) for i in range(6)))
+    joint = compile_with(default_seam, program, *inputs).decomposed
+
+    def cut(spare):
+        monkeypatch.setattr(importlib.import_module(min_cut.__module__), "SPARE", spare)
+        made = min_cut(joint)
+        return made.saved_bytes, [n.target.name for n in made.recomputed].count("tanh")
+
+    (fewest, all_again), (some, fewer), (most, none) = cut(0), cut(1 / 6), cut(10)
+    assert (all_again, none) == (6, 0) and 0 < fewer < 6
+    assert fewest < some <= fewest * 7 / 6 < most

@@ -81,12 +81,13 @@ def draw_step(draw, values, env):
     k = draw(st.integers(0, len(values) - 1))
     shape = values[k].val.shape
     alike = [j for j, v in enumerate(values) if same_shape(v.val.shape, shape)]
+    other = draw(st.sampled_from(alike))
     dim = draw(st.integers(0, max(len(shape) - 1, 0)))
     fixed = [d for d, n in enumerate(shape) if isinstance(n, int)]
     steps = [
         lambda c, n: c.neg(n[k]),
-        lambda c, n, j=draw(st.sampled_from(alike)): c.add(n[k], n[j]),
-        lambda c, n, j=draw(st.sampled_from(alike)): c.maximum(n[j], n[k]),
+        lambda c, n: c.add(n[k], n[other]),
+        lambda c, n: c.maximum(n[other], n[k]),
         lambda c, n: c.mul(n[k], c.sum(n[k], tuple(range(len(shape))), True)),
         lambda c, n: c.expand(c.reshape(n[k], (1, *shape)), (3, *shape)) if len(shape) < 4 else c.abs(n[k]),
         lambda c, n: c.flip(n[k], (dim,)) if shape else c.abs(n[k]),
@@ -106,19 +107,14 @@ def draw_step(draw, values, env):
         ]
         draw_keep = draw(st.booleans())
     if len(shape) > 1:
-        joined = tuple(
-            [
-                *shape[: max(dim, 1) - 1],
-                shape[max(dim, 1) - 1] * shape[max(dim, 1)],
-                *shape[max(dim, 1) + 1 :],
-            ]
-        )
+        at = max(dim, 1)
+        joined = (*shape[: at - 1], shape[at - 1] * shape[at], *shape[at + 1 :])
         steps.append(lambda c, n: c.reshape(n[k], joined))
     if fixed and shape[fixed[0]] == 4:
-        at = fixed[0]
+        four = fixed[0]
         steps += [
-            lambda c, n: c.reshape(n[k], (*shape[:at], 2, 2, *shape[at + 1 :])),
-            lambda c, n: c.amax(n[k], (at,), True),
+            lambda c, n: c.reshape(n[k], (*shape[:four], 2, 2, *shape[four + 1 :])),
+            lambda c, n: c.amax(n[k], (four,), True),
         ]
     return draw(st.sampled_from(steps))
 

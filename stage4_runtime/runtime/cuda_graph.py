@@ -15,8 +15,10 @@ from stage4_runtime.runtime.arrays import ArrayLibrary
 from stage4_runtime.runtime.bind_arrays import accept
 from stage_contracts import events
 from stage_contracts.dtype import dtype_of
+from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Program, step_accesses
+from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -33,22 +35,47 @@ class Captured:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
+MOST_GRAPHS = 16  # of one program with open sizes; each keeps memory of its own
+
+
 def graphed(run: Callable[..., tuple], program: Program, library: ArrayLibrary) -> Callable[..., tuple]:
-    """`run` as a captured graph, made at the first call. One replay at a time: the buffers are shared."""
+    """`run` as a captured graph, made at the first call. One replay at a time: the buffers are shared.
+
+    A program with open sizes gets a graph for each set of sizes, up to MOST_GRAPHS; further ones run plain.
+    """
     lock = threading.Lock()
-    state: dict[str, Any] = {}
+    state: dict[Any, Any] = {}  # sizes -> (the captured graph, the program at these sizes)
+
+    def capture(sizes: tuple[int, ...], arrays: tuple) -> tuple[Captured | None, Program]:
+        if len(state) >= MOST_GRAPHS:
+            if len(state) == MOST_GRAPHS:
+                _refuse(program, f"{MOST_GRAPHS} graphs for other sizes are there; what is new runs plain")
+                state["full"] = None, program
+            return None, program
+        values = dict(zip(map(symbol, (size.name for size in program.sizes)), sizes, strict=True))
+        here = at_sizes(program, values) if values else program
+        state[sizes] = _capture(run, here, library, arrays), here
+        return state[sizes]
 
     def call(*arrays: Any) -> tuple:
-        if "captured" not in state:
+        sizes = tuple(_sizes(program, arrays).values()) if program.sizes else ()
+        if sizes not in state:
             with lock:
-                if "captured" not in state:
-                    state["captured"] = _capture(run, program, library, arrays)
-        captured = state["captured"]
-        return run(*arrays) if captured is None else _replay(captured, program, library, arrays)
+                if sizes not in state:
+                    captured, here = capture(sizes, arrays)
+                    if captured is None:
+                        return run(*arrays)
+        captured, here = state[sizes]
+        return run(*arrays) if captured is None else _replay(captured, here, library, arrays)
 
     vars(call).update(vars(run))
     call.state = state  # type: ignore[attr-defined]
     return call
+
+
+def _sizes(program: Program, arrays: Sequence[Any]) -> dict[Any, int]:
+    shapes = {name: array.shape for name, array in zip(program.inputs, arrays, strict=True)}
+    return size_values(program.sizes, shapes)
 
 
 def _capture(

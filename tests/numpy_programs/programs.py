@@ -200,6 +200,16 @@ def stores_an_array(a, model):
     return model.w
 
 
+@program((12,))
+def long_lists(a):
+    table = np.array([[1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]])
+    table += 1
+    picked = a[[11, 0, 3, 3, 2, 1, 9, 8, 7, 6]]
+    steps = np.asarray([0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+    steps[0] = 0
+    return table, picked, a * steps, steps
+
+
 @program((5,))
 def containers(a):
     parts = {"sum": a.sum(), "rows": [a[:2], a[2:]]}

@@ -1,0 +1,249 @@
+"""The rest of torch.compiler's and torch._dynamo's controls: stances, configuration, regions, backends, mistakes.
+
+Input: small functions under torch's names. An error says what was seen, what was expected, what to do.
+"""
+
+import numpy as np
+import pytest
+
+import cutaway
+from cutaway import compiler
+from cutaway.torch_api import torch
+
+dynamo = torch._dynamo
+
+
+@pytest.fixture(autouse=True)
+def default_stance():
+    yield
+    compiler.set_stance("default")
+
+
+def double(x):
+    return x * 2
+
+
+def speak(x):
+    print("spoken")
+    return x + 1
+
+
+def compiled(function=double, **options):
+    return cutaway.compile(function, **{"backend": "eager", **options})
+
+
+# ---- error_on_graph_break ----------------------------------------------------------------------------------------
+
+
+def test_a_region_in_compiled_code_makes_its_breaks_errors():
+    def inside(x):
+        with dynamo.error_on_graph_break(True):
+            x = x * 2
+            x = speak(x)
+        return x
+
+    def after(x):
+        with dynamo.error_on_graph_break(True):
+            x = x * 2
+        return speak(x)
+
+    with pytest.raises(cutaway.Unsupported, match="a call of print"):
+        compiled(inside)(cutaway.ones(1))
+    f = compiled(after)
+    assert f(cutaway.ones(1)).tolist() == [3] and len(f.breaks) >= 1
+
+
+def test_the_innermost_region_counts_and_fullgraph_is_stronger(capsys):
+    allowed = dynamo.error_on_graph_break(False)(speak)
+
+    def calls(x):
+        return allowed(x * 2)
+
+    with dynamo.error_on_graph_break(True):
+        assert compiled(calls)(cutaway.ones(1)).tolist() == [3]
+    assert capsys.readouterr().out == "spoken\n"
+    with pytest.raises(cutaway.Unsupported, match="a call of print"), dynamo.error_on_graph_break(True):
+        compiled(lambda x: speak(x))(cutaway.ones(1))
+    with pytest.raises(cutaway.Unsupported, match="a call of print"):
+        compiled(calls, fullgraph=True)(cutaway.ones(1))
+
+
+def test_a_region_around_a_call_does_not_compile_what_is_compiled_again():
+    counter = compiler.CompileCounter()
+    f = compiled(backend=counter)
+    f(cutaway.ones(1))
+    with dynamo.error_on_graph_break(True):
+        f(cutaway.ones(1))
+    assert counter.frame_count == 1
+
+
+# ---- stances -----------------------------------------------------------------------------------------------------
+
+
+def test_stances_are_named_as_torchs():
+    with pytest.raises(
+        RuntimeError, match="invalid torch.compile stance 'force_eagr'.*did you mean 'force_eager'"
+    ):
+        compiler.set_stance("force_eagr")
+    with pytest.raises(NotImplementedError, match="force_backend"):
+        compiler.set_stance("default", force_backend="eager")
+    f = compiled()
+    with compiler.set_stance("aot_eager_then_compile", skip_guard_eval_unsafe=True):
+        f(cutaway.ones(1))
+        assert not f.entries
+        f(cutaway.ones(1))
+        assert len(f.entries) == 1
+
+
+def test_a_stance_set_in_compiled_code_is_an_error():
+    def f(x):
+        compiler.set_stance("force_eager")
+        return x
+
+    with pytest.raises(
+        RuntimeError, match="set_stance is called in compiled code at .*call it around compiled code"
+    ):
+        compiled(f)(cutaway.ones(1))
+
+
+# ---- torch._dynamo.config ----------------------------------------------------------------------------------------
+
+
+def test_configuration_that_acts():
+    f = compiled(dynamic=False)
+    f(cutaway.ones(1))
+    with (
+        dynamo.config.patch(error_on_recompile=True),
+        pytest.raises(dynamo.exc.RecompileError, match="x.shape"),
+    ):
+        f(cutaway.ones(2))
+    with (
+        dynamo.config.patch("recompile_limit", 1),
+        dynamo.config.patch({"fail_on_recompile_limit_hit": True}),
+        pytest.raises(dynamo.exc.FailOnRecompileLimitHit, match="reached the recompile limit"),
+    ):
+        f(cutaway.ones(2))
+    for settings, entries in (
+        ({}, 2), ({"automatic_dynamic_shapes": False}, 4), ({"assume_static_by_default": False}, 1),
+    ):  # fmt: skip
+        g = compiled()
+        with dynamo.config.patch(settings):
+            for size in (5, 6, 7, 8):
+                assert g(cutaway.ones(size)).sum().item() == 2 * size
+        assert len(g.entries) == entries, settings
+
+
+def test_configuration_that_is_kept_fixed_or_unknown():
+    dynamo.config.verbose = True
+    assert dynamo.config.verbose and dynamo.config.inline_inbuilt_nn_modules
+    dynamo.config.verbose = False
+    dynamo.config.capture_scalar_outputs = False
+    with pytest.raises(NotImplementedError, match="capture_scalar_outputs is False here"):
+        dynamo.config.capture_scalar_outputs = True
+    with pytest.raises(AttributeError, match="it has recompile_limit"):
+        print(dynamo.config.recompile_limits)
+    with pytest.raises(AttributeError, match="no torch._dynamo.config.nonsense"):
+        dynamo.config.patch(nonsense=1).__enter__()
+
+
+# ---- backends ----------------------------------------------------------------------------------------------------
+
+
+def test_backends_are_listed_by_tag():
+    assert compiler.list_backends() == ["cudagraphs", "inductor"]
+    assert {"eager", "aot_eager"} < set(compiler.list_backends(exclude_tags=()))
+
+
+def test_a_counter_in_front_of_a_backend():
+    counter = dynamo.testing.CompileCounterWithBackend("aot_eager")
+    assert compiled(backend=counter, fullgraph=True)(cutaway.ones(2)).tolist() == [2, 2]
+    assert counter.frame_count == counter.op_count == len(counter.graphs) == 1
+
+
+def raising(graph, inputs):
+    raise ValueError("no luck")
+
+
+BACKENDS = {
+    "raises": (raising, "backend 'raising' raised ValueError: no luck"),
+    "gives no callable": (lambda graph, inputs: 3, "returned int, expected a callable"),
+    "takes one argument": (lambda graph: graph, "takes 1 positional argument but 2 were given"),
+    "gives a tensor": (lambda graph, inputs: lambda *a: a[0], "returned Tensor, expected a tuple"),
+    "gives too many": (lambda graph, inputs: lambda *a: (a[0], a[0]), "returned 2 of them, expected a tuple"),
+    "gives none": (lambda graph, inputs: lambda *a: (), r"returned 0 of them.*\(1\); return \(out,\)"),
+}
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_backend_that_does_wrong_is_named(name):
+    backend, words = BACKENDS[name]
+    with pytest.raises(dynamo.exc.BackendCompilerFailed, match=words) as caught:
+        compiled(backend=backend)(cutaway.ones(2))
+    assert len(str(caught.value).splitlines()) <= 3
+
+
+def test_a_list_will_do():
+    f = compiled(backend=lambda graph, inputs: lambda *a: list(graph(*a)))
+    np.testing.assert_array_equal(f(cutaway.ones(2)).numpy(), [2, 2])
+
+
+# ---- mistakes ----------------------------------------------------------------------------------------------------
+
+
+def marked(**limits):
+    x = cutaway.ones(3, 4)
+    compiler.mark_dynamic(x, 0, **limits)
+    return x
+
+
+def three_rows(x):
+    return x * 2 if x.shape[0] == 3 else x
+
+
+MISTAKES = {
+    "no callable": (lambda: cutaway.compile(3), TypeError, "compile expects a function or a module, got int"),
+    "a backend's name": (lambda: compiled(backend="inducter"), ValueError, "did you mean 'inductor'"),
+    "a mode": (lambda: compiled(mode="fast"), ValueError, "mode 'fast' is unknown; expected one of None, 'default'"),
+    "mode and options": (lambda: compiled(mode="default", options={}), RuntimeError, "Either mode or options"),
+    "dynamic": (lambda: compiled(dynamic="yes"), TypeError, "dynamic expects None, True or False, got 'yes'"),
+    "an option": (lambda: compiled(options={"runtime.cach": 1}), AttributeError, "expected one of runtime.cache"),
+    "explain": (lambda: cutaway.explain("f"), TypeError, "explain expects a function or a module, got str"),
+    "run": (lambda: compiler.run(3), TypeError, "run expects a callable, got int"),
+    "disable": (lambda: compiler.disable(3), TypeError, "disable expects a callable, got int"),
+    "a mark on a number": (lambda: compiler.mark_dynamic(3, 0), TypeError, "marked on a tensor, got int"),
+    "limits": (lambda: marked(min=5, max=2), ValueError, "max=2 is below min=5"),
+    "outside of the limits": (lambda: marked(min=5), ValueError, "dimension 0 has size 3, outside of"),
+    "no such dimension": (lambda: compiler.mark_dynamic(cutaway.ones(2), 4), IndexError, "Dimension out of range"),
+    "a marked size that is fixed": (
+        lambda: compiled(three_rows)(marked()),
+        compiler.ConstraintViolationError,
+        r"x.shape\[0\] must be 3 at (.|\n)*maybe_mark_dynamic",
+    ),
+    "too many arguments": (lambda: compiled()(1, 2), TypeError, "takes 1 positional argument but 2 were given"),
+    "a missing argument": (lambda: compiled()(), TypeError, "missing 1 required positional argument: 'x'"),
+    "shapes": (lambda: compiled(lambda x: x @ x)(cutaway.ones(2, 3)), RuntimeError, "shapes cannot be multiplied"),
+    "a name": (lambda: compiled(lambda x: missing(x))(1), NameError, "name 'missing' is not defined"),  # noqa: F821
+    "an attribute": (lambda: compiled(lambda x: x.reluu())(cutaway.ones(1)), AttributeError, "no attribute 'reluu'"),
+    "an index": (lambda: compiled(lambda x: x[7])(cutaway.ones(3)), IndexError, "index 7 is out of bounds"),
+    "a string": (lambda: compiled(lambda x: x + "a")(cutaway.ones(3)), TypeError, "unsupported operand type"),
+    "in place on a leaf": (
+        lambda: compiled(lambda x: x.add_(1))(cutaway.ones(3).requires_grad_()), RuntimeError, "a leaf Variable",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_said_in_a_line_or_two(name):
+    attempt, kind, words = MISTAKES[name]
+    with pytest.raises(kind, match=words) as caught:
+        attempt()
+    assert type(caught.value) is kind and len(str(caught.value).splitlines()) <= 3
+
+
+def test_under_fullgraph_an_error_of_the_program_says_what_it_was():
+    with pytest.raises(cutaway.Unsupported, match="no attribute 'reluu' leaves the frame"):
+        compiled(lambda x: x.reluu(), fullgraph=True)(cutaway.ones(1))
+    with pytest.raises(
+        cutaway.Unsupported, match="matmul raises RuntimeError: mat1 and mat2(.|\n)*hint: fix the call"
+    ):
+        compiled(lambda x: x @ x, fullgraph=True)(cutaway.ones(2, 3))
