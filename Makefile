@@ -15,6 +15,7 @@
 #   make partition-times what each partitioner costs in time, forward and backward; keeps the table as a report
 #   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`); keeps the table as a report
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
+#   make training-step   a whole training step beside torch's: eager, model compiled, step compiled; keeps the report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
@@ -31,8 +32,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint test-torch test-versions fuzz-capture gpu site clean
-.PHONY: oracle numpy programs models language-model eager-speed call-overhead capture-time capture-coverage pairs
-.PHONY: saved-bytes partition-times convolution
+.PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
+.PHONY: call-overhead training-step capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -103,6 +104,10 @@ convolution: $(VENV)/installed-oracle | build
 call-overhead: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py > build/call_overhead.txt || { cat build/call_overhead.txt; exit 1; }
 	mv build/call_overhead.txt benchmarks/call_overhead.txt
+
+training-step: $(VENV)/installed-oracle | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_step > build/training_step.txt || { cat build/training_step.txt; exit 1; }
+	mv build/training_step.txt benchmarks/training_step.txt
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py > build/capture_time.txt || { cat build/capture_time.txt; exit 1; }

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.size_inputs import without_size_inputs
+from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
@@ -205,7 +205,7 @@ def two_graphs(
         with events.timed("pass", "decompose"):
             joint = artifacts.decomposed = replace(joint, graph=pipeline.decompose(joint.graph)).verify()
         with events.timed("pass", "partition"):
-            partition = artifacts.partition = pipeline.partition(joint).verify()
+            partition = artifacts.partition = save_hidden_sizes(pipeline.partition(joint).verify())
         forward, artifacts.forward = compile_half(partition.forward)
         backward, artifacts.backward = compile_half(partition.backward)
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)

@@ -177,7 +177,10 @@ class CompiledFunction:
         elif entry is not entries[0]:
             self._promote(entry)
         result = entry.run(*args, **kwargs)
-        return run_to_end(result) if type(result) is Continuation and self._whole else result
+        if type(result) is not Continuation or not self._whole:
+            return result
+        first, result = [result], None  # nothing here may keep what the program drops on the way
+        return run_to_end(first.pop())
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -6,6 +6,7 @@ is about what really happened, frames that were compiled on the way included.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from stage_contracts.graph import Graph
 from stage_contracts.guards import Guard
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExplainOutput:
     """The report. Field names as torch's; it prints as a page of text."""
 
@@ -40,15 +41,21 @@ class ExplainOutput:
             f"Op Count: {self.op_count}",
             "Break Reasons:",
         ]
-        for number, reason in enumerate(self.break_reasons, 1):
-            lines += [f"  Break Reason {number}:", *(f"    {line}" for line in str(reason).splitlines())]
+        times = Counter(map(str, self.break_reasons))  # a caller's frame breaks where its callee's does
+        for number, (reason, count) in enumerate(times.items(), 1):
+            frames = f" (in {count} frames)" if count > 1 else ""
+            lines += [f"  Break Reason {number}{frames}:", *(f"    {line}" for line in reason.splitlines())]
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}: {', '.join(op.qualname for op in ops)}")
         lines.append("Out Guards:")
-        lines += [f"  {guard}" for guard in self.out_guards]
+        lines += [f"  {guard}" for guard in dict.fromkeys(map(str, self.out_guards))]
         lines += ["Compile Times:", *(f"  {line}" for line in self.compile_times.splitlines())]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        counts = f"{self.graph_count} graphs, {self.graph_break_count} breaks, {self.op_count} operators"
+        return f"<ExplainOutput: {counts}; print it for the report>"
 
 
 def explain(fn: Callable) -> Callable[..., ExplainOutput]:
@@ -92,7 +99,8 @@ def _report(seen: list[events.Event]) -> ExplainOutput:
     breaks = tuple(e.details["graph_break"] for e in seen if e.kind == "graph_break")
     ops = tuple(tuple(n.target for n in graph.calls if hasattr(n.target, "qualname")) for graph in graphs)
     guards = tuple(guard for frame in frames for guard in frame.guards)
-    times = "\n".join(
-        f"{e.name:<16}{e.duration_ns / 1e6:9.2f} ms" for e in seen if e.kind in ("pass", "compile")
-    )
+    timed = [(e.name, e.duration_ns) for e in seen if e.kind in ("pass", "compile")]
+    timed.append(("total", sum(e.duration_ns for e in seen if e.kind == "compile")))
+    width = max(16, *(len(name) + 2 for name, _ in timed))
+    times = "\n".join(f"{name:<{width}}{duration / 1e6:9.2f} ms" for name, duration in timed)
     return ExplainOutput(graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, guards, times)

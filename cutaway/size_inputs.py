@@ -7,15 +7,18 @@ stages know tensors only. A size that no tensor shows travels as the shape of an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from stage0_eager.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph
+from stage_contracts.joint import Partition, SavedTensor
 from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes
 from stage_contracts.symbolic import SymInt
 from stage_contracts.tensor_meta import TensorMeta
@@ -51,3 +54,30 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         return [*(inputs[i] for i in kept), *shown]
 
     return twin, arrange
+
+
+def save_hidden_sizes(partition: Partition) -> Partition:
+    """The partition with every open size of the backward shown by a value that the forward saves.
+
+    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and nothing of it.
+    """
+    nodes = partition.backward.nodes
+    used = list(open_sizes_in([(n.val, n.args, n.kwargs) for n in nodes]))
+    needed = {s: size.env for size in used for s in expression(size).free_symbols}
+    shown = {s.symbol for s in shown_sizes([n.val for n in partition.backward.placeholders])}
+    hidden = sorted(needed.keys() - shown, key=str)
+    if not hidden:
+        return partition
+    forward, backward, saved = partition.forward.copy(), partition.backward.copy(), list(partition.saved)
+    device = next((n.val.device for n in forward.placeholders if n.val.device != CPU), CPU)
+    for symbol in hidden:
+        size = SymInt(symbol, needed[symbol])
+        meta = TensorMeta((size, 0), dt.uint8, device=device)
+        with forward.inserting_before(forward.output_node):
+            value = forward.call_function(
+                c.full, ((size, 0), 0, dt.uint8, device), val=meta, name=f"{symbol}_shown"
+            )
+        forward.set_args(forward.output_node, ((*forward.outputs, value),))
+        node = backward.placeholder(f"{symbol}_shown", meta, at=len(saved), role="saved")
+        saved.append(SavedTensor(node.name, meta, (), "a size"))
+    return replace(partition, forward=forward, backward=backward, saved=tuple(saved)).verify()

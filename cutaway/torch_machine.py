@@ -147,22 +147,30 @@ def backends() -> dict[str, ModuleType]:
     return found
 
 
+# What was asked for and is kept, so that a program reads back what it set.
+_precision, _deterministic, _threads = "highest", True, 0
+
+
 def set_float32_matmul_precision(precision: str) -> None:
     """Products of float32 are always done in float32; "high" and "medium" only allow less."""
+    global _precision
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"expected highest, high or medium, got {precision!r}")
+    _precision = precision
 
 
 def get_float32_matmul_precision() -> str:
-    return "highest"
+    return _precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Every result is deterministic already."""
+    """Every result is deterministic, whatever is asked for."""
+    global _deterministic
+    _deterministic = bool(mode)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return True
+    return _deterministic
 
 
 class MemoryFormat:
@@ -176,14 +184,16 @@ class MemoryFormat:
 
 
 def get_num_threads() -> int:
-    """How many threads the array library may use, as OMP_NUM_THREADS says."""
-    return int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+    """How many threads the array library may use, as OMP_NUM_THREADS says, or what was set."""
+    return _threads or int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
 
 
 def set_num_threads(num: int) -> None:
-    """Nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
-    if num <= 0:
+    """The number is kept and changes nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
+    global _threads
+    if type(num) is not int or num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
+    _threads = num
 
 
 def typename(obj: Any) -> str:

@@ -62,6 +62,13 @@ class set_grad_enabled(ContextDecorator):
 class _GradMode(ContextDecorator):
     mode: bool
 
+    def __new__(cls, function: Any = None) -> Any:
+        self = super().__new__(cls)
+        if function is not None:  # @no_grad without parentheses
+            self.__init__()  # type: ignore[misc]
+            return self(function)
+        return self
+
     def __init__(self) -> None:
         self._previous: list[bool] = []
 

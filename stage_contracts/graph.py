@@ -139,9 +139,9 @@ class Graph:
 
     # ---- building --------------------------------------------------------------------------------------
 
-    def placeholder(self, name: str, val: Any = None, **meta: Any) -> Node:
-        """A new input, after the existing ones."""
-        at = len(self.placeholders)
+    def placeholder(self, name: str, val: Any = None, *, at: int | None = None, **meta: Any) -> Node:
+        """A new input, after the existing ones; or as number `at` of them."""
+        at = len(self.placeholders) if at is None else at
         node = self._insert(Node(self, "placeholder", self._fresh(name), name, (), {}), at)
         node.meta.update({"val": val, **meta})
         return node

@@ -394,3 +394,31 @@ def test_under_torch_names():
         assert (
             scan is cutaway.scan and torch.cond is cutaway.cond and torch._higher_order_ops.map is cutaway.map
         )
+
+
+def test_torch_gives_the_same():
+    torch = pytest.importorskip("torch")
+    from torch._higher_order_ops import map as torch_map
+    from torch._higher_order_ops import scan as torch_scan
+
+    w, u, h0, xs = (a.numpy() for a in PROGRAMS["cond in scan"][1])
+
+    def programs(lib, scan, map, convert):
+        w_, u_, h, rows = (convert(a) for a in (w, u, h0, xs))
+        w_.requires_grad_()
+
+        def step(h, x):
+            h = lib.tanh(h @ w_ + x @ u_)
+            return h, h.clone()
+
+        last, every = scan(step, h, rows, dim=1, reverse=True)
+        mapped = map(lambda x, u: x @ u, rows, u_)
+        (grown,) = lib.while_loop(lambda a: a.sum() < 100, lambda a: (a * 2,), (lib.abs(h),))
+        chosen = lib.cond(h.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (h,))
+        (every.sum() + last.sum()).backward()
+        return [t.detach().numpy() for t in (last, every, mapped, grown, chosen, w_.grad)]
+
+    ours = programs(cutaway, cutaway.scan, cutaway.map, lambda a: cutaway.from_numpy(a.copy()))
+    theirs = programs(torch, torch_scan, torch_map, lambda a: torch.from_numpy(a.copy()))
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9)

@@ -229,3 +229,17 @@ def test_dimensions_of_one_name_are_one_size(counter):
         check(f, compiled, (x, y))
     assert counter.frame_count == 1
     assert "x.shape[0]" in str([g for g in compiled.entries[0].guards if g.kind == "SHAPE"][0])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_backward_that_needs_sizes_and_no_values(backend):
+    def f(x):
+        return (x.reshape(-1) * 2).sum()
+
+    compiled = cutaway.compile(f, backend=backend, dynamic=True, fullgraph=True)
+    mark = events.LEDGER.mark()
+    for shape in ((3, 4), (1, 5), (0, 2), (8, 8)):
+        x = cutaway.randn(shape).requires_grad_()
+        compiled(x).backward()
+        np.testing.assert_array_equal(x.grad.numpy(), np.full(shape, 2, np.float32))
+    assert len(compiled.entries) == 1 and not list(events.LEDGER.since(mark, "fallback"))

@@ -76,3 +76,57 @@ def test_the_environment_switches_logs_on():
     environment = {**os.environ, "CUTAWAY_LOGS": "+graph_breaks,recompiles"}
     run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
     assert run.returncode == 0 and "[graph_breaks] graph break GB0004" in run.stderr
+
+
+def test_the_report_says_each_thing_once():
+    class Net(cutaway.nn.Module):
+        def forward(self, x):
+            x = x + 1
+            print("inside")
+            return x * 2
+
+    report = cutaway.explain(Net())(cutaway.ones(2))
+    text = str(report)
+    assert repr(report).startswith(
+        f"<ExplainOutput: {report.graph_count} graphs, {report.graph_break_count} breaks"
+    )
+    assert text.count("Break Reason") == 1 + len(set(map(str, report.break_reasons)))
+    if report.graph_break_count > 1:
+        assert f"Break Reason 1 (in {report.graph_break_count} frames):" in text
+    assert text.count("is_grad_enabled() is True  #") == len(
+        {str(g) for g in report.out_guards if g.kind == "GRAD_MODE"}
+    )
+    assert "total" in text.splitlines()[-1] and "hint: move it behind the compiled call" in text
+
+
+def test_explain_of_what_is_refused_later():
+    def f(x):
+        return x.sum().item() + 1
+
+    whole = cutaway.compile(f, backend="eager", fullgraph=True)
+    with pytest.raises(cutaway.Unsupported):
+        whole(cutaway.ones(2))
+    report = cutaway.explain(whole)(cutaway.ones(2))  # what would have been, had breaks been allowed
+    assert report.graph_break_count == 1 and report.break_reasons[0].code == "GB0004"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("print('a')", "under `if not compiler.is_compiling"),
+        ("time.time()", "take the time around"),
+        ("random.random()", "cutaway.rand"),
+        ("logging.getLogger('a').warning('b')", "move it behind"),
+        ("open('nothing')", "read the file before"),
+    ],
+)
+def test_a_break_at_a_known_function_says_what_to_write_instead(call, words, tmp_path):
+    import linecache
+
+    source = f"import logging, random, time\ndef f(x):\n    y = {call}\n    return x * 2\n"
+    name = str(tmp_path / "example.py")
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    names = {}
+    exec(compile(source, name, "exec"), names)
+    with pytest.raises(cutaway.Unsupported, match="hint: .*" + words):
+        cutaway.compile(names["f"], backend="eager", fullgraph=True)(cutaway.ones(1))

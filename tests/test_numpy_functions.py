@@ -88,11 +88,7 @@ def may_be_left(line, dtype):
 def test_a_function_does_what_numpy_does(family):
     warnings.simplefilter("ignore", RuntimeWarning)
     for i, line in enumerate(FAMILIES[family]):
-        chosen = {
-            ("float64", "row-major"),
-            (DTYPES[i % 9], "column-major"),
-            (DTYPES[(i * 5 + 3) % 9], "strided"),
-        }
+        chosen = {("float64", "row-major"), (DTYPES[i % 9], ("column-major", "strided")[i // 9 % 2])}
         for dtype, layout in sorted(chosen):
             captured = check(line, dtype, layout)
             failed = observe(function_of(line), operands(dtype, layout)).error

@@ -74,14 +74,14 @@ def check(text, dtypes, backend, exact):
 
 
 @seed(4)
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=15, deadline=None, database=None)
 @given(programs())
 def test_a_random_program_gives_numpys_bits(made):
     check(*made, "eager", exact=True)
 
 
 @seed(5)
-@settings(max_examples=10, deadline=None, database=None)
+@settings(max_examples=5, deadline=None, database=None)
 @given(programs())
 def test_a_random_program_ahead_of_time(made):
     check(*made, "aot_eager", exact=False)

@@ -12,7 +12,7 @@ PAGES = Path(__file__).resolve().parents[1] / "site_docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 
-@pytest.mark.parametrize("name", ["control_flow", "custom_operators"])
+@pytest.mark.parametrize("name", ["control_flow", "custom_operators", "training_step"])
 def test_every_example_runs(name, capsys):
     path = PAGES / f"{name}.md"
     text = path.read_text()

@@ -15,6 +15,7 @@ from stage0_eager.operator import Operator
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.controls import call_controlled, control_of
+from stage1_capture.capture.hints import hint_for
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import step, walk
 from stage1_capture.capture.keys import hashable
@@ -106,13 +107,13 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
 
                 return construct(tx, function, args, kwargs)
             what = "the construction of a" if isinstance(real, type) else "a call of"
-            tx.unsupported("GB0002", f"{what} {describe(function)}")
+            tx.unsupported("GB0002", f"{what} {describe(function)}", hint_for(real))
         case UserDefinedObjectVariable():
             python = isinstance(class_lookup(type(function.real), "__call__"), types.FunctionType)
             method = special_method(tx, function, "__call__") if python else None
             if method is not None:
                 return call_function(tx, method, args, kwargs)
-    tx.unsupported("GB0002", f"a call of {describe(function)}")
+    tx.unsupported("GB0002", f"a call of {describe(function)}", hint_for(getattr(function, "real", None)))
 
 
 _BUILTIN_KINDS = (

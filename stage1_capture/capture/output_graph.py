@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
+from stage1_capture.capture.hints import MODULES
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
@@ -40,15 +41,15 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
-    modes: the state at the call, which is not in force while it is captured.
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
+    modes: the state at the call, which is not in force while it is captured.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
-    modes: dict[str, Any] = field(default_factory=followed)
     plain: bool = False
+    modes: dict[str, Any] = field(default_factory=followed)
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -134,6 +135,10 @@ class OutputGraph:
             held.clear()
         self.effects = SideEffects()
 
+    def in_inference(self, tensor: TensorVariable) -> bool:
+        """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
+        return tensor in self.inference or bool(self.options.modes["inference"])
+
     # ---- where we are ----------------------------------------------------------------------------
 
     def origin(self) -> Origin:
@@ -148,6 +153,7 @@ class OutputGraph:
         innermost = self.frames[-1] if self.frames else None
         if innermost and not is_users(innermost.function.globals) and len(self.frames) > 1:
             reason = f"{reason} (in {innermost.function.name})"
+            hint = hint or MODULES.get(str(innermost.function.globals.get("__name__", "")), "")
         raise Unsupported(reason, self.origin(), code=code, hint=hint)
 
     def begin_root_step(self) -> None:

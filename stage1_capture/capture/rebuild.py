@@ -199,7 +199,7 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
         text = f"{r.outputs_name}[{index}]"
-        return f"{r.named(made_in_inference)}({text})" if value in r.codegen.output.inference else text
+        return f"{r.named(made_in_inference)}({text})" if r.codegen.output.in_inference(value) else text
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)

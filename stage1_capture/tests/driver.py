@@ -41,8 +41,9 @@ class Compiled:
     def __call__(self, *args, **kwargs):
         if isinstance(self.function, types.MethodType):
             args = (self.function.__self__, *args)
-        result = self._run(*args, **kwargs)
-        return run_to_end(result) if self.whole else result
+        if not self.whole:
+            return self._run(*args, **kwargs)
+        return run_to_end(self._run(*args, **kwargs))
 
     def _run(self, *args, **kwargs):
         function = getattr(self.function, "__func__", self.function)

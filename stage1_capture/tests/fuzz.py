@@ -106,7 +106,8 @@ def too_long(*_):
 
 def run_some(seeds):
     """[programs, those with a break, graphs, breaks], the seeds that differ, what differs, CPU seconds."""
-    gc.freeze()  # a collection looks at what the programs left
+    gc.collect()
+    gc.freeze()  # from here on a collection looks at what these programs left
     signal.signal(signal.SIGALRM, too_long)
     begun, counts, wrong, words = time.process_time(), np.zeros(4, int), [], []
     for seed in seeds:

@@ -5,6 +5,7 @@ Input: the driver, which is cutaway.compile without the later stages.
 
 import threading
 import traceback
+import types
 
 import pytest
 
@@ -79,6 +80,23 @@ def test_a_traceback_shows_the_users_lines():
         entry.line for entry in traceback.extract_tb(caught.value.__traceback__) if entry.filename == __file__
     ]
     assert 'raise ValueError(f"at {y.shape}")  # this line' in lines
+
+
+def test_a_caught_exception_that_lives_on_shows_the_users_lines(capsys):
+    def fails(x):
+        try:
+            raise ValueError(f"at {x.shape}")  # and this line
+        except ValueError as error:
+            print("break")
+            return x + 1, error
+
+    (_, compiled), (_, eager) = Compiled(fails)(tensor(3)), fails(tensor(3))
+    one, other = (traceback.extract_tb(e.__traceback__) for e in (compiled, eager))
+    assert [vars(entry) for entry in map(_place, one)] == [vars(entry) for entry in map(_place, other)]
+
+
+def _place(entry):
+    return types.SimpleNamespace(line=entry.line, columns=(entry.colno, entry.end_colno), name=entry.name)
 
 
 def test_a_loop_with_a_break_does_not_nest_calls(capsys):

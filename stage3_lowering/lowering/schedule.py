@@ -40,6 +40,7 @@ class Schedule:
             FusedSchedulerNode((node,)) for node in nodes
         ]  # one each: a call with several results runs once
         self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
+        self.above: dict[int, list[FusedSchedulerNode]] = {}  # what _producers found since the last merge
         self.decisions: list[FusionDecision] = []
 
     @property
@@ -57,6 +58,7 @@ class Schedule:
             merged, reason = self._merge(group, mine)
             self._decide(FusionDecision(group.name, mine.name, merged is not None, reason, float(score)))
             if merged is not None:
+                self.above.clear()
                 for name in (d.buffer for n in merged.nodes for d in n.writes):
                     self.group_of[name] = merged
 
@@ -128,8 +130,10 @@ class Schedule:
         return None
 
     def _producers(self, group: FusedSchedulerNode) -> list[FusedSchedulerNode]:
-        found = (self.group_of[name] for name in sorted(read_by(group)) if name in self.group_of)
-        return list({id(g): g for g in found if g is not group}.values())
+        if id(group) not in self.above:
+            found = (self.group_of[name] for name in sorted(read_by(group)) if name in self.group_of)
+            self.above[id(group)] = list({id(g): g for g in found if g is not group}.values())
+        return self.above[id(group)]
 
     def ordered(self) -> list[FusedSchedulerNode]:
         """Groups after the groups they read, else in the graph's order."""

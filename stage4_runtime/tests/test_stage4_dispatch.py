@@ -107,6 +107,7 @@ MISSES = [
     (Guard("EQUALS", N, 3), (None, 3.0), "n: 3 -> 3.0"),
     (Guard("EQUALS", N, "a" * 100), (None, "b"), f"n: '{'a' * 56}... -> 'b'"),
     (Guard("EQUALS", GlobalSource("limit"), 5), (None,), "limit: 5 -> 3"),
+    (Guard("EQUAL_VALUE", N, 3), (None, 4), "n: 3 -> 4"),
     (Guard("TYPE", N, int), (None, "s"), "type(n): int -> str"),
     (Guard("LENGTH", X, 2), ([1, 2, 3],), "len(x): 2 -> 3"),
     (Guard("KEYS", X, ("a", "b")), ({"b": 1},), "x: ('a', 'b') -> ('b',)"),

@@ -93,6 +93,7 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
+    "EQUAL_VALUE": (Guard("EQUAL_VALUE", X, "a"), "x == 'a'", ("a",), [("b",), (1,)]),
     "EQUALS of NaN": (Guard("EQUALS", X, float("nan")), "type(x) is float and x.hex() == 'nan'", (float("nan"),), [(1.0,)]),
     "EQUALS of an infinity": (Guard("EQUALS", X, float("inf")), "", (float("inf"),), [(float("-inf"),), (1.0,)]),
     "LENGTH": (Guard("LENGTH", X, 2), "len(x) == 2", ([1, 2],), [([],), (5,)]),

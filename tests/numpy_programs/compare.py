@@ -50,6 +50,7 @@ def observe(function, args):
     with contextlib.redirect_stdout(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", RuntimeWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)  # of NumPy's newest release, about its own names
         try:
             result = function(*args)
         except Exception as problem:

@@ -24,6 +24,13 @@ def numbers(n):
     return shown("done")
 
 
+def numbers_noted(n):
+    try:
+        yield from range(n)
+    finally:
+        LOG.append("closed")
+
+
 enter_blocks(
     __name__,
     """
@@ -159,5 +166,36 @@ enter_blocks(
         mark()
         d['c'] = x + 2
         return list(keys), sum(values)
+
+    dropped_inside_its_try:
+        y = x + next(numbers_noted(3))
+        LOG.append('after')
+        return y * 2, list(LOG)
+
+    dropped_by_a_break_statement:
+        for v in numbers_noted(3):
+            if shown(v) == 1:
+                break
+        LOG.append('after')
+        return x + v, list(LOG)
+
+    dict_changed_then_walked:
+        d = {'a': x}
+        def walk(d):
+            d['b'] = 2
+            it = iter(d)
+            first = next(it)
+            mark(first)
+            return first, [k for k in it]
+        return walk(d), d['a'] + 1
+
+    comprehension_over_what_capture_does_not_know:
+        d = {(n, 1): x}
+        try:
+            mark()
+            'x' + n
+        except TypeError:
+            mark()
+            return [k for k in d][-1], x + 1
     """,
 )

@@ -265,6 +265,17 @@ def a_default_device_set(x):
     return x + arange(3), str(get_default_device())
 
 
+@no_grad
+def without_parentheses(x):
+    return x * 2
+
+
+@program(SQUARE, grad=True)
+def a_mode_without_parentheses(x):
+    mark()
+    return without_parentheses(x), x * 2
+
+
 def reset():
     set_default_dtype(dt.float32)
 
