@@ -325,7 +325,7 @@ class Graph:
         base = "".join(c if c.isascii() and c.isalnum() else "_" for c in base).strip("_") or "value"
         base = f"_{base}" if base[0].isdigit() else f"{base}_" if keyword.iskeyword(base) else base
         name = base
-        while name in self._names:
+        while name in self._names or name == "output":  # which the last node has
             self._suffix[base] = self._suffix.get(base, 0) + 1
             name = f"{base}_{self._suffix[base]}"
         self._names.add(name)

@@ -435,10 +435,54 @@ def convolutions():
     return Made(step, net, optimizer)
 
 
+class Tripled(autograd.Function):
+    """Twice its input, with a derivative of its own."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * 3 * x
+
+
+def functions_and_hooks_of_the_users():
+    net = mlp()
+
+    def step(x, y):
+        net.zero_grad()
+        h = net(x)
+        h.register_hook(lambda g: g * 5)
+        loss = F.cross_entropy(Tripled.apply(h), y)
+        loss.backward()
+        return loss
+
+    return Made(step, net)
+
+
+def mixed_precision():
+    net = mlp()
+    optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        with cutaway.autocast("cpu", dtype=cutaway.bfloat16):
+            loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return Made(step, net, optimizer)
+
+
 PROGRAMS = (
     accumulates, several_losses, both_losses_at_once, parts_of_a_model, updates_by_hand, gradients_zeroed_in_place,
     running_average, two_steps_in_one, groups_of_parameters, closure, leaves_besides_parameters,
     a_gradient_that_is_the_seed, penalty, writes_on_the_tape, in_evaluation_mode, convolutions,
+    functions_and_hooks_of_the_users, mixed_precision,
 )  # fmt: skip
 
 

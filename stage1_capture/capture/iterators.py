@@ -244,7 +244,7 @@ class MapIterator(IteratorVariable):
         return [self.function, *self.iterators]
 
     def rebuild(self, r: Any) -> str:
-        return f"map({r.all([self.function, *self.iterators])})"
+        return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
 
 
 @dataclass(eq=False)
@@ -266,7 +266,7 @@ class FilterIterator(IteratorVariable):
         return [self.function, self.iterator]
 
     def rebuild(self, r: Any) -> str:
-        return f"filter({r.all([self.function, self.iterator])})"
+        return f"filter({r.called_back(self.function)}, {r.expression(self.iterator)})"
 
 
 def step(tx: Any, iterator: Variable) -> Variable | None:

@@ -13,6 +13,7 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.variables import (
     NULL,
@@ -76,8 +77,12 @@ def _compiled(frame: Any, called: Variable) -> Variable:
         case UserMethodVariable(function=UserFunctionVariable() as function, receiver=receiver):
             inner = _compiled(frame, function)
             return called if inner is function else UserMethodVariable(inner, receiver)
-        case UserDefinedObjectVariable(real=real) if isinstance(real, Module) and called.source is not None:
-            method = special_method(frame, called, "__call__")
-            if isinstance(method, UserMethodVariable) and isinstance(method.function, UserFunctionVariable):
-                return UserMethodVariable(NestedFunctionVariable(method.function), called)
+        case UserDefinedObjectVariable(real=real) if not isinstance(real, type) and called.source is not None:
+            python = isinstance(class_lookup(type(real), "__call__"), types.FunctionType)
+            method = special_method(frame, called, "__call__") if python else None
+            inner_call = method.function if isinstance(method, UserMethodVariable) else None
+            if isinstance(inner_call, UserFunctionVariable) and (
+                isinstance(real, Module) or is_users(inner_call.globals)
+            ):
+                return UserMethodVariable(NestedFunctionVariable(inner_call), called)
     return called

@@ -41,15 +41,15 @@ class Options:
 
     stop_at: break before this step of the outermost frame.
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
-    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     modes: the state at the call, which is not in force while it is captured.
+    plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
     stop_at: int | None = None
     graph_mode: bool = False
-    plain: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
+    plain: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 

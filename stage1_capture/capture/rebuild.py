@@ -21,6 +21,7 @@ from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from stage1_capture.capture.codegen import PyCodegen
 
 _INLINE = (bool, int, str, bytes, type(None))
+_PLAIN = (*_INLINE, float)
 
 
 class Rebuilder:
@@ -130,6 +132,13 @@ class Rebuilder:
 
     def named(self, value: Any) -> str:
         return self.codegen.named(value)
+
+    def called_back(self, function: Variable) -> str:
+        """A function that C code will call: one of the user's is compiled on its own."""
+        text = self.expression(function)
+        real = function.real if isinstance(function, UserFunctionVariable) else None
+        users = real is not None and function.source is not None and is_users(real.__globals__)
+        return f"{CapturedFrame.nested_name}({text})" if users else text
 
     def key(self, key: Any) -> str:
         """A dict's key or a set's element."""
@@ -246,6 +255,8 @@ def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
 
 
 def _set(r: Rebuilder, value: SetVariable) -> str:
+    if value.kind is set and all(type(element) in _PLAIN for element in value.items):
+        return f"{r.named(value.items.copy())}.copy()"  # a copy is walked in the same order
     return f"{r.named(value.kind)}([{', '.join(map(r.key, value.items))}])"
 
 

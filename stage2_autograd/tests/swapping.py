@@ -28,7 +28,7 @@ def run_swapped(*runs: list[str]) -> list[Run]:
     """What each run returned and printed. One process: the imports cost more than the tests of a tier."""
     asked = json.dumps(runs)
     child = subprocess.run(
-        [sys.executable, "-c", START], cwd=ROOT, input=asked, capture_output=True, text=True, timeout=115
+        [sys.executable, "-c", START], cwd=ROOT, input=asked, capture_output=True, text=True, timeout=590
     )
     assert child.returncode == 0, child.stderr[-3000:]
     return [Run(*each) for each in json.loads(child.stdout)]

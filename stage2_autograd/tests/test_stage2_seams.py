@@ -73,6 +73,7 @@ WRONG = {
 MANIFEST = json.loads(Path(__file__).with_name("conformance.json").read_text())
 
 
+@pytest.mark.timeout(600)  # ten seconds on a machine that has nothing else to do
 @pytest.mark.parametrize("seam_name", SEAMS)
 def test_a_right_seam_passes_all_and_wrong_ones_fail_and_are_named(seam_name):
     """The right one runs the whole manifest; a wrong one must not even get through the core tier."""
@@ -87,6 +88,7 @@ def test_a_right_seam_passes_all_and_wrong_ones_fail_and_are_named(seam_name):
         assert re.search(rf"seam `{seam_name}` \({target}\).* failed: ", run.output), run.output[-2000:]
 
 
+@pytest.mark.timeout(600)
 def test_the_tiny_seams_pass_together():
     together = [word for name in SEAMS for word in ("--swap", f"{name}=stage2_autograd.tiny:{name}")]
     (run,) = run_swapped([*together, "--tier", "core"])
