@@ -96,7 +96,6 @@ CASES = {
     "EQUAL_VALUE": (Guard("EQUAL_VALUE", X, "a"), "x == 'a'", ("a",), [("b",), (1,)]),
     "EQUALS of NaN": (Guard("EQUALS", X, float("nan")), "type(x) is float and x.hex() == 'nan'", (float("nan"),), [(1.0,)]),
     "EQUALS of an infinity": (Guard("EQUALS", X, float("inf")), "", (float("inf"),), [(float("-inf"),), (1.0,)]),
-    "EQUAL_VALUE": (Guard("EQUAL_VALUE", X, "a"), "x == 'a'", ("a",), [("b",), (1,)]),
     "LENGTH": (Guard("LENGTH", X, 2), "len(x) == 2", ([1, 2],), [([],), (5,)]),
     "ITEMS": (Guard("ITEMS", X, (SHARED, len)), "same_objects(x, <tuple>)", ([SHARED, len],), [([len, SHARED],), ([SHARED],)]),
     "NO_GRADIENTS": (Guard("NO_GRADIENTS", RowSource((X, Y)), None), "no_gradients((x, y, ))", (Thing(grad=None), Thing(grad=None)),
