@@ -17,9 +17,11 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
+from stage0_eager.views import root
 from stage1_capture.capture import modes
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
 from stage1_capture.capture.output_graph import Restart
+from stage1_capture.capture.shadow_tape import whole_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -296,6 +298,15 @@ def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
         tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
 
 
+def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
+    """Break where eager would refuse to write through a view of a leaf: what came before must have happened."""
+    node = whole_of(tx.output.graph, tx.output.node_of(target))
+    known = (t for t in tx.output.known.values() if isinstance(t, TensorVariable) and t.node is node)
+    bases = [root(t.real) for t in known]
+    if any(base.requires_grad and base.is_leaf for base in bases):
+        tx.unsupported("GB0006", f"{op.name} writes to a view of a leaf that requires grad")
+
+
 def _call_in_place(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
 ) -> Variable:
@@ -310,6 +321,8 @@ def _call_in_place(
     _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
+    if target.source is None and meta.requires_grad and is_grad_enabled():
+        _check_leaf(tx, op, target)
     if result is not None and result.requires_grad and not meta.requires_grad:
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")

@@ -6,12 +6,14 @@ refuses are questions to the tape; here the tape answers them, so that capture n
 
 from __future__ import annotations
 
+import operator
 from typing import Any, NoReturn
 
 from stage0_eager.evaluation import remember_view
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, map_tensors
+from stage0_eager.views import root
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import infer_shape, view_strides
@@ -100,6 +102,28 @@ class ShadowTape:
             return graph.attributes[node.target]
         args, kwargs = map_args((node.args, node.kwargs), self.values.__getitem__)
         return node.target(*args, **kwargs)
+
+
+def whole_of(graph: Graph, node: Node) -> Node:
+    """The node whose storage `node` is a view of, by way of other views; itself when it is none."""
+    step: Node | None = node
+    while step is not None:
+        node, step = step, _viewed(graph, step)
+    return node
+
+
+def _viewed(graph: Graph, node: Node) -> Node | None:
+    """The operand that `node` is a view of: the operator is asked, on shadows of its operands alone."""
+    called = node.args[0] if node.target is operator.getitem else node  # one result of several
+    if node.op != "call_function" or not isinstance(called, Node):
+        return None
+    tape = ShadowTape()
+    tape.values = {n: _shadows(n.val) for n in called.all_input_nodes if isinstance(n.val, TensorMeta)}
+    try:
+        whole = root(tape.shadow_of(graph, node))
+    except Unsupported:
+        return None
+    return next((n for n, shadow in tape.values.items() if shadow is whole and n is not node), None)
 
 
 def _shadows(result: Any) -> Any:

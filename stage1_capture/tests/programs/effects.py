@@ -404,3 +404,29 @@ def function_attribute(x):
     f.by = 3
     mark()
     return f(x)
+
+
+@program((3,), list, grad=True)
+def write_through_a_view_of_a_leaf(x, seen):
+    seen.append("before")
+    view = x[:1]
+    view.add_(1)
+    seen.append("after")
+
+
+@program((3,), list, grad=True)
+def write_through_a_view_of_a_leaf_caught(x, seen):
+    try:
+        mark()
+        whole = x.view(3)
+        whole[0].mul_(2)
+    except RuntimeError as error:
+        seen.append(str(error))
+    return x * 2
+
+
+@program((3,), grad=True)
+def write_through_a_view_of_a_result(x):
+    y = x * 2
+    y[:1].add_(1)
+    return y
