@@ -19,7 +19,9 @@ from stage0_eager.state import ordinary_modes
 from stage1_capture.capture import resume
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
+from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.codegen import PyCodegen
+from stage1_capture.capture.dunders import reaching, row_of
 from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
@@ -208,11 +210,16 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     needed = resume.needed(code, index)
     unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
     entry = resume.Entry(index, layout, unbound)
-    run, resumes = resume.break_function(function, code, entry)
+    stack = called_in_python(output, frame, frame.program[index:])
+    row = row_of(frame.program[index])
+    stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
+    run, resumes = resume.break_function(function, code, entry, row if stand_in else None)
+    if row and stand_in:
+        layout = resume.around_a_call(layout, row.operands)
+        stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
     values: list[Variable | None] = [
         frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
     ]
-    stack = called_in_python(output, frame, frame.program[index:])
     for value, kind in zip(stack, layout, strict=True):
         if kind in (resume.VALUE, resume.OUTER):
             values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)

@@ -13,6 +13,7 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.dunders import BUILTINS, reaching
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.variables import (
@@ -40,6 +41,9 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
             first = len(stack) - instruction.arg - 3
         case "CALL_FUNCTION_EX":
             first = len(stack) - 3 - (instruction.arg & 1)
+        case "WITH_EXCEPT_START":
+            stack[-4] = _compiled(frame, stack[-4])
+            return stack
         case _:
             return stack
     place = first if stack[first + 1] is NULL or stack[first] is not NULL else first + 1
@@ -50,7 +54,9 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
         if back is not None:
             stack[back] = _compiled(frame, stack[back])
         return stack
-    stack[place] = _compiled(frame, called)
+    row = BUILTINS.get(real) if instruction.opname == "CALL" and instruction.arg == 1 else None
+    stand_in = row and reaching(row, instruction, stack[-1:])
+    stack[place] = stand_in or _compiled(frame, called)
     return stack
 
 

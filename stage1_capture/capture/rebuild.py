@@ -33,6 +33,7 @@ from stage1_capture.capture.variables import (
     ExceptionVariable,
     HandleVariable,
     IdVariable,
+    InstructionVariable,
     IteratorVariable,
     LazyVariable,
     ListVariable,
@@ -412,6 +413,9 @@ _MAKE: dict[type, Make] = {
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,
     NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",
+    InstructionVariable: lambda r, v: (
+        f"{r.named(functools.partial)}({r.named(v.run)}, {CapturedFrame.nested_name}, {v.detail!r})"
+    ),
 }
 # What may hold itself: made empty, filled when its contents are there.
 _FILL: dict[type, tuple[Make, Callable[[Rebuilder, Any, str], None]]] = {

@@ -14,7 +14,7 @@ import dis
 import functools
 import inspect
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.capture import bytecode
@@ -26,6 +26,8 @@ from stage_contracts.capture import ResumeFunction
 
 if TYPE_CHECKING:
     from bytecode import ConcreteInstr
+
+    from stage1_capture.capture.dunders import Row
 
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
 # block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
@@ -98,19 +100,20 @@ def first_index(code: types.CodeType, index: int) -> int:
 
 
 def break_function(
-    function: types.FunctionType, code: types.CodeType, entry: Entry
+    function: types.FunctionType, code: types.CodeType, entry: Entry, row: Row | None = None
 ) -> tuple[types.FunctionType, tuple[ResumeFunction, ...]]:
     """The function that runs the instruction at `entry` of `code` in Python, and the ways on behind it.
 
     Without a way on it runs the rest of the frame in Python: behind a return or a raise. Inside an except block the
     thread must know the exception while the frame runs: each function of the frame says so when it is entered, and
-    takes it back before it hands on.
+    takes it back before it hands on. row: what is called in place of the instruction; `around_a_call` says where it
+    lies on the stack that the break function is given.
     """
     exits = _exits(code, entry)
     resumes = tuple(
         ResumeFunction(_function(function, _resume_code(code, code.co_filename, exit_))) for exit_ in exits
     )
-    return _function(function, _break_code(code, entry, exits, resumes)), resumes
+    return _function(function, _break_code(code, entry, exits, resumes, row)), resumes
 
 
 @functools.lru_cache(maxsize=1024)
@@ -217,8 +220,18 @@ def _with_null(instruction: Instruction) -> bool:
     return name == "LOAD_METHOD" or bool(instruction.arg & _WITH_NULL.get(name, 0))
 
 
+def around_a_call(layout: tuple[str, ...], operands: int) -> tuple[str, ...]:
+    """A layout with room for a callable below its last values."""
+    called = (VALUE, NULL) if VERSION >= (3, 13) else (NULL, VALUE)
+    return (*layout[:-operands], *called, *layout[-operands:])
+
+
 def _break_code(
-    code: types.CodeType, entry: Entry, exits: tuple[Entry, ...], resumes: tuple[ResumeFunction, ...]
+    code: types.CodeType,
+    entry: Entry,
+    exits: tuple[Entry, ...],
+    resumes: tuple[ResumeFunction, ...],
+    row: Row | None,
 ) -> types.CodeType:
     program = bytecode.instructions(code)
     if not exits:
@@ -226,6 +239,8 @@ def _break_code(
     last = _last_index(program, entry.index)
     instruction = program[last]
     place = location_of(instruction)
+    if row:
+        entry = replace(entry, layout=around_a_call(entry.layout, row.operands))
     depth = max(len(e.layout) for e in (entry, *exits))
     slot_of = {name: i for i, name in enumerate(_variables(code, entry, depth))}
     constants = [len(code.co_consts) + i for i in range(len(exits))]
@@ -242,10 +257,18 @@ def _break_code(
             skipped = program[instruction.target].start, program[exits[1].index].start
             stubs[1] = again(code, *skipped, place) + stubs[1]
         run = emit(instruction.opname.replace("BACKWARD", "FORWARD"), units(stubs[0]), place)
+    if row:
+        run = _called(row, place) + (run if len(exits) == 2 else [])
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
     run = emit("NOP", location=place) + run
     tail = [one for stub in stubs for one in stub]
     return _entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes)
+
+
+def _called(row: Row, place: Any) -> list[ConcreteInstr]:
+    call = emit("PRECALL", row.operands, place) if VERSION < (3, 12) else []
+    call += emit("CALL", row.operands, place)
+    return call + [one for name, argument in row.behind for one in emit(name, argument, place)]
 
 
 def _stub(

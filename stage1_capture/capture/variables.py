@@ -311,6 +311,14 @@ class NestedFunctionVariable(Variable):
     function: Variable
 
 
+@dataclass(eq=False)
+class InstructionVariable(Variable):
+    """A function of dunders.py that is called in place of an instruction, with what the instruction says."""
+
+    run: Any
+    detail: Any
+
+
 class ObjectKey:
     """An object as a key of a dict or an element of a set: it is equal to what has the same `identity`."""
 

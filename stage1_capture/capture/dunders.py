@@ -1,0 +1,287 @@
+"""Instructions that reach a method of the user's and run in Python after a break: that method is compiled on its own.
+
+Input: the instruction a frame broke at, and its operands. The break function calls a function of this file in its
+place: Python's own search for the method, and what it finds called through `compiled`. What the search cannot be
+sure of (classes of C's) it leaves to Python. The order of the searches is that of CPython's typeobject.c and object.c.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stage1_capture.capture.arithmetic import BINARY, COMPARISONS
+from stage1_capture.capture.bytecode import VERSION, Instruction
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.output_graph import is_users
+from stage1_capture.capture.variables import InstructionVariable, UserDefinedObjectVariable, Variable
+
+Compiled = Callable[[Any], Any]
+
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that is made while Python runs
+_NUMBERS = (int, float, complex, bool, type(None))  # of C's: their methods are what their operators do
+
+
+# ---- what runs in place of the instruction -----------------------------------------------------------
+
+
+def _call(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
+    """A method that was found on the receiver's class. One of the user's is compiled."""
+    if type(method) is types.FunctionType:
+        return (compiled(method) if is_users(method.__globals__) else method)(receiver, *args)
+    get = class_lookup(type(method), "__get__")
+    return (method if get is MISSING else get(method, receiver, type(receiver)))(*args)
+
+
+def _python_method(value: Any, name: str) -> Any:
+    """The function of Python's that the class has under the name, else None."""
+    found = class_lookup(type(value), name)
+    return found if type(found) is types.FunctionType else None
+
+
+def get_attribute(compiled: Compiled, name: str, value: Any) -> Any:
+    """value.name: a property's getter, then `__getattr__`."""
+    cls = type(value)
+    if class_lookup(cls, "__getattribute__") is not object.__getattribute__:
+        return getattr(value, name)
+    computed = class_lookup(cls, "__getattr__")
+    found = class_lookup(cls, name)
+    try:
+        try:
+            if type(found) is property and type(found.fget) is types.FunctionType:
+                return _call(compiled, found.fget, value)
+            return object.__getattribute__(value, name)
+        except AttributeError:
+            if computed is MISSING:
+                raise
+        return _call(compiled, computed, value, name)
+    except AttributeError as error:
+        if error.name is None and error.obj is None:  # as Python tells it what was asked of whom
+            error.name, error.obj = name, value
+        raise
+
+
+def set_attribute(compiled: Compiled, name: str, content: Any, value: Any) -> None:
+    """value.name = content: `__setattr__`, or a property's setter."""
+    own = class_lookup(type(value), "__setattr__")
+    found = class_lookup(type(value), name)
+    if type(own) is types.FunctionType:
+        _call(compiled, own, value, name, content)
+    elif own is object.__setattr__ and type(found) is property and type(found.fset) is types.FunctionType:
+        _call(compiled, found.fset, value, content)
+    else:
+        setattr(value, name, content)
+
+
+def get_item(compiled: Compiled, _: Any, container: Any, key: Any) -> Any:
+    method = _python_method(container, "__getitem__")
+    return _call(compiled, method, container, key) if method else container[key]
+
+
+def set_item(compiled: Compiled, _: Any, content: Any, container: Any, key: Any) -> None:
+    method = _python_method(container, "__setitem__")
+    if method:
+        _call(compiled, method, container, key, content)
+    else:
+        container[key] = content
+
+
+def delete_item(compiled: Compiled, _: Any, container: Any, key: Any) -> None:
+    method = _python_method(container, "__delitem__")
+    if method:
+        _call(compiled, method, container, key)
+    else:
+        del container[key]
+
+
+def contains(compiled: Compiled, negated: int, item: Any, container: Any) -> bool:
+    method = _python_method(container, "__contains__")
+    found = _call(compiled, method, container, item) if method else operator.contains(container, item)
+    return bool(found) != bool(negated)
+
+
+def unary(compiled: Compiled, detail: tuple[str, str], value: Any) -> Any:
+    name, method_name = detail
+    method = _python_method(value, method_name)
+    return _call(compiled, method, value) if method else getattr(operator, name)(value)
+
+
+def truth(compiled: Compiled, negated: bool, value: Any) -> bool:
+    """bool(value): by `__bool__`, else by `__len__`. Python itself judges what they answer."""
+    for name in ("__bool__", "__len__"):
+        if class_lookup(type(value), name) is not MISSING:
+            method = _python_method(value, name)
+            value = _answering(name, _call(compiled, method, value)) if method else value
+            break
+    return bool(value) is not negated
+
+
+def length(compiled: Compiled, _: Any, value: Any) -> int:
+    method = _python_method(value, "__len__")
+    return len(_answering("__len__", _call(compiled, method, value)) if method else value)
+
+
+def _answering(name: str, answer: Any) -> Any:
+    return type("answer", (), {name: lambda _: answer})()
+
+
+def enter(compiled: Compiled, _: Any, manager: Any) -> tuple[Any, Any]:
+    """What `__enter__` returns, and the method that leaves the block."""
+    begin, end = (class_lookup(type(manager), name) for name in ("__enter__", "__exit__"))
+    if MISSING in (begin, end):
+        with manager:  # Python says what is missing
+            pass
+    get = class_lookup(type(end), "__get__")
+    leave = end if get is MISSING else get(end, manager, type(manager))
+    return _call(compiled, begin, manager), leave
+
+
+def binary(compiled: Compiled, symbol: str, left: Any, right: Any) -> Any:
+    """left + right or left += right, by the methods of both in Python's order."""
+    in_place = symbol.endswith("=")
+    function, name = BINARY[symbol.removesuffix("=")]
+    if in_place:
+        function = getattr(operator, f"i{name}")
+    own, reflected = f"__{name}__", f"__r{name}__"
+    if not all(_by_methods(v, own, reflected, f"__i{name}__") for v in (left, right)):
+        return function(left, right)
+    there, back = (left, own, right), (right, reflected, left)
+    tries = [there]
+    if type(left) is not type(right):
+        overrides = class_lookup(type(right), reflected) is not class_lookup(type(left), reflected)
+        tries = [back, there] if type(left) in type(right).__mro__ and overrides else [there, back]
+    if in_place:
+        tries.insert(0, (left, f"__i{name}__", right))
+    result = _first_answer(compiled, tries)
+    return function(_blank(left), _blank(right)) if result is NotImplemented else result
+
+
+def compare(compiled: Compiled, detail: tuple[str, bool], left: Any, right: Any) -> Any:
+    """left < right, by the methods of both in Python's order."""
+    symbol, as_bool = detail
+    function, own, reflected = COMPARISONS[symbol]
+    if not all(_by_methods(v, own, reflected) for v in (left, right)):
+        result = function(left, right)
+    else:
+        there, back = (left, own, right), (right, reflected, left)
+        derived = type(left) in type(right).__mro__[1:]
+        result = _first_answer(compiled, [back, there] if derived else [there, back])
+    if result is NotImplemented:
+        if symbol in ("==", "!="):
+            result = (left is right) == (symbol == "==")
+        else:
+            result = function(_blank(left), _blank(right))
+    return bool(result) if as_bool else result
+
+
+def _first_answer(compiled: Compiled, tries: list[tuple[Any, str, Any]]) -> Any:
+    for receiver, name, other in tries:
+        method = class_lookup(type(receiver), name)
+        result = NotImplemented if method is MISSING else _call(compiled, method, receiver, other)
+        if result is not NotImplemented:
+            return result
+    return NotImplemented
+
+
+def _by_methods(value: Any, *names: str) -> bool:
+    """Whether these methods of a value are all that Python asks."""
+    cls = type(value)
+    if cls in _NUMBERS:
+        return True
+    found = [(name, class_lookup(cls, name)) for name in names]
+    return all(c.__flags__ & _HEAP for c in cls.__mro__[:-1]) and not any(
+        isinstance(f, types.WrapperDescriptorType) and f is not object.__dict__.get(name) for name, f in found
+    )
+
+
+def _blank(value: Any) -> Any:
+    """A value of whose class Python knows the name: what it says when no method takes the operands."""
+    return type(type(value).__name__, (), {})()
+
+
+# ---- which instructions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Row:
+    """An instruction as a call: how many operands, the function, what it is told beside them, whose methods
+    (names, from what it is told) must be the user's for it, and what is left to do with the result."""
+
+    operands: int
+    run: Callable[..., Any]
+    detail: Callable[[Instruction], Any]
+    names: Callable[[Any], tuple[str, ...]]
+    behind: tuple[tuple[str, int | None], ...] = ()
+
+
+_DROP = (("POP_TOP", None),)
+
+
+def _compared(i: Instruction) -> tuple[str, bool]:
+    return i.symbol, VERSION >= (3, 13) and bool(i.arg & 16)
+
+
+def _binary_names(symbol: str) -> tuple[str, ...]:
+    name = BINARY[symbol.removesuffix("=")][1]
+    return f"__{name}__", f"__r{name}__", f"__i{name}__"
+
+
+def _no_detail(_: Instruction) -> None:
+    return None
+
+
+def _named(*names: str) -> Callable[[Any], tuple[str, ...]]:
+    return lambda _: names
+
+
+_TRUTH = Row(1, truth, lambda _: False, _named("__bool__", "__len__"))
+ROWS: dict[str, Row] = {
+    "LOAD_ATTR": Row(1, get_attribute, lambda i: i.argval, lambda name: (name, "__getattr__")),
+    "STORE_ATTR": Row(2, set_attribute, lambda i: i.argval, lambda name: (name, "__setattr__"), _DROP),
+    "BINARY_SUBSCR": Row(2, get_item, _no_detail, _named("__getitem__")),
+    "STORE_SUBSCR": Row(3, set_item, _no_detail, _named("__setitem__"), _DROP),
+    "DELETE_SUBSCR": Row(2, delete_item, _no_detail, _named("__delitem__"), _DROP),
+    "CONTAINS_OP": Row(2, contains, lambda i: i.arg, _named("__contains__")),
+    "BINARY_OP": Row(2, binary, lambda i: i.symbol, _binary_names),
+    "COMPARE_OP": Row(2, compare, _compared, lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__")),
+    "UNARY_NEGATIVE": Row(1, unary, lambda _: ("neg", "__neg__"), _named("__neg__")),
+    "UNARY_INVERT": Row(1, unary, lambda _: ("invert", "__invert__"), _named("__invert__")),
+    "UNARY_NOT": Row(1, truth, lambda _: True, _named("__bool__", "__len__")),
+    "TO_BOOL": _TRUTH,
+    "BEFORE_WITH": Row(1, enter, _no_detail, _named("__enter__"), (("UNPACK_SEQUENCE", 2),)),
+}
+ROWS["LOAD_METHOD"] = ROWS["LOAD_ATTR"]
+# Builtins that ask a method of their only argument.
+BUILTINS: dict[Any, Row] = {
+    len: Row(1, length, _no_detail, _named("__len__")),
+    bool: _TRUTH,
+}
+
+
+def row_of(instruction: Instruction) -> Row | None:
+    if instruction.opname.startswith("POP_JUMP_") and "NONE" not in instruction.opname:
+        return _TRUTH
+    return ROWS.get(instruction.opname)
+
+
+def reaching(row: Row, instruction: Instruction, operands: list[Variable]) -> InstructionVariable | None:
+    """What to call in place of the instruction; None where it reaches no method of the user's."""
+    detail = row.detail(instruction)
+    reached = any(_reaches(v, name) for v in operands for name in row.names(detail))
+    return InstructionVariable(row.run, detail) if reached else None
+
+
+def _reaches(value: Variable, name: str) -> bool:
+    if not isinstance(value, UserDefinedObjectVariable) or isinstance(value.real, (type, types.ModuleType)):
+        return False
+    found = class_lookup(type(value.real), name)
+    if type(found) is property:
+        return any(_is_users(f) for f in (found.fget, found.fset))
+    return name.startswith("__") and _is_users(found)
+
+
+def _is_users(function: Any) -> bool:
+    return type(function) is types.FunctionType and is_users(function.__globals__)
