@@ -87,6 +87,10 @@ class SizePolicy:
         default_factory=dict
     )  # where -> an int of the arguments that some code needed
 
+    numbers: dict[str, Any] = field(
+        default_factory=dict
+    )  # where -> a number of an object's; None: it changed
+
     def fixes(self, where: str, number: int) -> None:
         """The program needed to know the int that it reaches as `where`."""
         if self.supported and self.dynamic is not False:
@@ -95,6 +99,15 @@ class SizePolicy:
     def opens(self, where: str, number: int) -> bool:
         """Whether an int is left open as a size is: an entry was made for another value of it."""
         return self.automatic and number >= 0 and self.fixed.get(where, number) != number
+
+    def opens_number(self, where: str, number: float) -> bool:
+        """Whether an int or float outside of the arguments is left open: it has changed between captures."""
+        if not self.automatic:
+            return False
+        now = number.hex() if type(number) is float else number  # -0.0 is not 0.0, and NaN is NaN
+        if self.numbers.setdefault(where, now) != now:
+            self.numbers[where] = None  # from now on it is
+        return self.numbers[where] is None
 
     def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
         """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""
@@ -112,4 +125,4 @@ class SizePolicy:
         return {i: d for i, d in {**found, **marks}.items() if i not in static}
 
 
-STATIC = SizePolicy(dynamic=False)
+STATIC = SizePolicy(dynamic=False, automatic=False)

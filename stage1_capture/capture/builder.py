@@ -129,16 +129,21 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
 
 
 def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    """A number in an argument, or in a container of one, stays open until something needs to know it."""
-    if not _in_arguments(output, source) or source in output.epoch_sources:
+    """A number in an argument, or in a container of one, stays open until something needs to know it.
+
+    One found elsewhere (an attribute, a global, a closure) is fixed at first, for most never change, and open from
+    its first change on: a counter is compiled twice.
+    """
+    under_epoch = source in output.epoch_sources
+    differs = _in_arguments(output, source) and not under_epoch
+    if source is None or not (differs or output.policy.opens_number(source.expression(), real)):
         return _fixed_number(output, real, source)
-    assert source is not None
     if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
         same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
         if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
             output.guard("EQUALS", source, same)
             source = same
-    output.guard("TYPE", source, type(real))
+    output.guard("TYPE", source, type(real), under_epoch)
     if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
         output.guard("SHAPE", None, f"{source.expression()} >= 0")
         return NumberVariable(output, real, source, (), output.sizes.open(source, real))

@@ -25,9 +25,7 @@ from stage_contracts.source import (
     AttrSource,
     CallSource,
     ClosureSource,
-    FunctionSource,
     ItemSource,
-    RegisteredSource,
     Source,
 )
 
@@ -146,11 +144,11 @@ class PyCodegen:
                 return f"{self._path(base)}[{key!r}]"
             case CallSource(base=base):
                 return f"{self._path(base)}({', '.join(source.words(self._path))})"
-            case FunctionSource():
-                self.globals["__function__"] = self.function
-            case RegisteredSource():
-                self.globals["registered"] = registered
-        return source.expression()
+        text = source.expression()
+        for name, value in {"__function__": self.function, "registered": registered}.items():
+            if name in text:  # an expression of several sources may hold them too
+                self.globals[name] = value
+        return text
 
     def named(self, value: Any) -> str:
         """An object the text cannot spell: a global of the residual code."""

@@ -1,8 +1,9 @@
 """Numbers that the graph need not know: sizes left open, and ints and floats that only reach arithmetic.
 
-Input: builder.py makes a NumberVariable for a number in an argument, and for a size that the policy leaves open. It
-is an expression over the call's arguments; whoever reads its `value` fixes it, with a guard. So code that knows nothing
-of this is right, and code that does (arithmetic, comparison, an operator's operand) keeps it open.
+Input: builder.py makes a NumberVariable for a number in an argument, for one elsewhere that changed between captures
+(`self.calls += 1`, a global), and for a size that the policy leaves open. It is an expression over the call's
+arguments; whoever reads its `value` fixes it, with a guard. So code that knows nothing of this is right, and code that
+does (arithmetic, comparison, an operator's operand) keeps it open.
 """
 
 from __future__ import annotations
