@@ -67,10 +67,10 @@ def custom_gradient(name: str, backward: BackwardGraph) -> Operator:
     op = Operator(name, "", body=names["call"]).derivative(inputs=names["derivative"])
     op.__name__ = op.__qualname__ = name
     op.namespace = "autograd_function"
-    op.backward_graph = backward  # type: ignore[attr-defined]  # stage 2 makes it functional
+    op.backward_graph = backward  # stage 2 makes it functional
     return op
 
 
 def with_backward(op: Operator, run: Callable[..., tuple]) -> Operator:
     """The same operator with another backward of the same signature."""
-    return custom_gradient(op.name, replace(op.backward_graph, run=run))  # type: ignore[attr-defined]
+    return custom_gradient(op.name, replace(op.backward_graph, run=run))

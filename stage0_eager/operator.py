@@ -38,6 +38,9 @@ class Operator:
     """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
 
     opaque = False  # whether every stage keeps it as it is (opaque.py)
+    backward_graph: Any = (
+        None  # of one whose derivative is the user's own: that as a graph (custom_gradient.py)
+    )
 
     def __init__(
         self,

@@ -99,9 +99,12 @@ class Launcher(Protocol):
         ...
 
 
-@dataclass
+@dataclass(eq=False)
 class Entry:
-    """One compiled version of a code object: its guards, as data and as one function, and what to run."""
+    """One compiled version of a code object: its guards, as data and as one function, and what to run.
+
+    An entry equals itself alone: what its guards expect may be tensors, whose == is elementwise.
+    """
 
     guards: tuple[Guard, ...]
     check: Callable[..., bool]  # the call's arguments -> do all guards hold

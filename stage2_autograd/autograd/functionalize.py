@@ -78,7 +78,7 @@ def with_functional_backwards(graph: Graph) -> Graph:
     """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
     twin = graph.copy()
     for node in twin.calls:
-        if hasattr(node.target, "backward_graph"):
+        if getattr(node.target, "backward_graph", None) is not None:
             run = functional_backward(node.target.backward_graph.run.graph, node.target.name)
             with twin.inserting_before(node):
                 op = with_backward(node.target, GraphModule(run))
@@ -138,7 +138,7 @@ class FunctionalTracer(Tracer):
     def process(self, op: Operator, args: tuple) -> Any:
         if op.core is COPY_:
             return self.write(*args)
-        if hasattr(op, "backward_graph"):
+        if op.backward_graph is not None:
             return self._results_of_the_users_own(op, args)
         if op.opaque and op.mutates:
             return written_back(self, op, args)

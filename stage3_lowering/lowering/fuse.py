@@ -7,10 +7,11 @@ without memory or source.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node
+from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
 from stage3_lowering.lowering.spaces import normalise
@@ -47,6 +48,7 @@ def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
 def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
     outputs = {ref.name for ref in buffer_refs(lowered.outputs)}
     groups = schedule.ordered()
+    readers = Counter(name for group in groups for name in read_by(group))
     kernels: dict[str, Kernel] = {}
     steps: list[Any] = []
     for group in groups:
@@ -54,7 +56,8 @@ def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
         if isinstance(node, ExternCall):
             steps.append(External(node.target, node.args, node.kwargs, node.outputs, origins=node.origins))
             continue
-        needed = outputs | {name for other in groups if other is not group for name in read_by(other)}
+        mine = read_by(group)
+        needed = outputs | {name for name in written_by(group) if readers[name] > (name in mine)}
         kernel = build_kernel(len(kernels), nests_of(group), needed, lowered.buffers)
         kernels[kernel.name] = kernel
         steps.append(Launch(kernel.name, kernel.params))

@@ -40,12 +40,17 @@ class Schedule:
             FusedSchedulerNode((node,)) for node in nodes
         ]  # one each: a call with several results runs once
         self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
-        self.above: dict[int, list[FusedSchedulerNode]] = {}  # what _producers found since the last merge
+        self.first_write = {node.name: node.writes[0].buffer for node in nodes if node.writes}
+        self.above: dict[int, list[FusedSchedulerNode]] = {}  # what _producers found
+        # Of each group, as bits by position: the nodes in it, and those it needs by any path.
+        self.members: dict[int, int] = {}
+        self.ancestors: dict[int, int] = {}
+        for k, group in enumerate(alone):
+            self.members[id(group)] = 1 << k
+            self.ancestors[id(group)] = self._needed_by(group)
+        self.groups = {id(group): group for group in self.group_of.values()}
+        self.past = alone  # kept, so that no id is given twice
         self.decisions: list[FusionDecision] = []
-
-    @property
-    def groups(self) -> list[FusedSchedulerNode]:
-        return list({id(g): g for g in self.group_of.values()}.values())
 
     def consider(self, node: SchedulerNode) -> None:
         """Try to join `node` with every earlier group it shares a buffer with, most shared bytes first."""
@@ -58,9 +63,29 @@ class Schedule:
             merged, reason = self._merge(group, mine)
             self._decide(FusionDecision(group.name, mine.name, merged is not None, reason, float(score)))
             if merged is not None:
-                self.above.clear()
-                for name in (d.buffer for n in merged.nodes for d in n.writes):
-                    self.group_of[name] = merged
+                self._put_in_place(group, mine, merged)
+
+    def _put_in_place(self, a: FusedSchedulerNode, b: FusedSchedulerNode, merged: FusedSchedulerNode) -> None:
+        """`merged` stands for both from here on; what needs one of them needs all that it needs."""
+        self.past.append(merged)
+        del self.groups[id(a)], self.groups[id(b)]
+        self.groups[id(merged)] = merged
+        written = written_by(merged)
+        for name in written:
+            self.group_of[name] = merged
+        for reader in {n for name in written for n in self.readers.get(name, ())} & self.first_write.keys():
+            self.above.pop(id(self.group_of[self.first_write[reader]]), None)
+        both = self.members[id(merged)] = self.members[id(a)] | self.members[id(b)]
+        needed = self.ancestors[id(merged)] = (self.ancestors[id(a)] | self.ancestors[id(b)]) & ~both
+        for group in self.groups.values():
+            if self.ancestors[id(group)] & both:
+                self.ancestors[id(group)] |= needed | both
+
+    def _needed_by(self, group: FusedSchedulerNode) -> int:
+        needed = 0
+        for producer in self._producers(group):
+            needed |= self.members[id(producer)] | self.ancestors[id(producer)]
+        return needed
 
     def _decide(self, decision: FusionDecision) -> None:
         self.decisions.append(decision)
@@ -116,8 +141,11 @@ class Schedule:
 
     def _between(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> FusedSchedulerNode | None:
         """A third group on a path from `a` to `b`."""
+        sought = self.members[id(a)]
+        if not self.ancestors[id(b)] & sought:
+            return None
         seen: set[int] = set()
-        stack = [g for g in self._producers(b) if g is not a]
+        stack = [g for g in self._producers(b) if g is not a and self.ancestors[id(g)] & sought]
         while stack:
             group = stack.pop()
             if id(group) in seen or group is b:
@@ -126,7 +154,7 @@ class Schedule:
             above = self._producers(group)
             if any(g is a for g in above):
                 return group
-            stack += above
+            stack += (g for g in above if self.ancestors[id(g)] & sought)
         return None
 
     def _producers(self, group: FusedSchedulerNode) -> list[FusedSchedulerNode]:
@@ -145,6 +173,6 @@ class Schedule:
                     visit(producer)
                 done[id(group)] = group
 
-        for group in sorted(self.groups, key=lambda g: self.position[g.nodes[0].name]):
+        for group in sorted(self.groups.values(), key=lambda g: self.position[g.nodes[0].name]):
             visit(group)
         return list(done.values())
