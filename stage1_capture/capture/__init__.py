@@ -16,6 +16,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_modules,
     builtin_schedules,
     builtin_tape,
+    builtin_tensors,
     builtin_types,
     construct,
     container_dunders,

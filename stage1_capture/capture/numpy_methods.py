@@ -407,20 +407,11 @@ def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return array.tensor
 
 
-_TENSOR: Any = creation.tensor
-
-
-def _tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """tensor(array): a copy. Of Python numbers it is followed as it is written."""
-    from stage1_capture.capture.builder import function_variable
-    from stage1_capture.capture.inline import inline_call
-
-    first = realize(args[0]) if args else NONE
-    if not isinstance(first, NumpyNdarrayVariable):
-        return inline_call(tx, function_variable(tx.output, _TENSOR, None), args, kwargs)
+def tensor_of_array(tx: Tx, array: NumpyNdarrayVariable, kwargs: Kwargs) -> Variable:
+    """tensor(array): a copy."""
     if set(kwargs) - {"dtype"}:
         tx.unsupported("GB0002", f"tensor of an array with {', '.join(kwargs)}")
-    made = record(tx, ROWS["copy"].op, [first.tensor])
+    made = record(tx, ROWS["copy"].op, [array.tensor])
     if "dtype" in kwargs:
         made = record(tx, _ASTYPE, [made, ConstantVariable(dtype_of(tx, realize(kwargs["dtype"])))])
     return made
@@ -442,4 +433,3 @@ def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 BUILTINS[wrapping.array_of], BUILTINS[wrapping.tensor_of] = _array_of, _tensor_of
 BUILTINS[creation.from_numpy] = _from_numpy
-BUILTINS[creation.tensor] = _tensor_call

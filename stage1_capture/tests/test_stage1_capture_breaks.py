@@ -187,9 +187,9 @@ def numpy_function(x):
     return x * np.i0(1.0)
 
 
-@breaks("GB0002", "make_tensor([1.0])", X)
-def makes_from_data(x):
-    return x + make_tensor([1.0])
+@breaks("GB0006", "make_tensor([1.0], requires_grad=True)", X)
+def makes_a_leaf(x):
+    return x + make_tensor([1.0], requires_grad=True)
 
 
 @breaks("GB0002", "x @ x", X)

@@ -9,8 +9,8 @@ from stage0_eager import enable_grad, no_grad
 from stage0_eager.functions.pointwise import sin
 
 LOG = []
-# What a generator notes that is dropped before its end. An exception that was handled across a break may keep it alive
-# until the garbage collector comes: that its end runs is promised, not when.
+# What a generator notes that is dropped before its end. An exception that was handled across a break, or that left the
+# function, may keep it alive until the garbage collector comes: that its end runs is promised, not when.
 ENDED = []
 
 

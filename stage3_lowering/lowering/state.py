@@ -179,7 +179,7 @@ class State:
     def finish(self, graph: Graph) -> LoweredGraph:
         """Give every output a buffer of its own, laid out as its meta says; an input that is returned stays itself.
 
-        (Only saved values are inputs: functionalize clones what the user would see.)
+        (Only saved values are inputs: functionalize clones what the user would see, and such a clone is a copy.)
         """
         outputs: list[Any] = []
         for output in graph.outputs:
@@ -190,7 +190,8 @@ class State:
             ref = self.shorten(value.ref) if value.ref else None
             whole = ref is not None and ref.shape is None
             same_layout = whole and ref and self.buffers[ref.name].strides == dense(value.meta).strides
-            taken = ref in outputs
+            given = ref is not None and (ref.name in self.inputs or ref.name in self.constants)
+            taken = ref in outputs or given and output.op not in ("placeholder", "get_attr")
             outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
         lowered = LoweredGraph(
             self.name,
