@@ -365,3 +365,20 @@ def test_methods_are_asked_in_pythons_order(name, right, capsys):
     compiled = cutaway.compile(function, backend="eager")
     for _ in range(2):
         assert outcome(compiled, a, b, capsys) == expected
+
+
+def test_what_runs_a_compiled_function_is_not_compiled_itself():
+    def inner(x):
+        loud()
+        return x * 2
+
+    def outer(x):
+        return compiled_inner(x) + 1
+
+    compiled_inner = cutaway.compile(inner, backend="eager")
+    mark = events.LEDGER.mark()
+    assert cutaway.compile(outer, backend="eager")(cutaway.ones(2)).tolist() == [3, 3]
+    names = [event.name for event in events.LEDGER.since(mark, "compile")]
+    assert any(name.endswith("inner") for name in names) and not any("__call__" in name for name in names), (
+        names
+    )

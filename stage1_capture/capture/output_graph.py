@@ -29,6 +29,8 @@ from stage_contracts.source import Source
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
 _LIBRARY = ("stage0_eager", "stage_contracts", "stage1_capture")
+# What runs compiled functions is not compiled itself when a frame calls one.
+_NOT_THE_USERS = ("cutaway", "stage2_autograd", "stage3_lowering", "stage4_runtime", "numpy")
 
 
 class Stopped(Exception):
@@ -266,8 +268,11 @@ def is_library(module_globals: dict[str, Any]) -> bool:
 
 def is_users(module_globals: dict[str, Any]) -> bool:
     """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
-    top = str(module_globals.get("__name__", "")).split(".")[0]
-    return not is_library(module_globals) and top not in sys.stdlib_module_names and top != "numpy"
+    name = str(module_globals.get("__name__", ""))
+    top = name.split(".")[0]
+    if is_library(module_globals) or top in sys.stdlib_module_names:
+        return False
+    return top not in _NOT_THE_USERS or ".tests" in name
 
 
 def _placeholder_name(source: Source) -> str:
