@@ -27,6 +27,7 @@ from stage0_eager.autocast_lists import (
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting
 from stage_contracts import dtype as dt
+from stage_contracts import events
 from stage_contracts.device import Device
 from tests.oracle import cases, samples  # noqa: F401
 from tests.oracle.cases import Case, leaves, map_leaves
@@ -85,7 +86,7 @@ def test_training_under_autocast_is_one_graph_with_eagers_bits(backend, inside):
 
 
 def test_autocast_at_the_call_is_a_guard_and_both_entries_are_used_again():
-    counter = compiler.CompileCounter()
+    counter, mark = compiler.CompileCounter(), events.LEDGER.mark()
     f = cutaway.compile(lambda x: x @ x, backend=counter)
     x = cutaway.randn(3, 3)
     for _ in range(2):
@@ -97,10 +98,8 @@ def test_autocast_at_the_call_is_a_guard_and_both_entries_are_used_again():
             with cutaway.autocast("cpu", enabled=False):
                 assert f(x).dtype is cutaway.float32
     assert counter.frame_count == 3
-    reasons = [
-        e.details["reason"] for e in cutaway.compile.__globals__["events"].LEDGER.since(0, "recompile")
-    ]
-    assert any("modes(): () -> (('autocast', 'cpu bfloat16'),)" in r for r in reasons)
+    reasons = [e.details["reason"] for e in events.LEDGER.since(mark, "recompile")]
+    assert any("modes(): () -> (('autocast', 'cpu bfloat16'),)" in r for r in reasons), reasons
 
 
 def test_a_users_casts_are_kept_and_the_graph_shows_all():
