@@ -128,7 +128,10 @@ def get_autocast_dtype(device_type: str) -> DType:
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """The dtype of regions on this kind of device that name none, from here on, in this thread."""
-    STATE.autocast_dtypes = with_device(STATE.autocast_dtypes, device_type, dtype_of(dtype))
+    chosen = (
+        None if (device_type, dtype_of(dtype)) in DEFAULT_DTYPES else dtype_of(dtype)
+    )  # as if never chosen
+    STATE.autocast_dtypes = with_device(STATE.autocast_dtypes, device_type, chosen)
     if is_autocast_enabled(device_type):
         STATE.autocast = with_device(STATE.autocast, device_type, dtype_of(dtype))
 

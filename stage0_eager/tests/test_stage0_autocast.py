@@ -116,6 +116,7 @@ def test_switches_by_hand(x):
         set_autocast_enabled("cpu", False)
         set_autocast_dtype("cpu", dt.bfloat16)
     assert get_autocast_dtype("cpu") is dt.bfloat16 and get_autocast_dtype("cuda") is dt.float16
+    assert modes() == ()  # what is as it was at first is no mode
     set_autocast_cache_enabled(False)
     assert not is_autocast_cache_enabled()
     set_autocast_cache_enabled(True)
