@@ -128,12 +128,12 @@ def get_autocast_dtype(device_type: str) -> DType:
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
     """The dtype of regions on this kind of device that name none, from here on, in this thread."""
-    chosen = (
-        None if (device_type, dtype_of(dtype)) in DEFAULT_DTYPES else dtype_of(dtype)
-    )  # as if never chosen
-    STATE.autocast_dtypes = with_device(STATE.autocast_dtypes, device_type, chosen)
+    dtype = dtype_of(dtype)
+    at_first = (device_type, dtype) in DEFAULT_DTYPES  # then it is as if none was ever chosen
+    STATE.autocast_dtypes = with_device(STATE.autocast_dtypes, device_type, None if at_first else dtype)
     if is_autocast_enabled(device_type):
-        STATE.autocast = with_device(STATE.autocast, device_type, dtype_of(dtype))
+        STATE.autocast = with_device(STATE.autocast, device_type, dtype)
+    settle()
 
 
 def is_autocast_cache_enabled() -> bool:
@@ -142,6 +142,7 @@ def is_autocast_cache_enabled() -> bool:
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
     STATE.autocast_cache = bool(enabled)
+    settle()
 
 
 class autocast_as:
