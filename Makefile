@@ -7,6 +7,7 @@
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
 #   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton); keeps reports
 #   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
+#   make numpy           every NumPy function that is captured, compiled against NumPy itself; keeps a report
 #   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
