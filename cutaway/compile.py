@@ -18,7 +18,7 @@ from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend, find_backend
-from cutaway.compiled_module import twin_of
+from cutaway.compiled_module import call_of, twin_of
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -102,9 +102,9 @@ def compile(
     changes = {**_MODES[mode], **(options or {})}
     config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
     if isinstance(fn, Module):
-        call = Module.__call__
         seams = pipeline or default_pipeline()
-        return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
+        call = CompiledFunction(call_of(fn), find_backend(backend), fullgraph, changes, seams, dynamic)
+        return twin_of(fn, call)
     if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
