@@ -41,7 +41,7 @@ def compile(
     disable: bool = False,
     pipeline: Pipeline | None = None,
 ) -> Any:
-    """A function (or module) that does what `model` (either) does, compiled at its first call. Signature as torch.compile's.
+    """A function (or module) that does what `model` (either) does, compiled at its first call. As torch.compile.
 
     backend: "inductor" (every stage), "aot_eager", "eager", "cudagraphs", or a callable
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
