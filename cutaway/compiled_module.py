@@ -14,7 +14,7 @@ from stage0_eager.nn.module import Module
 from stage_contracts.controls import Rule
 
 if TYPE_CHECKING:
-    from cutaway.compile import CompiledFunction
+    from cutaway.compiled_function import CompiledFunction
 
 
 def twin_of(module: Module, call: CompiledFunction) -> Any:

@@ -12,7 +12,9 @@ from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import find_backend, list_backends
-from cutaway.compile import CompiledFunction, compile, default_pipeline, reset
+from cutaway.compile import compile
+from cutaway.compiled_function import CompiledFunction, reset
+from cutaway.pipelines import default_pipeline
 from cutaway.recompilation import RecompileError, set_stance
 from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutaway.backends import find_backend
-from cutaway.compile import CompiledFunction, default_pipeline
+from cutaway.compiled_function import CompiledFunction
+from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import events
 from stage_contracts.breaks import GraphBreak
