@@ -50,10 +50,10 @@ def compile_frame(
         )
         if frame.late_guards is not None and breaks:
             known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC)
-            if len(known[2]) < len(
-                breaks
-            ):  # what breaks only because a size is open is compiled for each size
-                events.record("fallback", "static", reason=f"with open sizes: {breaks[-1].reason}")
+            # what breaks only because a size is open is compiled for each size
+            if len(known[2]) < len(breaks):
+                why, code = f"with open sizes: {breaks[-1].reason}", breaks[-1].code
+                events.record("fallback", "static", origin=breaks[-1].origin, reason=why, code=code)
                 frame, compiled, breaks, artifacts = known
         if frame.late_guards is not None:  # the later stages may have asked about sizes
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
@@ -113,7 +113,7 @@ def _captured_and_compiled(
         except Exception as error:
             if not config.current().capture.suppress_errors:
                 if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
-                    breaks.append(GraphBreak("GB0008", f"{type(error).__name__}: {error}"))
+                    breaks.append(GraphBreak("GB0011", f"{type(error).__name__}: {error}"))
                     return frame, None, breaks, artifacts
                 if backend.builtin:
                     raise
@@ -122,5 +122,5 @@ def _captured_and_compiled(
                     "its own lines are above; config suppress_errors=True runs such graphs eagerly"
                 ) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
-            breaks.append(GraphBreak("GB0008", reason))
+            breaks.append(GraphBreak("GB0012", reason))
     return frame, compiled, breaks, artifacts
