@@ -235,6 +235,11 @@ def reversed_(tx: Tx, values: Variable) -> Variable:
         case ConstDictVariable() | DictViewVariable():
             return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
     method = special_method(tx, values, "__reversed__")
+    if method is None and special_method(tx, values, "__getitem__") and special_method(tx, values, "__len__"):
+        backwards: Any = polyfills.items_backwards
+        return call_function(
+            tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
+        )
     if method is None:
         tx.unsupported("GB0001", f"reversed of {describe(values)}")
     return call_function(tx, method, [], {})
