@@ -5,6 +5,7 @@ Input: capture and the tiny stages raise or record these. Each code has one page
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 from stage_contracts.origin import Origin
@@ -86,6 +87,12 @@ class GraphBreak:
     def page(self) -> str:
         """Where the site explains this code, relative to its root."""
         return f"breaks/#{self.code.lower()}"
+
+    @property
+    def user_stack(self) -> list[traceback.FrameSummary]:
+        """The user's place as torch's reasons have it: a list of one frame, empty where the place is unknown."""
+        at = self.origin
+        return [traceback.FrameSummary(at.file, at.line, "<user code>")] if at else []
 
     def __str__(self) -> str:
         title, hint = CATALOGUE[self.code]
