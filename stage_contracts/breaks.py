@@ -50,6 +50,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "a result whose size depends on the data",
         "keep the full size: cutaway.where(mask, x, 0), or a product with the mask",
     ),
+    "GB0015": (
+        "an operator without a derivative",
+        "call it under no_grad, or on detach() of what requires grad",
+    ),
     "GB0020": (
         "a call that the program keeps out of graphs",
         "lift disable or disallow_in_graph where you can",
