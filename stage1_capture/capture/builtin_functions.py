@@ -155,7 +155,9 @@ def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return values if isinstance(values, TupleVariable) else TupleVariable(gathered(tx, values))
+    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+        return values if values.kind is tuple else TupleVariable(list(values.items))
+    return TupleVariable(gathered(tx, values))
 
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
