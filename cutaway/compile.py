@@ -14,7 +14,7 @@ from typing import Any
 
 from cutaway.backends import find_backend
 from cutaway.compiled_function import CompiledFunction
-from cutaway.compiled_module import twin_of
+from cutaway.compiled_module import call_of, twin_of
 from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import config, python_version
@@ -55,17 +55,17 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
 
 
 def compile(
-    fn: Any = None,
+    model: Any = None,
     *,
-    backend: str | Callable = "inductor",
     fullgraph: bool = False,
     dynamic: bool | None = None,
+    backend: str | Callable = "inductor",
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
     pipeline: Pipeline | None = None,
 ) -> Any:
-    """A function (or module) that does what `fn` does, compiled at its first call. Signature as torch.compile's.
+    """A function (or module) that does what `model` (either) does, compiled at its first call. As torch.compile.
 
     backend: "inductor" (every stage), "aot_eager", "eager", "cudagraphs", or a callable
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
@@ -76,8 +76,9 @@ def compile(
     mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
-    Without `fn` it returns a decorator.
+    Without `model` it returns a decorator.
     """
+    fn = model
     if fn is None:
         return functools.partial(
             compile, backend=backend, fullgraph=fullgraph, dynamic=dynamic, mode=mode, options=options,
@@ -99,9 +100,9 @@ def compile(
         )
     changes = _changes(mode, options)
     if isinstance(fn, Module):
-        call = Module.__call__
         seams = pipeline or default_pipeline()
-        return twin_of(fn, CompiledFunction(call, find_backend(backend), fullgraph, changes, seams, dynamic))
+        call = CompiledFunction(call_of(fn), find_backend(backend), fullgraph, changes, seams, dynamic)
+        return twin_of(fn, call)
     if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last

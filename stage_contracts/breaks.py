@@ -5,6 +5,7 @@ Input: capture and the tiny stages raise or record these. Each code has one page
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 from stage_contracts.origin import Origin
@@ -49,6 +50,10 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "a result whose size depends on the data",
         "keep the full size: cutaway.where(mask, x, 0), or a product with the mask",
     ),
+    "GB0015": (
+        "an operator without a derivative",
+        "call it under no_grad, or on detach() of what requires grad",
+    ),
     "GB0020": (
         "a call that the program keeps out of graphs",
         "lift disable or disallow_in_graph where you can",
@@ -82,6 +87,12 @@ class GraphBreak:
     def page(self) -> str:
         """Where the site explains this code, relative to its root."""
         return f"breaks/#{self.code.lower()}"
+
+    @property
+    def user_stack(self) -> list[traceback.FrameSummary]:
+        """The user's place as torch's reasons have it: a list of one frame, empty where the place is unknown."""
+        at = self.origin
+        return [traceback.FrameSummary(at.file, at.line, "<user code>")] if at else []
 
     def __str__(self) -> str:
         title, hint = CATALOGUE[self.code]

@@ -149,6 +149,14 @@ def gb0014_instead(x):
     return cutaway.where(x > 0, x, 0).sum()
 
 
+def gb0015(x):
+    return cutaway.special.gammainc(x, cutaway.full_like(x, 2))
+
+
+def gb0015_instead(x):
+    return cutaway.special.gammainc(x.detach(), cutaway.full_like(x, 2))
+
+
 @compiler.disable
 def logged(x):
     return x + 1
@@ -189,6 +197,8 @@ ARGUMENTS = {
     "gb0009_instead": lambda: (cutaway.ones(2, 3),),
     "gb0010": lambda: (cutaway.ones(3), iter([2.0, 3.0])),
     "gb0010_instead": lambda: (cutaway.ones(3), [2.0, 3.0]),
+    "gb0015": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0015_instead": lambda: (cutaway.ones(3, requires_grad=True),),
 }
 
 # What compile() is told beside the function; backend="eager" for the others.
@@ -196,6 +206,7 @@ SETTINGS = {
     "gb0008": {"backend": "aot_eager"},
     "gb0011": {"backend": "inductor", "dynamic": True},
     "gb0012": {"backend": without_square, "options": {"capture.suppress_errors": True}},
+    "gb0015": {"backend": "aot_eager"},
 }
 
 
