@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutaway.backends import find_backend
-from cutaway.compile import CompiledFunction, default_pipeline
+from cutaway.compiled_function import CompiledFunction
+from cutaway.compiled_module import call_of
+from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import events
 from stage_contracts.breaks import GraphBreak
@@ -83,7 +85,7 @@ def explain(fn: Callable) -> Callable[..., ExplainOutput]:
                 known.dynamic,
             )
         else:
-            function = Module.__call__ if before else fn
+            function = call_of(fn) if before else fn
             fresh = CompiledFunction(function, find_backend("eager"), False, {}, default_pipeline())
         mark = events.LEDGER.mark()
         fresh(*before, *args, **kwargs)

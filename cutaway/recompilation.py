@@ -1,7 +1,7 @@
 """When a call finds no entry: compile one more, run eagerly, or refuse. Limits, stances, and what to say about it.
 
-Input: compile.py asks `may_compile` at a miss. The entries of one code object are limited (`recompile_limit`), and so
-are those of all compiled functions that share the code (`accumulated_recompile_limit`).
+Input: compiled_function.py asks `may_compile_now` at a miss. The entries of one code object are limited
+(`recompile_limit`), and so are those of all compiled functions that share the code (`accumulated_recompile_limit`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGES = tuple(
 )
 
 if TYPE_CHECKING:
-    from cutaway.compile import CompiledFunction
+    from cutaway.compiled_function import CompiledFunction
 
 
 class RecompileError(RuntimeError):

@@ -231,6 +231,21 @@ def test_dimensions_of_one_name_are_one_size(counter):
     assert "x.shape[0]" in str([g for g in compiled.entries[0].guards if g.kind == "SHAPE"][0])
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_number_made_of_open_sizes(backend):
+    """The step of linspace is 1 / (n - 1)."""
+
+    def ramp(x):
+        return x * cutaway.linspace(0, 1, x.shape[0])
+
+    compiled = cutaway.compile(ramp, backend=backend, dynamic=True)
+    for n in (5, 7):
+        x = cutaway.arange(float(n))
+        np.testing.assert_array_equal(compiled(x).numpy(), ramp(x).numpy())
+    # a kernel takes no such number: inductor compiles for each size
+    assert len(compiled.entries) == (2 if backend == "inductor" else 1) and not compiled.breaks
+
+
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_a_backward_that_needs_sizes_and_no_values(backend):
     def f(x):
