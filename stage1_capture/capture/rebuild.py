@@ -122,7 +122,7 @@ class Rebuilder:
             self.later(lambda: fill(self, value, name))
             return name
         text = make(self, value)
-        return self.name(value, text) if shared and id(value) not in self.names else text
+        return self.name(value, text) if shared or id(value) in self.names else text
 
     def later(self, fill: Callable[[], None]) -> None:
         """Fill something now, or when the classes under way are made, which may lie in it."""
@@ -132,7 +132,12 @@ class Rebuilder:
             fill()
 
     def name(self, value: Variable, text: str) -> str:
-        """Give what `text` makes a name, by which the value is known from now on."""
+        """Give what `text` makes a name, by which the value is known from now on.
+
+        A class in it that holds the value may have needed and made it meanwhile.
+        """
+        if id(value) in self.names:
+            return self.names[id(value)]
         name = self.names[id(value)] = self.codegen.name_of(f"value_{len(self.names)}")
         self.lines.append(f"{name} = {text}")
         return name

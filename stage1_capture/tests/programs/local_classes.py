@@ -245,3 +245,27 @@ def decorated_method(x):
             return y * 2
 
     return Local().apply(x), Local
+
+
+@program()
+def method_that_lives_on_with_its_class(x):
+    class Local(Base):
+        def apply(self, y):
+            mark()
+            return super().apply(y) + 1
+
+    pair = (Local(2).apply, Local.apply)
+    mark()
+    return x + 1, pair[0](x), pair[1] is Local.apply, pair[0].__func__ is Local.apply
+
+
+@program()
+def tuple_of_a_function_that_names_the_class(x):
+    made = (lambda: Local, [1])
+
+    class Local:
+        held = made
+        call = made[0]
+
+    mark()
+    return x + 1, made, Local, made[0]() is Local, Local.held is made
