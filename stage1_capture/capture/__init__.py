@@ -24,6 +24,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     control_flow,
     higher_order,
     local_classes,
+    local_dataclasses,
     numpy_calls,
     numpy_methods,
     numpy_objects,

@@ -24,6 +24,7 @@ from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
+    FieldVariable,
     ListVariable,
     LocalClassVariable,
     NotConstant,
@@ -91,7 +92,7 @@ def build_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     _check_kind(tx, prototype)
     made = LocalClassVariable(prototype, name=called, bases=bases, names=names, cell=cell)
     setattr(prototype, MADE_INSIDE, made)
-    _stands_for(tx, prototype, made)
+    stands_for(tx, prototype, made)
     tx.output.prototypes.append(prototype)
     if cell is not None:
         cell.contents = made
@@ -128,7 +129,7 @@ def _check_kind(tx: Tx, prototype: type) -> None:
 # ---- what lies in the prototype ----------------------------------------------------------------------
 
 
-def _stands_for(tx: Tx, real: Any, value: Variable) -> Any:
+def stands_for(tx: Tx, real: Any, value: Variable) -> Any:
     """From now on, who finds `real` has found `value`."""
     tx.output.known[id(real)] = value
     tx.output.kept.append(real)
@@ -138,13 +139,14 @@ def _stands_for(tx: Tx, real: Any, value: Variable) -> Any:
 def _in_class(tx: Tx, name: str, value: Variable) -> Any:
     """The stand-in of a value under a name of a class."""
     if isinstance(value, UserDefinedObjectVariable):
-        setter = class_lookup(type(value.real), "__set_name__")
-        if isinstance(setter, types.FunctionType) and not isinstance(value.real, type):
+        setter = class_lookup(type(value.real), "__set_name__")  # a field hands it on to its default
+        known = isinstance(value, FieldVariable) or isinstance(value.real, type)
+        if isinstance(setter, types.FunctionType) and not known:
             _refuse(tx, f"in which {name} has __set_name__")
     if name in _READ_NOW:
         return _constant(tx, name, value)
     if name == "__annotations__" and isinstance(value, ConstDictVariable):
-        return _stands_for(tx, {}, value)
+        return stands_for(tx, {}, value)
     return stand_in(tx, value)
 
 
@@ -155,7 +157,7 @@ def _constant(tx: Tx, name: str, value: Variable) -> Any:
         _refuse(tx, f"whose {name} is computed")
 
 
-_AS_IT_IS = (bool, int, float, str, bytes, type(None), type(...))
+AS_IT_IS = (bool, int, float, str, bytes, type(None), type(...))
 _ITSELF = (type, types.ModuleType, types.BuiltinFunctionType, Operator)
 _PLAIN = (
     ConstantVariable,
@@ -174,26 +176,26 @@ def stand_in(tx: Tx, value: Variable) -> Any:
     """A real object that binds as the value does when it is found in a class."""
     match value:
         case ConstantVariable(value=constant) if (
-            type(value) is ConstantVariable and type(constant) in _AS_IT_IS
+            type(value) is ConstantVariable and type(constant) in AS_IT_IS
         ):
             return constant
         case UserFunctionVariable(real=None):
             cells = tuple(types.CellType() for _ in value.code.co_freevars)
             made = types.FunctionType(value.code, value.globals, value.name, None, cells)
-            return _stands_for(tx, made, value)
+            return stands_for(tx, made, value)
         case UserFunctionVariable(real=types.FunctionType() as real):
             return real
         case UserDefinedObjectVariable(real=real) if isinstance(real, _ITSELF):
             return real
-        case WrapperVariable(real=real):
+        case WrapperVariable(real=real) | FieldVariable(real=real):
             return real
         case UserDefinedObjectVariable(real=real, fresh=True):
-            return _stands_for(tx, real, value)
+            return stands_for(tx, real, value)
         case UserDefinedObjectVariable(real=real) if tx.output.known.get(id(real)) is value:
             return real
     if not isinstance(value, _PLAIN):
         _refuse(tx, f"with {describe(value)} as an attribute")
-    return _stands_for(tx, StandIn(), value)
+    return stands_for(tx, StandIn(), value)
 
 
 # ---- property, classmethod, staticmethod ---------------------------------------------------------------
@@ -208,7 +210,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
         if not isinstance(real, types.FunctionType | None):
             tx.unsupported("GB0002", f"a {kind.__name__} of {describe(part)}")
     made = WrapperVariable(kind(*reals), parts=parts)
-    _stands_for(tx, made.real, made)
+    stands_for(tx, made.real, made)
     return made
 
 

@@ -22,7 +22,7 @@ from stage1_capture.capture.mro import class_lookup, made_inside
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
 from stage1_capture.capture.output_graph import is_users
-from stage1_capture.capture.rebuild_classes import local_class, wrapper
+from stage1_capture.capture.rebuild_classes import data_field, local_class, wrapper
 from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
@@ -32,6 +32,8 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     DictViewVariable,
     ExceptionVariable,
+    FieldVariable,
+    GeneratedFunctionVariable,
     HandleVariable,
     IdVariable,
     InstructionVariable,
@@ -190,6 +192,8 @@ def contents(value: Variable) -> list[Variable]:
             return [mapping]
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
+        case GeneratedFunctionVariable(owner=owner):
+            return [owner]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
             more = [*value.annotations.values(), *value.attrs.values()]
             return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
@@ -198,6 +202,8 @@ def contents(value: Variable) -> list[Variable]:
             return [*bases, *names.values(), *stored, *([] if cell is None else [cell])]
         case WrapperVariable(parts=parts):
             return parts
+        case FieldVariable(options=options):
+            return [*options.values()]
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
@@ -449,6 +455,8 @@ _MAKE: dict[type, Make] = {
     HandleVariable: _handle,
     LocalClassVariable: local_class,
     WrapperVariable: wrapper,
+    FieldVariable: data_field,
+    GeneratedFunctionVariable: lambda r, v: f"{r.expression(v.owner)}.{v.attribute}",
     UserDefinedObjectVariable: _object,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,

@@ -6,9 +6,10 @@ and objects are filled when the class is there.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
-from stage1_capture.capture.variables import LocalClassVariable, WrapperVariable
+from stage1_capture.capture.variables import FieldVariable, LocalClassVariable, WrapperVariable
 
 if TYPE_CHECKING:
     from stage1_capture.capture.rebuild import Rebuilder
@@ -26,12 +27,23 @@ def local_class(r: Rebuilder, value: LocalClassVariable) -> str:
     bases = f"({r.all(value.bases)}{',' * (len(value.bases) == 1)})"
     name = r.name(value, f"{r.named(type)}({value.name!r}, {bases}, {{{', '.join(words)}}})")
     r.making.pop()
-    r.later(lambda: _set_on_class(r, value, name))
+    r.waiting += [lambda: _decorate(r, value, name), lambda: _set_on_class(r, value, name)]
     if not r.making:
         waiting, r.waiting = r.waiting, []
         for fill in waiting:
             fill()
     return name
+
+
+def _decorate(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
+    if value.options is not None:
+        words = [name, *(f"{option}={r.constant(v)}" for option, v in value.options.items())]
+        r.lines.append(f"{r.named(dataclasses.dataclass)}({', '.join(words)})")
+
+
+def data_field(r: Rebuilder, value: FieldVariable) -> str:
+    words = [f"{name}={r.expression(option)}" for name, option in value.options.items()]
+    return r.name(value, f"{r.named(dataclasses.field)}({', '.join(words)})")
 
 
 def _set_on_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:

@@ -213,6 +213,14 @@ class UserFunctionVariable(Variable):
 
 
 @dataclass(eq=False)
+class GeneratedFunctionVariable(UserFunctionVariable):
+    """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
+
+    owner: Any = None
+    attribute: str = ""
+
+
+@dataclass(eq=False)
 class TransformVariable(Variable):
     """`func.grad(f)` or `func.vmap(f)`, not called yet."""
 
@@ -259,6 +267,7 @@ class LocalClassVariable(UserDefinedObjectVariable):
     bases: list[Variable] = field(default_factory=list)
     names: dict[str, Variable] = field(default_factory=dict)
     cell: CellVariable | None = None
+    options: dict[str, Any] | None = None  # of a dataclass
 
 
 @dataclass(eq=False)
@@ -266,6 +275,13 @@ class WrapperVariable(UserDefinedObjectVariable):
     """A property, classmethod or staticmethod made inside; `real` is one of the stand-ins of `parts`."""
 
     parts: list[Variable] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class FieldVariable(UserDefinedObjectVariable):
+    """dataclasses.field(**options)."""
+
+    options: dict[str, Variable] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
