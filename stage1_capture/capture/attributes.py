@@ -59,6 +59,7 @@ from stage1_capture.capture.variables import (
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
+    WrapperVariable,
     describe,
     from_constant,
     realize,
@@ -132,6 +133,10 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case WrapperVariable():
+            from stage1_capture.capture.local_classes import wrapper_attribute
+
+            return wrapper_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -201,6 +206,8 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
         return None if stored is DELETED else realize(stored)
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], child(module, name))
+    if hasattr(types.ModuleType, name):  # `__dict__`
+        tx.unsupported("GB0001", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0001", f"{name}, which {module.real.__name__} computes in __getattr__")

@@ -5,7 +5,6 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 
 from __future__ import annotations
 
-import builtins
 import collections
 import functools
 import types
@@ -195,11 +194,6 @@ BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_ini
 @builtin(types.MethodType)
 def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
     return UserMethodVariable(function, receiver)
-
-
-@builtin(builtins.__build_class__)
-def build_class(tx: Tx, *args: Variable, **kwargs: Variable) -> Variable:
-    tx.unsupported("GB0001", "a class definition", "define the class outside")
 
 
 @builtin(id)
