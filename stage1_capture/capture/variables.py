@@ -38,6 +38,7 @@ class LazyVariable(Variable):
 
     build: Callable[[], Variable]
     value: Variable | None = None
+    real: Any = None  # the object, for who only asks what would become of it
 
 
 @dataclass(eq=False)
