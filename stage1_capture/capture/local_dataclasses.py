@@ -53,7 +53,7 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         _refuse(tx, "whose annotations are computed")
     own = vars(prototype).get("__annotations__", {})
     for name, value in annotations.items.items():
-        own[name] = _plain(tx, realize(value))
+        own[name] = _plain(tx, realize(value), (type, types.GenericAlias, types.UnionType))
         default = cls.names.get(name)
         if default is not None and not isinstance(default, FieldVariable):
             _plain(tx, default)
@@ -80,14 +80,14 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     return cls
 
 
-def _plain(tx: Tx, value: Variable) -> Any:
+def _plain(tx: Tx, value: Variable, kinds: tuple[type, ...] = (type,)) -> Any:
     """An annotation or a default, as the decorator reads it."""
     match value:
         case ConstantVariable(value=constant) if (
             type(value) is ConstantVariable and type(constant) in AS_IT_IS
         ):
             return constant
-        case UserDefinedObjectVariable(real=type() as real):
+        case UserDefinedObjectVariable(real=real) if isinstance(real, kinds):
             return real
     _refuse(tx, "with an annotation or a default that is neither a constant nor a class")
 

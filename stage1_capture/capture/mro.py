@@ -5,6 +5,7 @@ Input: a real class.
 
 from __future__ import annotations
 
+import types
 from contextlib import suppress
 from typing import Any
 
@@ -24,12 +25,25 @@ def made_inside(cls: type) -> Any:
     return cls.__dict__.get(MADE_INSIDE)
 
 
-def leave_bases(prototypes: list[type]) -> None:
-    """Take classes that were made only to be looked at out of their bases' `__subclasses__()`.
+def of_a_prototype(value: Any) -> bool:
+    """Whether it is such a class's prototype, an object of one, a method bound to one, or `list[it]`."""
+    if isinstance(value, (types.GenericAlias, types.UnionType)):
+        return any(map(of_a_prototype, value.__args__))
+    if isinstance(value, (types.BuiltinMethodType, types.MethodType)):
+        return of_a_prototype(value.__self__)
+    return made_inside(value if isinstance(value, type) else type(value)) is not None
 
-    A class lives until the garbage collector comes, and the program may ask its bases before.
+
+def empty_prototypes(prototypes: list[type]) -> None:
+    """Take classes that were made only to be looked at out of their bases' `__subclasses__()`, and empty them.
+
+    A class lives until the garbage collector comes. The program may ask its bases before, and what lies in the class
+    shall live no longer for it.
     """
     for cls in reversed(prototypes):
+        for name in list(vars(cls)):
+            with suppress(AttributeError, TypeError):
+                type.__delattr__(cls, name)
         python = next(c for c in cls.__mro__ if not c.__flags__ & _HEAP)
         with suppress(TypeError):  # where the layouts differ
             cls.__bases__ = (type("Gone", (python,), {}),)

@@ -16,7 +16,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
 from stage1_capture.capture.hints import MODULES
-from stage1_capture.capture.mro import leave_bases
+from stage1_capture.capture.mro import empty_prototypes
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
@@ -135,7 +135,7 @@ class OutputGraph:
         for frame in self.frames:
             frame.locals.clear()
             frame.stack.clear()
-        leave_bases(self.prototypes)
+        empty_prototypes(self.prototypes)
         for held in (
             self.known,
             self.kept,
