@@ -6,6 +6,7 @@ public names.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from types import ModuleType
 from typing import Any
@@ -111,6 +112,7 @@ sys.modules.update(
 _LAZY = {
     "DEFAULT_PIPELINE": default_pipeline,
     "TINY_PIPELINE": tiny_pipeline,
+    "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
 }
 
 
