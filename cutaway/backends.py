@@ -120,7 +120,9 @@ def foreign(name: str, function: Callable) -> Backend:
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
         compiled = function(GraphModule(graph), inputs)
         if not callable(compiled):
-            raise TypeError(f"returned {type(compiled).__name__}, expected a callable on the graph's inputs")
+            raise TypeError(
+                f"the backend returned {type(compiled).__name__}, expected a callable on the graph's inputs"
+            )
         return checked(name, compiled, len(graph.outputs))
 
     return Backend(name, run, builtin=False)
@@ -134,12 +136,12 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
         if not isinstance(found, (tuple, list)):
             seen = type(found).__name__
         elif len(found) != count:
-            seen = f"{len(found)} of them"
+            seen = f"{type(found).__name__} of {len(found)}"
         else:
             return found  # type: ignore[return-value]
         raise BackendFailed(
-            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs "
-            f"({count}); return (out,) for one"
+            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs, "
+            f"{count} here; return (out,) for one"
         )
 
     return outputs

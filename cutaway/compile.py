@@ -7,6 +7,7 @@ At a call whose guards no entry satisfies the frame is captured (compile_frame.p
 
 from __future__ import annotations
 
+import difflib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -30,6 +31,29 @@ _MODES: dict[str | None, dict[str, Any]] = {
 }
 
 
+def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The configuration fields that mode or options set. A wrong one is an error now, not at the first call."""
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if not isinstance(mode, str | None) or mode not in _MODES:
+        near = difflib.get_close_matches(str(mode), [m for m in _MODES if m], n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        known = ", ".join(map(repr, _MODES))
+        raise RuntimeError(f"Unrecognized mode={mode!r}, should be one of: {known}{hint}")
+    if not isinstance(options, Mapping | None):
+        raise TypeError(
+            f'options expects a mapping, e.g. {{"runtime.cache": False}}, got {type(options).__name__}'
+        )
+    changes = {**_MODES[mode], **(options or {})}
+    try:
+        config.with_changes(config.current(), changes)
+    except (AttributeError, TypeError) as error:  # torch's type for both
+        raise RuntimeError(f"Unexpected optimization option: {error}") from None
+    return changes
+
+
 def compile(
     model: Any = None,
     *,
@@ -47,8 +71,8 @@ def compile(
         `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
-        compiler.mark_dynamic), True all of them, False none. What cannot be compiled with a size left open is
-        compiled for each size; the ledger says so ("fallback", "static").
+        compiler.mark_dynamic), True all of them, False only those that are marked. What cannot be compiled with a size
+        left open is compiled for each size; the ledger says so ("fallback", "static").
     mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
@@ -65,18 +89,16 @@ def compile(
     if not python_version.known():
         python_version.say_so()
         return fn
-    if mode not in _MODES:
-        raise ValueError(f"mode {mode!r} is unknown; expected one of {', '.join(map(repr, _MODES))}")
-    if mode is not None and options is not None:
-        raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
-        )
     if dynamic not in (None, True, False):
         raise TypeError(f"dynamic expects None, True or False, got {dynamic!r}")
     if not callable(fn):
         raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
-    changes = {**_MODES[mode], **(options or {})}
-    config.with_changes(config.current(), changes)  # a wrong option is an error now, not at the first call
+    if not isinstance(pipeline, Pipeline | None):
+        raise TypeError(
+            f"pipeline expects a Pipeline, as replace(cutaway.DEFAULT_PIPELINE, partition=mine) makes one, "
+            f"got {type(pipeline).__name__}"
+        )
+    changes = _changes(mode, options)
     if isinstance(fn, Module):
         seams = pipeline or default_pipeline()
         call = CompiledFunction(call_of(fn), find_backend(backend), fullgraph, changes, seams, dynamic)

@@ -117,10 +117,10 @@ class CompiledFunction:
         return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
 
     def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
-        """One line: which fact of the most recently used entry this call does not meet."""
-        from stage4_runtime.runtime import explain_miss
+        """One line: which fact this call does not meet, of the entry that comes nearest to it."""
+        from stage4_runtime.runtime import explain_misses
 
-        return explain_miss(self.entries[0], args, kwargs, guard_names(self._fn)[1])
+        return explain_misses(self.entries, args, kwargs, guard_names(self._fn)[1])
 
     def forget(self) -> None:
         """Drop all entries: the next call compiles again."""
@@ -208,8 +208,10 @@ def reset(*functions: CompiledFunction) -> None:
     with _EVERY_LOCK:
         chosen = functions or tuple(_EVERY)
     for function in chosen:
-        with suppress(AttributeError):
-            function.forget()
+        forget = getattr(getattr(function, "compiled", function), "forget", None)
+        if forget is None:
+            raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
+        forget()
     if not functions:
         events.LEDGER.clear()
         forget_counts()

@@ -157,7 +157,8 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
     if compiled.fullgraph or settings.fail_on_recompile_limit_hit:
         strict = "fullgraph=True" if compiled.fullgraph else "fail_on_recompile_limit_hit is on"
-        raise RecompileError(f"{name} reached {what} and {strict}: {reason}; raise config {reached[0]}")
+        more = f"a higher config capture.{reached[0]} allows more"
+        raise RecompileError(f"{name} reached {what} and {strict}. Last reason: {reason}; {more}")
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")

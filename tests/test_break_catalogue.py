@@ -72,6 +72,17 @@ def test_no_two_codes_say_the_same():
     assert list(CATALOGUE) == sorted(CATALOGUE)
 
 
+def test_a_loop_that_broke_is_no_iterator_of_the_users():
+    def steps(x):
+        for _ in range(2):
+            x = x + x.sum().item()
+        return x
+
+    told = str(cutaway.explain(steps)(cutaway.ones(3)))
+    assert "a loop in which the frame broke goes on with the iterator it had" in told
+    assert "hint: avoid the break inside the loop" in told and "pass the container itself" not in told
+
+
 def page_maker():
     path = ROOT / "site_docs" / "break_catalogue.py"
     spec = importlib.util.spec_from_file_location("break_catalogue", path)

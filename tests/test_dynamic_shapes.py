@@ -149,13 +149,18 @@ def test_marks(counter):
     assert "float32[batch, 3]" in str(compiled.entries[0].frame.graph)
     check(f, compiled, *shapes(9))
     assert counter.frame_count == 2
+    marked_only = cutaway.compile(f, backend=counter, dynamic=False, fullgraph=True)
+    for x in (cutaway.ones(4, 3), cutaway.ones(6, 3)):
+        compiler.mark_dynamic(x, 0)
+        check(f, marked_only, (x,))
+    assert counter.frame_count == 3
     always = cutaway.compile(f, backend=counter, dynamic=True, fullgraph=True)
     for n in (2, 3):
         x = cutaway.ones(n)
         compiler.mark_static(x)
         check(f, always, (x,))
-    assert counter.frame_count == 4
-    with pytest.raises(ValueError, match=r"size 4, outside of \[5"):
+    assert counter.frame_count == 5
+    with pytest.raises(ValueError, match="size 4, outside of its range, from 5"):
         compiler.mark_dynamic(cutaway.ones(4), 0, min=5)
     with pytest.raises(IndexError, match="Dimension out of range"):
         compiler.mark_dynamic(cutaway.ones(4), 1)

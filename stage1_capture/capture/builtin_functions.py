@@ -155,7 +155,9 @@ def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return values if isinstance(values, TupleVariable) else TupleVariable(gathered(tx, values))
+    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+        return values if values.kind is tuple else TupleVariable(list(values.items))
+    return TupleVariable(gathered(tx, values))
 
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
@@ -243,6 +245,11 @@ def reversed_(tx: Tx, values: Variable) -> Variable:
         case ConstDictVariable() | DictViewVariable():
             return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
     method = special_method(tx, values, "__reversed__")
+    if method is None and special_method(tx, values, "__getitem__") and special_method(tx, values, "__len__"):
+        backwards: Any = polyfills.items_backwards
+        return call_function(
+            tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
+        )
     if method is None:
         tx.unsupported("GB0001", f"reversed of {describe(values)}")
     return call_function(tx, method, [], {})
