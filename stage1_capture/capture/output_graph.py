@@ -46,6 +46,7 @@ class Options:
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
     modes: the state at the call, which is not in force while it is captured.
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
+    data_is_written: the frame reads `.data` and writes to a tensor, or lets a view out: it breaks at the read.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
@@ -53,6 +54,7 @@ class Options:
     graph_mode: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
     plain: bool = False
+    data_is_written: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -99,6 +101,7 @@ class OutputGraph:
         ] = {}  # objects from outside that are keys, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
+        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: data_reads.py
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.follows_since: int | None = None  # set while backward_graphs.py follows one: when it began
         # what runs in the backward: its name, and whether it still reads the same
