@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -109,7 +110,7 @@ sys.modules.update(
 )
 
 # The stages themselves are loaded when a pipeline is first needed, so that `import cutaway` stays quick.
-_LAZY = {
+_LAZY: dict[str, Callable[[], Any]] = {
     "DEFAULT_PIPELINE": default_pipeline,
     "TINY_PIPELINE": tiny_pipeline,
     "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
