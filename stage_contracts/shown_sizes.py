@@ -26,7 +26,7 @@ class ShownSize:
 
 
 def expression(size: Any) -> Any:
-    """A size as a number or an expression, in the symbols that stand for all that are equal."""
+    """A size, or a number made of sizes, in the symbols that stand for all that are equal."""
     return size.env.simplify(size.expr) if isinstance(size, (SymInt, SymFloat)) else size
 
 
@@ -73,7 +73,7 @@ def size_reader(shown: Sequence[ShownSize]) -> Callable[[Sequence[Any]], dict[An
 
 
 def open_sizes_in(tree: Any) -> Iterator[SymInt | SymFloat]:
-    """Every open size, and every float made of some, in nested tuples, lists, dicts, slices and metas."""
+    """Every open size, and float made of open sizes, in nested tuples, lists, dicts, slices and metas."""
     if isinstance(tree, (SymInt, SymFloat)):
         yield tree
     elif isinstance(tree, TensorMeta):

@@ -15,6 +15,7 @@ from typing import Any
 from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.state import set_modes
 from stage1_capture.capture.gather import gather
+from stage1_capture.capture.mro import of_a_prototype
 from stage1_capture.capture.output_graph import OutputGraph, Restart
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.replay import replay
@@ -152,6 +153,8 @@ class PyCodegen:
 
     def named(self, value: Any) -> str:
         """An object the text cannot spell: a global of the residual code."""
+        if of_a_prototype(value):
+            self.output.unsupported("GB0001", "returning what is made of a class of the frame")
         for name, known in self.globals.items():
             if known is value:
                 return name

@@ -16,6 +16,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
 from stage1_capture.capture.hints import MODULES
+from stage1_capture.capture.mro import empty_prototypes
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
@@ -108,6 +109,7 @@ class OutputGraph:
         self.class_stores: dict[
             type, dict[str, Any]
         ] = {}  # what the program stored on classes; None: deleted
+        self.prototypes: list[Any] = []  # of the classes that the program defines: local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
@@ -133,7 +135,15 @@ class OutputGraph:
         for frame in self.frames:
             frame.locals.clear()
             frame.stack.clear()
-        for held in (self.known, self.kept, self.generators, self.exceptions, self.mutated):
+        empty_prototypes(self.prototypes)
+        for held in (
+            self.known,
+            self.kept,
+            self.generators,
+            self.exceptions,
+            self.mutated,
+            self.prototypes,
+        ):
             held.clear()
         self.effects = SideEffects()
 

@@ -23,6 +23,16 @@ def items_by_index(sequence: Any) -> Any:
         index += 1
 
 
+def items_backwards(sequence: Any, count: int) -> Any:
+    """What reversed() gives for an object that has `__len__` (`count`) and `__getitem__`."""
+    for index in range(count - 1, -1, -1):
+        try:
+            item = sequence[index]
+        except (IndexError, StopIteration):
+            return
+        yield item
+
+
 def call_until(function: Any, sentinel: Any) -> Any:
     """iter(function, sentinel)."""
     while True:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.operator import Operator
+from stage1_capture.capture.mro import made_inside
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
@@ -37,6 +38,7 @@ class LazyVariable(Variable):
 
     build: Callable[[], Variable]
     value: Variable | None = None
+    real: Any = None  # the object, for who only asks what would become of it
 
 
 @dataclass(eq=False)
@@ -212,6 +214,14 @@ class UserFunctionVariable(Variable):
 
 
 @dataclass(eq=False)
+class GeneratedFunctionVariable(UserFunctionVariable):
+    """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
+
+    owner: Any = None
+    attribute: str = ""
+
+
+@dataclass(eq=False)
 class TransformVariable(Variable):
     """`func.grad(f)` or `func.vmap(f)`, not called yet."""
 
@@ -244,6 +254,35 @@ class UserDefinedObjectVariable(Variable):
     class_source: Source | None = None  # of a fresh one: where its class was found
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
+
+
+@dataclass(eq=False)
+class LocalClassVariable(UserDefinedObjectVariable):
+    """A class that the program defined. `real` is its prototype: local_classes.py.
+
+    names: what its body stored, in order; `cell`: what `__class__` and super() find it in.
+    attrs: what was stored on it later.
+    """
+
+    name: str = ""
+    bases: list[Variable] = field(default_factory=list)
+    names: dict[str, Variable] = field(default_factory=dict)
+    cell: CellVariable | None = None
+    options: dict[str, Any] | None = None  # of a dataclass
+
+
+@dataclass(eq=False)
+class WrapperVariable(UserDefinedObjectVariable):
+    """A property, classmethod or staticmethod made inside; `real` is one of the stand-ins of `parts`."""
+
+    parts: list[Variable] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class FieldVariable(UserDefinedObjectVariable):
+    """dataclasses.field(**options)."""
+
+    options: dict[str, Variable] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -395,6 +434,8 @@ def from_constant(value: Any) -> Variable:
         return ConstDictVariable({k: from_constant(v) for k, v in value.items()})
     if type(value) in (set, frozenset):
         return SetVariable(set(value), type(value))
+    if isinstance(value, type) and (known := made_inside(value)) is not None:
+        return known
     if type(value) is slice:
         return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
