@@ -40,9 +40,8 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     sizes = list(open_sizes_in(operands))
     if not sizes:
         return run
-    needed = {
-        s for size in sizes for s in expression(size).free_symbols
-    }  # none where a guard has fixed them all
+    # none where a guard has fixed them all
+    needed = {s for size in sizes for s in expression(size).free_symbols}
     shown = shown_sizes([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))
