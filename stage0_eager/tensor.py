@@ -318,6 +318,11 @@ class Tensor:
 
         return tensor_text(self)
 
+    def __format__(self, spec: str) -> str:
+        """As torch: a plain tensor without dimensions is formatted as its number, any other as an object."""
+        number = type(self) is Tensor and self.ndim == 0 and not is_traced(self)
+        return format(self.item(), spec) if number else object.__format__(self, spec)
+
 
 def is_traced(tensor: Tensor) -> bool:
     """Whether the tensor stands for a value that an interpreter records, so that it has no data."""
