@@ -1,19 +1,24 @@
 """Cutaway: a reference compiler for array programs. `cutaway.compile(fn)`, and torch's names for the language.
 
-The pipeline is one screen: compile.py. This file only gathers the public names.
+The way a call takes: compile.py, compiled_function.py, compile_frame.py, backends.py. This file only gathers the
+public names.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from cutaway import compiler, library
 from cutaway.backends import list_backends
-from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
+from cutaway.compile import compile
+from cutaway.compiled_function import reset
 from cutaway.explain import explain
 from cutaway.logs import logs_of_environment as _logs_of_environment
+from cutaway.pipelines import default_pipeline, tiny_pipeline
 from stage0_eager import (
     Tensor,
     amp,
@@ -105,9 +110,10 @@ sys.modules.update(
 )
 
 # The stages themselves are loaded when a pipeline is first needed, so that `import cutaway` stays quick.
-_LAZY = {
+_LAZY: dict[str, Callable[[], Any]] = {
     "DEFAULT_PIPELINE": default_pipeline,
     "TINY_PIPELINE": tiny_pipeline,
+    "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
 }
 
 

@@ -8,7 +8,7 @@ that `graph_text.parse_graph` reads back.
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stage_contracts.origin import Origin
@@ -76,18 +76,24 @@ def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
     return tree
 
 
-def nodes_in(tree: Any) -> Iterator[Node]:
+def nodes_in(tree: Any) -> list[Node]:
     """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
+    found: list[Node] = []
+    _collect(tree, found)
+    return found
+
+
+def _collect(tree: Any, found: list[Node]) -> None:
     if isinstance(tree, Node):
-        yield tree
+        found.append(tree)
     elif isinstance(tree, (tuple, list)):
         for item in tree:
             if isinstance(item, (Node, tuple, list, dict, slice)):
-                yield from nodes_in(item)
+                _collect(item, found)
     elif isinstance(tree, dict):
-        yield from nodes_in(list(tree.values()))
+        _collect(list(tree.values()), found)
     elif isinstance(tree, slice):
-        yield from nodes_in((tree.start, tree.stop, tree.step))
+        _collect((tree.start, tree.stop, tree.step), found)
 
 
 class Graph:

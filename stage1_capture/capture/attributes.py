@@ -27,6 +27,7 @@ from stage1_capture.capture.binding import (
     pending,
 )
 from stage1_capture.capture.builder import REGISTRIES, wrap
+from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.function_attributes import function_attribute as callable_attribute
 from stage1_capture.capture.function_attributes import method_attribute, partial_attribute
 from stage1_capture.capture.inline import inline_call
@@ -58,6 +59,7 @@ from stage1_capture.capture.variables import (
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
+    WrapperVariable,
     describe,
     from_constant,
     realize,
@@ -104,7 +106,9 @@ def missing(value: Variable, name: str) -> str:
         case NumpyNdarrayVariable():
             kind = "numpy.ndarray"
         case _:
-            kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
+            cls = getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value))
+            written_in_c = cls.__module__ != "builtins" and cls.__flags__ & _IMMUTABLE
+            kind = f"{cls.__module__}.{cls.__name__}" if written_in_c else cls.__name__
     return f"{kind!r} object has no attribute {name!r}"
 
 
@@ -131,6 +135,10 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case WrapperVariable():
+            from stage1_capture.capture.local_classes import wrapper_attribute
+
+            return wrapper_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -165,7 +173,12 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable():
             return method_attribute(tx, value, name)
-    known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if isinstance(value, DictViewVariable):
+        known: type | None = type(getattr({}, value.name)())
+        if name == "mapping":
+            tx.unsupported("GB0001", f"the attribute mapping of {describe(value)}")
+    else:
+        known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
         there = hasattr(getattr(value, "kind", known), name)
         return UserMethodVariable(name, value) if there else None
@@ -200,6 +213,8 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
         return None if stored is DELETED else realize(stored)
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], child(module, name))
+    if hasattr(types.ModuleType, name):  # `__dict__`
+        tx.unsupported("GB0001", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0001", f"{name}, which {module.real.__name__} computes in __getattr__")
@@ -208,17 +223,25 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
 
 
 def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """By `__getattribute__`, where the class has one in Python; then by `__getattr__`."""
-    asked = class_lookup(type(value.real), "__getattribute__")
-    if not isinstance(asked, types.FunctionType):
-        return plain_attribute(tx, value, name)
-    method = wrap(tx.output, asked, on_class(value, "__getattribute__"))
-    found = _unless_missing(tx, method, [value, ConstantVariable(name)])
-    return found if found is not None else _computed(tx, value, name)
+    """By the class and the object; where that fails, a property too, by `__getattr__`."""
+    computed = class_lookup(type(value.real), "__getattr__")
+    try:
+        found = plain_attribute(tx, value, name)
+    except Raised as raised:
+        if computed in (MISSING, Module.__getattr__) or not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
+        found = None
+    if found is not None or computed in (MISSING, Module.__getattr__):
+        return found
+    if not isinstance(computed, types.FunctionType):
+        tx.unsupported("GB0001", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+    getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
+    return call_python(tx, getter, [value, ConstantVariable(name)])
 
 
-def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bool = True) -> Variable | None:
-    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class. ask: `__getattr__`."""
+def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
+    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
     real, cls = value.real, type(value.real)
     if name == "__class__":
         return class_variable(tx, value, cls)
@@ -229,8 +252,10 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     if stored is None:  # deleted here
-        if found is MISSING and waiting is MISSING or isinstance(found, types.MemberDescriptorType):
-            return _absent(tx, value, name, ask)
+        if isinstance(found, types.MemberDescriptorType):
+            tx.throw(AttributeError, _empty_slot(cls, name))
+        if found is MISSING and waiting is MISSING:
+            return None
         own, stored = {}, MISSING
     if stored is not MISSING and not described(cls, name):
         return realize(stored)  # type: ignore[arg-type]
@@ -243,7 +268,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
-            return _absent(tx, value, name, ask)
+            tx.throw(AttributeError, _empty_slot(cls, name))
     if found is not MISSING and described(cls, name):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return call_descriptor(tx, value, found, name)
@@ -258,7 +283,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
         if registered is not None:
             return registered
     if waiting is not MISSING:
-        return _absent(tx, value, name, ask) if waiting is None else realize(waiting)
+        return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=True)
     if not value.fresh and class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
@@ -267,7 +292,14 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
         tx.output.guard("ABSENT", class_of(value), name)
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
-    return _absent(tx, value, name, ask)
+    return None
+
+
+def _empty_slot(cls: type, name: str) -> str:
+    """Python's message for a slot that holds nothing. From 3.13 on it has the class's full name."""
+    full = VERSION >= (3, 13) and cls.__module__ not in ("builtins", "__main__")
+    kind = f"{cls.__module__}.{cls.__qualname__}" if full else cls.__name__
+    return f"{kind!r} object has no attribute {name!r}"
 
 
 def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], name: str) -> Variable | None:
@@ -288,26 +320,15 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
     return None
 
 
-def _absent(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bool = True) -> Variable | None:
-    """Neither the object nor its class has it: a `__getattr__` of the user's is asked."""
-    return _computed(tx, value, name) if ask else None
+def call_python(tx: Tx, function: Variable, args: list[Variable]) -> Variable:
+    assert isinstance(function, UserFunctionVariable)
+    return inline_call(tx, function, args, {})
 
 
-def _computed(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    computed = class_lookup(type(value.real), "__getattr__")
-    if computed in (MISSING, Module.__getattr__):
-        return None
-    if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0001", f"{name}, which {type(value.real).__name__} computes in __getattr__")
-    getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
-    return _unless_missing(tx, getter, [value, ConstantVariable(name)])
-
-
-def _unless_missing(tx: Tx, getter: Variable, args: list[Variable]) -> Variable | None:
-    """What a method of the user's finds; None when it raises AttributeError."""
-    assert isinstance(getter, UserFunctionVariable)
+def lookup_quietly(tx: Tx, value: Variable, name: str) -> Variable | None:
+    """`value.name` for who may go without: an AttributeError of a property says that it is not there."""
     try:
-        return inline_call(tx, getter, args, {})
+        return lookup(tx, value, name)
     except Raised as raised:
         if not isinstance(raised.value.real, AttributeError):
             raise

@@ -6,6 +6,7 @@ the structure (len, zip, enumerate) and touch no data.
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import functools
 import math
@@ -18,6 +19,7 @@ from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.capture import polyfills
+from stage1_capture.capture.answers import ASKED, judged
 from stage1_capture.capture.arithmetic import binary, compare, truth
 from stage1_capture.capture.attributes import load_attribute, special_method
 from stage1_capture.capture.builder import function_variable
@@ -28,6 +30,7 @@ from stage1_capture.capture.calls import (
     Kwargs,
     call_function,
     fold,
+    gathered,
     iterate,
     make_iterator,
     walked,
@@ -77,7 +80,7 @@ FALSE, ZERO, BLANK, EMPTY = (
     TupleVariable([]),
 )
 
-FOLDED.update({abs, ascii, ord, pow, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(
     {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
 )
@@ -115,7 +118,10 @@ def len_(tx: Tx, value: Variable) -> Variable:
         case ConstDictVariable(items=entries) | SetVariable(items=entries):
             return ConstantVariable(len(entries))
     method = special_method(tx, value, "__len__")
-    return call_function(tx, method, [], {}) if method else fold(tx, len, [value], {})
+    if method is None:
+        return fold(tx, len, [value], {})
+    answer = call_function(tx, method, [], {})
+    return judged(tx, value, "__len__", answer) if isinstance(value, UserDefinedObjectVariable) else answer
 
 
 @builtin(bool)
@@ -145,12 +151,14 @@ def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
 
 @builtin(list)
 def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return ListVariable(iterate(tx, values))
+    return ListVariable(gathered(tx, values))
 
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return values if isinstance(values, TupleVariable) else TupleVariable(iterate(tx, values))
+    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+        return values if values.kind is tuple else TupleVariable(list(values.items))
+    return TupleVariable(gathered(tx, values))
 
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
@@ -179,10 +187,14 @@ def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variab
     if values is not None and (mapping := as_mapping(tx, values)) is not None:
         entries.update(mapping)
     elif values is not None:
-        for pair in iterate(tx, values):
+        for place, pair in enumerate(iterate(tx, values)):
+            if isinstance(pair, ConstantVariable) and not isinstance(pair.value, (str, bytes, range)):
+                words = f"cannot convert dictionary update sequence element #{place} to a sequence"
+                tx.throw(TypeError, words)
             items = iterate(tx, pair)
             if len(items) != 2:
-                tx.unsupported("GB0002", "dict of something that is not pairs")
+                words = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+                tx.throw(ValueError, words)
             entries[hashable(tx, items[0])] = items[1]
     return ConstDictVariable({**entries, **more})
 
@@ -207,8 +219,11 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
         return iterator.send(tx, NONE)
     if is_foreign_iterator(iterator):
         tx.unsupported("GB0010", "next of an iterator from outside")
-    if not isinstance(iterator, IteratorVariable) and special_method(tx, iterator, "__next__") is None:
+    method = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+    if not isinstance(iterator, IteratorVariable) and method is None:
         tx.unsupported("GB0002", f"next of {describe(iterator)}")
+    if method is not None and not default:  # what it raises has a value
+        return call_function(tx, method, [], {})
     found = step(tx, iterator)
     if found is None:
         return default[0] if default else tx.throw(StopIteration)
@@ -235,6 +250,11 @@ def reversed_(tx: Tx, values: Variable) -> Variable:
         case ConstDictVariable() | DictViewVariable():
             return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
     method = special_method(tx, values, "__reversed__")
+    if method is None and special_method(tx, values, "__getitem__") and special_method(tx, values, "__len__"):
+        backwards: Any = polyfills.items_backwards
+        return call_function(
+            tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
+        )
     if method is None:
         tx.unsupported("GB0001", f"reversed of {describe(values)}")
     return call_function(tx, method, [], {})
@@ -266,8 +286,8 @@ def frozenset_(tx: Tx, values: Variable = EMPTY) -> Variable:
 def _best(name: str, symbol: str) -> Any:
     def best(tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None) -> Variable:
         items = iterate(tx, values[0]) if len(values) == 1 else list(values)
-        if not items:
-            return default or tx.throw(ValueError, f"{name}() iterable argument is empty")
+        if not items:  # versions of Python say it in words of their own
+            return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
         keys = _keys(tx, items, key)
         chosen = 0
         for i in range(1, len(items)):
@@ -284,10 +304,11 @@ max_, min_ = builtin(max)(_best("max", ">")), builtin(min)(_best("min", "<"))
 @builtin(sorted)
 def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable = FALSE) -> ListVariable:
     """A stable sort by abstract comparisons, which are constants or a break."""
-    items = iterate(tx, values)
+    items = gathered(tx, values)
     keys = _keys(tx, items, key)
     less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
-    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: less(b, a) - less(a, b)),
+    # sorted() only asks whether a < b, and the key only whether that is negative: Python's own questions, in its order
+    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: -less(a, b)),
                    reverse=truth(tx, reverse))  # fmt: skip
     return ListVariable([items[i] for i in order])
 
@@ -341,6 +362,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
                     method = special_method(tx, value, name)
                     assert method is not None
                     found = call_function(tx, method, args[1:], kwargs)
+                    found = judged(tx, value, name, found) if name in ASKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
         return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)

@@ -5,9 +5,10 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 
 from __future__ import annotations
 
-import builtins
 import collections
+import contextlib
 import functools
+import sys
 import types
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import lookup, missing, plain_attribute
+from stage1_capture.capture.attributes import lookup, lookup_quietly, missing, plain_attribute
 from stage1_capture.capture.binding import class_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
@@ -32,7 +33,7 @@ from stage1_capture.capture.iterators import (
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.store import delete_attribute, delete_plainly, store_attribute, store_plainly
-from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
@@ -49,6 +50,7 @@ from stage1_capture.capture.variables import (
     SliceVariable,
     SuperVariable,
     TensorVariable,
+    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -125,21 +127,10 @@ def callable_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(getattr)
 def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
-    found = _looked_up(tx, value, tx.constant(name, "getattr"), bool(default))
+    found = (lookup_quietly if default else lookup)(tx, value, tx.constant(name, "getattr"))
     if found is None and not default:
         tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
     return found or default[0]
-
-
-def _looked_up(tx: Tx, value: Variable, name: str, quietly: bool) -> Variable | None:
-    """The attribute. For who may go without, an AttributeError of a property says that it is not there."""
-    try:
-        return lookup(tx, value, name)
-    except Raised as raised:
-        if not quietly or not isinstance(raised.value.real, AttributeError):
-            raise
-        tx.resume_here()
-        return None
 
 
 @builtin(vars)
@@ -167,7 +158,7 @@ def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     target, name = args
     assert isinstance(target, UserDefinedObjectVariable)
-    found = plain_attribute(tx, target, tx.constant(name, "getattr"), ask=False)
+    found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
         tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
     return found
@@ -208,11 +199,6 @@ def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
     return UserMethodVariable(function, receiver)
 
 
-@builtin(builtins.__build_class__)
-def build_class(tx: Tx, *args: Variable, **kwargs: Variable) -> Variable:
-    tx.unsupported("GB0001", "a class definition", "define the class outside")
-
-
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
@@ -222,7 +208,7 @@ def id_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(hasattr)
 def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
-    return ConstantVariable(_looked_up(tx, value, tx.constant(name, "hasattr"), True) is not None)
+    return ConstantVariable(lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None)
 
 
 @builtin(super)
@@ -240,6 +226,22 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
     ):
         tx.unsupported("GB0001", "super() outside a method of a plain object")
     return SuperVariable(owner.real, receiver)
+
+
+@builtin(sys.exc_info)
+def _exc_info(tx: Tx) -> TupleVariable:
+    """What is handled now. Where that is nothing of the function's, only ExitStack may be told so: it only compares."""
+    handled = tx.output.exceptions[-1] if tx.output.exceptions else None
+    if handled is None:
+        if tx.function.globals is not vars(contextlib):
+            tx.unsupported("GB0009", "sys.exc_info() outside an except block of this function")
+        return TupleVariable([NONE, NONE, NONE])
+    return TupleVariable([UserDefinedObjectVariable(python_type(tx, handled)), handled, TracebackVariable()])
+
+
+@builtin(sys.exception)
+def _exception(tx: Tx) -> Variable:
+    return _exc_info(tx).items[1]
 
 
 def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

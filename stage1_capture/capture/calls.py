@@ -17,18 +17,20 @@ from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.hints import hint_for
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.iterators import step, walk
+from stage1_capture.capture.iterators import is_foreign_iterator, step, walk
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import open_conversion
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
 from stage1_capture.capture.operators import call_operator
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.polyfills import items_by_index
-from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import TENSOR_FACT_METHODS, TENSOR_REFUSALS, refuse
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
+    IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
     PartialVariable,
@@ -44,6 +46,7 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
+from stage_contracts.breaks import Unsupported
 
 Tx = InstructionTranslator
 Args = list[Variable]
@@ -81,6 +84,8 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
                 return dispatched(tx, function, args)
             return inline_call(tx, function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
+            if not isinstance(inner, UserFunctionVariable):  # which looks at its arguments by itself
+                first, given = [*map(realize, first)], {k: realize(v) for k, v in given.items()}
             return call_function(tx, inner, [*first, *args], {**given, **kwargs})
         case UserMethodVariable(function=str() as name, receiver=receiver):
             return _call_builtin_method(tx, receiver, name, args, kwargs)
@@ -144,7 +149,19 @@ def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Va
         return still_open
     values = [tx.constant(a, name) for a in args]
     options = {k: tx.constant(v, name) for k, v in kwargs.items()}
-    return attempt(tx, name, lambda: from_constant(function(*values, **options)), exact=True)
+
+    def compute() -> Variable:
+        try:
+            return from_constant(function(*values, **options))
+        except (Raised, Unsupported):
+            raise
+        except Exception as error:
+            if type(error).__module__ == "builtins":  # attempt() knows it
+                raise
+            # its class may have a say in how it is made
+            tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+
+    return attempt(tx, name, compute, exact=True)
 
 
 def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:
@@ -189,7 +206,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         words = {k: stand_in(tx, v) for k, v in kwargs.items()}
         write = getattr(receiver.value, name)
         return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args], **words))
-    if name == "join" and isinstance(receiver, ConstantVariable):
+    joins = name == "join" and len(args) == 1 and not isinstance(realize(args[0]), ConstantVariable)
+    if joins and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
     if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
         tx.unsupported("GB0002", f"the method {name} of a named tuple")
@@ -236,7 +254,16 @@ def make_iterator(tx: Tx, value: Variable) -> Variable:
                 TypeError, f"{type(getattr(value, 'value', call_function)).__name__!r} object is not iterable"
             )
         tx.unsupported("GB0001", f"a loop over {describe(value)}")
-    return call_function(tx, method, [], {})
+    made = realize(call_function(tx, method, [], {}))
+    if (
+        isinstance(made, IteratorVariable)
+        or is_foreign_iterator(made)
+        or special_method(tx, made, "__next__")
+    ):
+        return made
+    from stage1_capture.capture.builtin_types import python_type
+
+    tx.throw(TypeError, f"iter() returned non-iterator of type {python_type(tx, made).__name__!r}")
 
 
 def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
@@ -244,6 +271,29 @@ def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
     iterator = make_iterator(tx, values)
     while (item := step(tx, iterator)) is not None:
         yield realize(item)
+
+
+def ask_length(tx: Tx, value: Variable) -> None:
+    """list() and tuple() ask an object how long it will be, and go by what it gives. A TypeError says nothing."""
+    for name in ("__len__", "__length_hint__"):
+        found = class_lookup(type(value.real), name) if isinstance(value, UserDefinedObjectVariable) else None
+        if isinstance(found, types.FunctionType) and is_users(found.__globals__):
+            method = special_method(tx, value, name)
+            assert method is not None
+            try:
+                call_function(tx, method, [], {})
+                return
+            except Raised as raised:
+                if not isinstance(raised.value.real, TypeError):
+                    raise
+                tx.resume_here()
+
+
+def gathered(tx: Tx, value: Variable) -> list[Variable]:
+    """The items as list(), tuple() and `*value` take them."""
+    iterator = make_iterator(tx, value)
+    ask_length(tx, value)
+    return iterate(tx, iterator)
 
 
 def iterate(tx: Tx, value: Variable) -> list[Variable]:

@@ -15,7 +15,16 @@ from stage2_autograd import autograd
 from stage2_autograd.autograd import decompose as _  # noqa: F401  (the function; its module is read below)
 from stage2_autograd.autograd.passes import PASSES
 from stage2_autograd.autograd.verify import example, interpret, same_bits, verify_pass
-from stage2_autograd.tests.helpers import capture, compile_with, integers, linalg, reductions, tensor
+from stage2_autograd.tests.helpers import (
+    capture,
+    compile_with,
+    default,
+    integers,
+    linalg,
+    names_of,
+    reductions,
+    tensor,
+)
 from stage2_autograd.tests.test_stage2_min_cut import random_program
 from stage_contracts import config, events
 from stage_contracts import dtype as dt
@@ -25,10 +34,6 @@ from stage_contracts.graph import GraphError, meta_of
 c = {name.removeprefix("core."): op for name, op in TABLE.items() if name.startswith("core.")}
 STEPS = {p.name: p for p in PASSES}
 CLEANUP = ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "dead_code")
-
-
-def names_of(graph):
-    return [getattr(n.target, "name", "item") for n in graph.calls]
 
 
 def cleaned(function, *tensors):
@@ -118,10 +123,6 @@ def test_what_would_change_a_bit_stays(name):
     assert cleaned(function, *tensors) == left
 
 
-def default(name):
-    return getattr(autograd, name)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs_keep_every_bit_through_every_pass(seed):
     with config.patch(verify_passes=True):
@@ -195,8 +196,14 @@ def test_a_wrong_pass_is_named(monkeypatch):
     monkeypatch.setattr(module, "PASSES", tuple(wrong))
     graph = graph_of(lambda x: c["copysign"](1.0, c["add"](x, 0.0)), X)
     autograd.decompose(graph)
-    with config.patch(verify_passes=True), pytest.raises(GraphError, match=r"pass casts changed output 0"):
+    with (
+        config.patch(verify_passes=True),
+        pytest.raises(GraphError, match=r"pass casts changed output 0") as told,
+    ):
         autograd.decompose(graph)
+    first, *changes, last = str(told.value).splitlines()
+    assert any(line.startswith("  -") and "copysign" in line for line in changes) and len(changes) < 30
+    assert "config.patch(disabled_passes='casts')" in last
 
 
 def test_verification_sees_a_zero_of_the_wrong_sign():
