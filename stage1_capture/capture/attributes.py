@@ -106,7 +106,9 @@ def missing(value: Variable, name: str) -> str:
         case NumpyNdarrayVariable():
             kind = "numpy.ndarray"
         case _:
-            kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
+            cls = getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value))
+            written_in_c = cls.__module__ != "builtins" and cls.__flags__ & _IMMUTABLE
+            kind = f"{cls.__module__}.{cls.__name__}" if written_in_c else cls.__name__
     return f"{kind!r} object has no attribute {name!r}"
 
 
@@ -171,7 +173,12 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable():
             return method_attribute(tx, value, name)
-    known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if isinstance(value, DictViewVariable):
+        known: type | None = type(getattr({}, value.name)())
+        if name == "mapping":
+            tx.unsupported("GB0001", f"the attribute mapping of {describe(value)}")
+    else:
+        known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
         there = hasattr(getattr(value, "kind", known), name)
         return UserMethodVariable(name, value) if there else None

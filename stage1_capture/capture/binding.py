@@ -7,6 +7,7 @@ place in the class.
 from __future__ import annotations
 
 import functools
+import random
 import types
 from typing import Any
 
@@ -182,6 +183,9 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
+    if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:
+        tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
+        return UserMethodVariable(UserDefinedObjectVariable(found), value)  # of builtin_random.py, or a break
     if any(found is known for known in OBJECT_METHODS):
         return UserMethodVariable(UserDefinedObjectVariable(found), value)
     if hasattr(type(found), "__get__"):

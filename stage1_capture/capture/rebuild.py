@@ -17,6 +17,7 @@ from stage0_eager import TABLE
 from stage0_eager.tape import spent
 from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.data_reads import note_escape
 from stage1_capture.capture.derived import FIXED, python_base
 from stage1_capture.capture.mro import class_lookup, made_inside
 from stage1_capture.capture.numbers import NumberVariable
@@ -245,6 +246,9 @@ Make = Callable[[Rebuilder, Any], str]
 def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if value.node is None:
         return r.unsupported(value)
+    if value in r.codegen.output.data_of:
+        return r.name(value, f"{r.expression(r.codegen.output.data_of[value])}.data")
+    note_escape(r.codegen.output, value)
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))

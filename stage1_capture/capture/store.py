@@ -214,15 +214,8 @@ def store_gradient(tx: Tx, tensor: TensorVariable, value: Variable) -> None:
     tensor.attrs["grad"] = value
 
 
-_OF_FUNCTIONS = (
-    "__name__",
-    "__qualname__",
-    "__module__",
-    "__doc__",
-    "__wrapped__",
-    "__annotations__",
-    "__type_params__",
-)
+_OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
+                 "__type_params__")  # fmt: skip
 
 
 # ---- special homes -------------------------------------------------------------------------------

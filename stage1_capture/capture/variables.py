@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import itertools
 import types
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -409,10 +410,14 @@ def as_constant(variable: Variable) -> Any:
             return value
         case TupleVariable(items=items):
             return tuple(map(as_constant, items))
+        case DequeVariable(items=items, limit=limit):
+            return deque(map(as_constant, items), limit)
         case ListVariable(items=items):
             return list(map(as_constant, items))
-        case ConstDictVariable(items=items) if not any(map(holds_object, items)):
-            return {key: as_constant(value) for key, value in items.items()}
+        case ConstDictVariable(items=items, kind=kind) if kind in (dict, OrderedDict) and not any(
+            map(holds_object, items)
+        ):
+            return kind((key, as_constant(value)) for key, value in items.items())
         case SliceVariable(items=items):
             return slice(*map(as_constant, items))
         case SetVariable(items=elements, kind=kind) if not any(map(holds_object, elements)):
