@@ -174,8 +174,9 @@ def scalars_as_inputs(
     if not wide or fixed != open_:
         return args, kwargs
     for number in numbers:
-        if type(number.hint) is int:
-            text = text_of(number)
+        text = text_of(number)
+        drawn = any(text == draw.name for draw in tx.output.draws)  # within its bounds
+        if type(number.hint) is int and not drawn:
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
     return new_args, new_kwargs
 
