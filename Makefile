@@ -11,7 +11,7 @@
 #   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
 #   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
 #   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
-#   make pairs           every pair of operators compiled by stage 2 against eager, on all cores; keeps the counts
+#   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many); keeps the counts
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
 #   make partition-times what each partitioner costs in time, forward and backward; keeps the table as a report
 #   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`); keeps the table as a report
@@ -83,7 +83,7 @@ language-model: $(VENV)/installed-oracle | build
 	mv build/language_model.txt benchmarks/language_model.txt
 
 pairs: $(VENV)/installed-dev | build
-	$(BIN)/python -m tests.oracle.pairs > build/pairs.txt || { cat build/pairs.txt; exit 1; }
+	$(BIN)/python -m tests.oracle.pairs $(PAIRS) > build/pairs.txt || { cat build/pairs.txt; exit 1; }
 	mv build/pairs.txt tests/oracle/pairs.txt
 
 saved-bytes: $(VENV)/installed-oracle | build

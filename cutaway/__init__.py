@@ -1,6 +1,7 @@
 """Cutaway: a reference compiler for array programs. `cutaway.compile(fn)`, and torch's names for the language.
 
-The pipeline is one screen: compile.py. This file only gathers the public names.
+The way a call takes: compile.py, compiled_function.py, compile_frame.py, backends.py. This file only gathers the
+public names.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import Any
 
 from cutaway import compiler, library
 from cutaway.backends import list_backends
-from cutaway.compile import compile, default_pipeline, reset, tiny_pipeline
+from cutaway.compile import compile
+from cutaway.compiled_function import reset
 from cutaway.explain import explain
 from cutaway.logs import logs_of_environment as _logs_of_environment
+from cutaway.pipelines import default_pipeline, tiny_pipeline
 from stage0_eager import (
     Tensor,
     amp,

@@ -1,7 +1,7 @@
 """What the machine keeps of one compile: every artifact of every stage, for explain, the tour page and the labs.
 
-Input: compile.py fills one Artifacts per compiled entry; `fn.artifacts` is the list of them, newest last. Everything
-here prints: `print(a.forward.core)` is a program.
+Input: compile_frame.py fills one Artifacts per compiled entry; `fn.artifacts` is the list of them, newest last.
+Everything here prints: `print(a.forward.core)` is a program.
 """
 
 from __future__ import annotations
@@ -81,7 +81,14 @@ class Artifacts:
         return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
 
     def emit(self, half: str, target: str) -> Any:
-        """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton")."""
-        from cutaway.compile import emit_for
+        """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton"), made if need be."""
+        from cutaway.backends import target_named
+        from cutaway.pipelines import default_pipeline
 
-        return emit_for(self, half, target)
+        part: HalfArtifacts | None = getattr(self, half)
+        if part is None:
+            raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
+        if target not in part.emitted:
+            emit = (self.pipeline or default_pipeline()).emit
+            part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
+        return part.emitted[target]

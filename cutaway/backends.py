@@ -7,6 +7,8 @@ lowering; `eager` runs the captured graph itself. Other packages add theirs unde
 from __future__ import annotations
 
 import difflib
+import functools
+import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
 from stage_contracts import config, events
@@ -47,10 +50,12 @@ def find_backend(backend: str | Callable) -> Backend:
         return foreign(getattr(backend, "__name__", type(backend).__name__), backend)
     if backend in BACKENDS:
         return BACKENDS[backend]
+    if backend in REGISTERED:
+        return foreign(backend, REGISTERED[backend][0])
     found = {e.name: e for e in entry_points(group="cutaway_backends")}
     if backend in found:
         return foreign(backend, found[backend].load())
-    known = [*BACKENDS, *found]
+    known = [*BACKENDS, *REGISTERED, *found]
     near = difflib.get_close_matches(str(backend), known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
@@ -62,8 +67,51 @@ TAGS = {"eager": "debug", "aot_eager": "debug"}
 
 def list_backends(exclude_tags: Collection[str] | None = ("debug", "experimental")) -> list[str]:
     """The names `compile(backend=...)` takes, sorted; with those for debugging if `exclude_tags` is () or None."""
-    names = [*BACKENDS, *(e.name for e in entry_points(group="cutaway_backends"))]
-    return sorted(name for name in names if TAGS.get(name) not in (exclude_tags or ()))
+    tags = {name: [TAGS[name]] if name in TAGS else [] for name in BACKENDS}
+    tags |= {e.name: [] for e in entry_points(group="cutaway_backends")}
+    tags |= {name: list(own) for name, (_, own) in REGISTERED.items()}
+    return sorted(name for name, own in tags.items() if not {*own} & {*(exclude_tags or ())})
+
+
+# Those that a program gave a name: the function and its tags.
+REGISTERED: dict[str, tuple[Callable, tuple[str, ...]]] = {}
+_REGISTERING = threading.Lock()
+
+
+def register_backend(
+    compiler_fn: Callable | None = None, name: str | None = None, tags: Collection[str] = ()
+) -> Any:
+    """Let `compile(backend=name)` mean this torch-style callable; the name is the function's own unless given.
+
+    Returns it, so that it can decorate; without it, a decorator. Raises ValueError for a name that is taken.
+    """
+    if compiler_fn is None:
+        return functools.partial(register_backend, name=name, tags=tags)
+    if not callable(compiler_fn):
+        raise TypeError(f"register_backend expects a callable, got {type(compiler_fn).__name__}")
+    chosen = str(name or getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
+    with _REGISTERING:
+        if chosen in BACKENDS or chosen in REGISTERED:
+            raise ValueError(f"there is a backend {chosen!r} already; give this one another name")
+        REGISTERED[chosen] = (compiler_fn, tuple(tags))
+    return compiler_fn
+
+
+def lookup_backend(compiler_fn: str | Callable) -> Callable[[Any, list], Callable[..., tuple]]:
+    """The torch-style callable that a backend's name stands for: `(graph_module, example_inputs) -> callable`."""
+    if callable(compiler_fn):
+        return compiler_fn
+    if compiler_fn in REGISTERED:
+        return REGISTERED[compiler_fn][0]
+    find_backend(compiler_fn)  # raises for an unknown name
+    return lambda graph_module, inputs: run_backend(compiler_fn, graph_module, inputs)
+
+
+def run_backend(backend: str, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
+    """What the backend of that name makes of a graph: for a backend that looks at graphs and hands them on."""
+    found, pipeline = find_backend(backend), default_pipeline()
+    artifacts = Artifacts(backend, None, graph_module.graph, backend=found.name, pipeline=pipeline)  # type: ignore
+    return found.compile(graph_module.graph, example_inputs, pipeline, artifacts)
 
 
 def foreign(name: str, function: Callable) -> Backend:
@@ -72,7 +120,9 @@ def foreign(name: str, function: Callable) -> Backend:
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
         compiled = function(GraphModule(graph), inputs)
         if not callable(compiled):
-            raise TypeError(f"returned {type(compiled).__name__}, expected a callable on the graph's inputs")
+            raise TypeError(
+                f"the backend returned {type(compiled).__name__}, expected a callable on the graph's inputs"
+            )
         return checked(name, compiled, len(graph.outputs))
 
     return Backend(name, run, builtin=False)
@@ -86,12 +136,12 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
         if not isinstance(found, (tuple, list)):
             seen = type(found).__name__
         elif len(found) != count:
-            seen = f"{len(found)} of them"
+            seen = f"{type(found).__name__} of {len(found)}"
         else:
             return found  # type: ignore[return-value]
         raise BackendFailed(
-            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs "
-            f"({count}); return (out,) for one"
+            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs, "
+            f"{count} here; return (out,) for one"
         )
 
     return outputs

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copyreg
 import functools
+import types
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn.module import Module
 from stage_contracts.controls import Rule
 
 if TYPE_CHECKING:
-    from cutaway.compile import CompiledFunction
+    from cutaway.compiled_function import CompiledFunction
 
 
 def twin_of(module: Module, call: CompiledFunction) -> Any:
@@ -24,20 +25,30 @@ def twin_of(module: Module, call: CompiledFunction) -> Any:
     return twin
 
 
+def call_of(module: Any) -> Any:
+    """The function behind `module(...)`, which a class may have overridden: what is compiled for it."""
+    found = getattr(type(module), "_plain_class", type(module)).__call__
+    return getattr(found, "_torchdynamo_orig_callable", found)  # one that was compiled is compiled anew
+
+
 def compile_in_place(self: Module, *args: Any, **kwargs: Any) -> None:
     """Compile this module's calls from now on, in place. Arguments as for `cutaway.compile`; hooks run as ever."""
     from cutaway.compile import compile
 
-    plain = getattr(type(self), "_plain_class", type(self))
-    compiled = compile(Module.__call__, *args, **kwargs)
-    if compiled is not Module.__call__:  # disable=True
+    plain, call = getattr(type(self), "_plain_class", type(self)), call_of(self)
+    compiled = compile(call, *args, **kwargs)
+    if compiled is not call:  # disable=True
         _set_class(self, _class_with_call(plain, self, compiled))
 
 
 def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
     """A subclass of `cls` that says it is `cls` and calls `call(module, ...)`."""
     functools.update_wrapper(call, cls.forward)  # type: ignore[attr-defined]
+    slots = {
+        n: m for c in cls.__mro__ for n, m in vars(c).items() if isinstance(m, types.MemberDescriptorType)
+    }
     namespace = {
+        **{name: _slot_of(module, member) for name, member in slots.items()},
         "_plain_class": cls,
         "__capture_rule__": Rule("module"),
         "__class__": property(lambda self: cls),
@@ -51,6 +62,15 @@ def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
         "artifacts": property(lambda self: call.artifacts),
     }
     return type(cls.__name__, (cls,), namespace)
+
+
+def _slot_of(module: Module, member: Any) -> property:
+    """An attribute in `__slots__`, which two objects do not share as they share a `__dict__`: that of `module`."""
+    return property(
+        lambda self: member.__get__(module),
+        lambda self, value: member.__set__(module, value),
+        lambda self: member.__delete__(module),
+    )
 
 
 _set_class = object.__dict__["__class__"].__set__  # for an object that says it is of another class

@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from cutaway.artifacts import Artifacts
-from cutaway.backends import find_backend, list_backends
-from cutaway.compile import CompiledFunction, compile, default_pipeline, reset
+from cutaway.backends import list_backends, lookup_backend, register_backend, run_backend
+from cutaway.compile import compile
+from cutaway.compiled_function import CompiledFunction, reset
 from cutaway.recompilation import RecompileError, set_stance
 from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
@@ -21,9 +21,11 @@ from stage_contracts.controls import (
     assume_constant_result,
     disable,
     disallow_in_graph,
+    forbid_in_graph,
     graph_break,
     is_compiling,
     is_dynamo_compiling,
+    nested_compile_region,
     nonstrict_trace,
     substitute_in_graph,
 )
@@ -66,11 +68,8 @@ def cudagraph_mark_step_begin() -> None:
     """Says that outputs of earlier CUDA graph replays may be overwritten. Outputs are kept here, so nothing happens."""
 
 
-def run_backend(backend: str, graph_module: Any, example_inputs: list) -> Callable[..., tuple]:
-    """What the backend of that name makes of a graph: for a backend that looks at graphs and hands them on."""
-    found, pipeline = find_backend(backend), default_pipeline()
-    artifacts = Artifacts(backend, None, graph_module.graph, backend=found.name, pipeline=pipeline)  # type: ignore
-    return found.compile(graph_module.graph, example_inputs, pipeline, artifacts)
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """Says that `t` stays where it is in memory, which spares CUDA graphs a copy in torch. Changes nothing here."""
 
 
 class CompileCounter:
@@ -117,9 +116,10 @@ class EagerAndRecordGraphs:
 
 
 __all__ = [
-    "CompileCounter", "CompileCounterWithBackend", "ConstraintViolationError", "EagerAndRecordGraphs", "RecompileError",
-    "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of", "cudagraph_mark_step_begin",
-    "disable", "disallow_in_graph", "error_on_graph_break", "graph_break", "is_compiling", "is_dynamo_compiling",
-    "is_exporting", "list_backends", "mark_dynamic", "mark_static", "maybe_mark_dynamic", "nonstrict_trace", "reset",
-    "run", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "CompileCounter", "CompileCounterWithBackend", "ConstraintViolationError", "EagerAndRecordGraphs",
+    "RecompileError", "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of",
+    "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph",
+    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "lookup_backend",
+    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nested_compile_region",
+    "nonstrict_trace", "register_backend", "reset", "run", "set_stance", "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

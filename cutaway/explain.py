@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutaway.backends import find_backend
-from cutaway.compile import CompiledFunction, default_pipeline
+from cutaway.compiled_function import CompiledFunction
+from cutaway.compiled_module import call_of
+from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import events
 from stage_contracts.breaks import GraphBreak
@@ -45,6 +47,8 @@ class ExplainOutput:
         for number, (reason, count) in enumerate(times.items(), 1):
             frames = f" (in {count} frames)" if count > 1 else ""
             lines += [f"  Break Reason {number}{frames}:", *(f"    {line}" for line in reason.splitlines())]
+        if not times:
+            lines.append("  none")
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}: {', '.join(op.qualname for op in ops)}")
@@ -83,7 +87,7 @@ def explain(fn: Callable) -> Callable[..., ExplainOutput]:
                 known.dynamic,
             )
         else:
-            function = Module.__call__ if before else fn
+            function = call_of(fn) if before else fn
             fresh = CompiledFunction(function, find_backend("eager"), False, {}, default_pipeline())
         mark = events.LEDGER.mark()
         fresh(*before, *args, **kwargs)
@@ -99,8 +103,19 @@ def _report(seen: list[events.Event]) -> ExplainOutput:
     breaks = tuple(e.details["graph_break"] for e in seen if e.kind == "graph_break")
     ops = tuple(tuple(n.target for n in graph.calls if hasattr(n.target, "qualname")) for graph in graphs)
     guards = tuple(guard for frame in frames for guard in frame.guards)
-    timed = [(e.name, e.duration_ns) for e in seen if e.kind in ("pass", "compile")]
-    timed.append(("total", sum(e.duration_ns for e in seen if e.kind == "compile")))
-    width = max(16, *(len(name) + 2 for name, _ in timed))
-    times = "\n".join(f"{name:<{width}}{duration / 1e6:9.2f} ms" for name, duration in timed)
+    times = _times([e for e in seen if e.kind in ("pass", "build", "compile")])
     return ExplainOutput(graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, guards, times)
+
+
+def _times(timed: list[events.Event]) -> str:
+    """Each compile with its passes below it, one step in for each event that another one holds."""
+    rows: list[tuple[str, int]] = []
+    open_until: list[int] = []
+    for event in sorted(timed, key=lambda e: (e.start_ns, -e.duration_ns)):
+        while open_until and open_until[-1] <= event.start_ns:
+            open_until.pop()
+        rows.append(("  " * len(open_until) + event.name, event.duration_ns))
+        open_until.append(event.start_ns + event.duration_ns)
+    rows.append(("total", sum(e.duration_ns for e in timed if e.kind == "compile")))
+    width = max(len(name) for name, _ in rows) + 2
+    return "\n".join(f"{name:<{width}}{duration / 1e6:9.2f} ms" for name, duration in rows)

@@ -53,7 +53,12 @@ def opcheck(
     """
     op, words = lookup(op), dict(kwargs or {})
     found: dict[str, str] = {}
-    for name in (test_utils,) if isinstance(test_utils, str) else test_utils:
+    names = (test_utils,) if isinstance(test_utils, str) else tuple(test_utils)
+    if not {*names} <= {*TESTS}:
+        raise ValueError(
+            f"opcheck(op, ..., test_utils={names!r}), expected test_utils to be subset of {TESTS}"
+        )
+    for name in names:
         try:
             _TESTS[name](op, args, words)
             found[name] = "SUCCESS"

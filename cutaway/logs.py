@@ -48,7 +48,14 @@ def _residual(event: Event) -> str | None:
 
 
 def _of_kind(*kinds: str) -> Callable[[Event], str | None]:
-    return lambda event: str(event) if event.kind in kinds else None
+    """Events as they print; one kind alone needs no name beside the log's."""
+
+    def text(event: Event) -> str | None:
+        if event.kind not in kinds:
+            return None
+        return str(event).removeprefix(f"[{event.kind}] ") if len(kinds) == 1 else str(event)
+
+    return text
 
 
 # What can be logged: the name torch has for it, what it shows, and the text of an event (None: not one of these).

@@ -1,7 +1,7 @@
 """When a call finds no entry: compile one more, run eagerly, or refuse. Limits, stances, and what to say about it.
 
-Input: compile.py asks `may_compile` at a miss. The entries of one code object are limited (`recompile_limit`), and so
-are those of all compiled functions that share the code (`accumulated_recompile_limit`).
+Input: compiled_function.py asks `may_compile_now` at a miss. The entries of one code object are limited
+(`recompile_limit`), and so are those of all compiled functions that share the code (`accumulated_recompile_limit`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PACKAGES = tuple(
 )
 
 if TYPE_CHECKING:
-    from cutaway.compile import CompiledFunction
+    from cutaway.compiled_function import CompiledFunction
 
 
 class RecompileError(RuntimeError):
@@ -157,7 +157,8 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
     if compiled.fullgraph or settings.fail_on_recompile_limit_hit:
         strict = "fullgraph=True" if compiled.fullgraph else "fail_on_recompile_limit_hit is on"
-        raise RecompileError(f"{name} reached {what} and {strict}: {reason}; raise config {reached[0]}")
+        more = f"a higher config capture.{reached[0]} allows more"
+        raise RecompileError(f"{name} reached {what} and {strict}. Last reason: {reason}; {more}")
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")

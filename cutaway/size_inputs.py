@@ -31,7 +31,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         return graph, list
     for node in sizes:
         if not isinstance(node.val, SymInt):
-            raise Unsupported(f"the number {node.name} as an operand", code="GB0008")
+            raise Unsupported(f"the open number {node.val}, an operand of its own", code="GB0011")
     position = {node.name: i for i, node in enumerate(graph.placeholders)}
     twin = graph.copy()
     known = {s.symbol for s in shown_sizes([node.val for node in graph.placeholders])}
@@ -43,7 +43,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         twin.erase_node(node)
         if expression(node.val).free_symbols & needed:
             if device != CPU:
-                raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0008")
+                raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0011")
             carried.append(position[node.name])
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in shown_sizes([n.val for n in twin.placeholders])}

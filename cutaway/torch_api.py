@@ -17,9 +17,11 @@ from typing import Any
 
 import cutaway
 from cutaway import torch_machine
+from cutaway.torch_checks import CHECKS
 from cutaway.torch_dynamo import compiler_modules
 from stage0_eager import autograd, checkpoint, data, func, nn, optim
 from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
 _LOCK = threading.RLock()  # held as long as sys.modules says that torch is Cutaway
 _MODULES: dict[str, ModuleType] = {}
@@ -64,6 +66,8 @@ def _top() -> dict[str, Any]:
     return {
         **{name: DTYPES[dtype] for name, dtype in short.items()},
         **torch_machine.TOP,
+        **CHECKS,
+        "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
         "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
         "vmap": func.vmap,
         "__version__": f"0+cutaway.{cutaway.__version__}",

@@ -14,9 +14,11 @@ from typing import Any
 
 import cutaway
 from cutaway import compiler, logs
-from stage_contracts import config
+from stage_contracts import config, python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
+from stage_contracts.graph import Graph, GraphError, Node
+from stage_contracts.graph_module import GraphModule
 
 # torch's name -> our field of the capture section.
 FIELDS = {
@@ -97,25 +99,48 @@ def _unknown(name: str) -> AttributeError:
     return AttributeError(f"Cutaway has no torch._dynamo.config.{name}; it has {', '.join(near)}")
 
 
+class OptimizedModule:
+    """What torch.compile(module) returns in torch. Here it is of the module's own class, so nothing is one of these:
+    code that unwraps one (`m._orig_mod if isinstance(m, OptimizedModule) else m`) takes the module as it is."""
+
+
 def compiler_modules(make: Any) -> dict[str, ModuleType]:
     """torch's modules about compiling, by path; `make(name, source, **names)` makes one."""
     shared = {
         name: getattr(compiler, name)
-        for name in "allow_in_graph disable is_compiling is_dynamo_compiling list_backends reset".split()
+        for name in "allow_in_graph assume_constant_result disable is_compiling is_dynamo_compiling reset "
+        "set_stance substitute_in_graph".split()
     }
+    decorators = {
+        name: getattr(compiler, name)
+        for name in "disallow_in_graph error_on_graph_break forbid_in_graph graph_break mark_dynamic mark_static "
+        "mark_static_address maybe_mark_dynamic nonstrict_trace run".split()
+    }
+    registry = {
+        name: getattr(compiler, name) for name in "list_backends lookup_backend register_backend".split()
+    }
+    fx = {"GraphModule": GraphModule, "Graph": Graph, "Node": Node}
     return {
         "torch.compiler": make("torch.compiler", compiler),
         "torch._dynamo": make(
             "torch._dynamo",
             **shared,
-            **{
-                name: getattr(compiler, name)
-                for name in "assume_constant_result disallow_in_graph error_on_graph_break graph_break mark_dynamic "
-                "mark_static maybe_mark_dynamic nonstrict_trace run substitute_in_graph".split()
-            },
+            **decorators,
+            **registry,
             explain=cutaway.explain,
+            is_dynamo_supported=python_version.known,
             optimize=_optimize,
+            reset_code_caches=compiler.reset,
+            OptimizedModule=OptimizedModule,
         ),
+        "torch._dynamo.decorators": make("torch._dynamo.decorators", **shared, **decorators),
+        "torch._dynamo.eval_frame": make("torch._dynamo.eval_frame", OptimizedModule=OptimizedModule),
+        "torch._dynamo.backends": make("torch._dynamo.backends", **registry),
+        "torch._dynamo.backends.registry": make("torch._dynamo.backends.registry", **registry),
+        "torch.fx": make("torch.fx", **fx),
+        "torch.fx.graph": make("torch.fx.graph", Graph=Graph),
+        "torch.fx.graph_module": make("torch.fx.graph_module", GraphModule=GraphModule),
+        "torch.fx.node": make("torch.fx.node", Node=Node),
         "torch._higher_order_ops": make(
             "torch._higher_order_ops",
             **{name: getattr(cutaway, name) for name in "cond while_loop scan map".split()},
@@ -133,6 +158,7 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             "torch._dynamo.exc",
             BackendCompilerFailed=BackendFailed,
             UserError=compiler.ConstraintViolationError,
+            InternalTorchDynamoError=GraphError,
             Unsupported=Unsupported,
             TorchDynamoException=RuntimeError,
             FailOnRecompileLimitHit=compiler.RecompileError,

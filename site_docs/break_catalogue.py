@@ -25,13 +25,12 @@ def catalogue_page() -> str:
         for node in breaks.body
         if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "CATALOGUE"
     )
-    examples = _functions((ROOT / "tests" / "break_examples.py").read_text(encoding="utf-8"))
+    programs = _Programs((ROOT / "tests" / "break_examples.py").read_text(encoding="utf-8"))
     parts = [HEAD]
     for code, (title, hint) in sorted(table.items()):
         parts.append(f"## {code}\n\n**{title[0].upper()}{title[1:]}.** What to do: {hint}.\n")
-        for name, caption in ((code.lower(), "breaks"), (f"{code.lower()}_instead", "is captured whole")):
-            if name in examples:
-                parts.append(f"```python\n# {caption}\n{examples[name]}\n```\n")
+        for name, what in ((code.lower(), "breaks"), (f"{code.lower()}_instead", "is captured whole")):
+            parts.append(f"```python\n{programs.shown(name, what)}\n```\n")
     return "\n".join(parts)
 
 
@@ -62,13 +61,38 @@ def guards_page() -> str:
     return GUARDS_HEAD + "\n".join(row for _, row in sorted(rows, key=lambda pair: pair[0])) + "\n"
 
 
-def _functions(text: str) -> dict[str, str]:
-    """The source of each top-level function, called `f` or, of a replacement, the same."""
-    lines = text.splitlines()
-    return {
-        node.name: re.sub(
-            r"def gb\d+(_instead)?", "def f", "\n".join(lines[node.lineno - 1 : node.end_lineno])
-        )
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef)
-    }
+class _Programs:
+    """The examples as text, each a function `f` with what it uses, and how it is compiled and called."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        body = ast.parse(text).body
+        self.definitions = {n.name: n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        self.tables = {
+            n.targets[0].id: {
+                ast.literal_eval(k): v for k, v in zip(n.value.keys, n.value.values, strict=True)
+            }
+            for n in body
+            if isinstance(n, ast.Assign) and isinstance(n.value, ast.Dict)
+        }
+
+    def shown(self, name: str, what: str) -> str:
+        setting = self.tables["SETTINGS"].get(name.removesuffix("_instead"))
+        called = self.tables["ARGUMENTS"].get(name)
+        definition = self.definitions.get(name) or self.definitions[name.removesuffix("_instead")]
+        caption = f"# {what}"
+        if called is not None:
+            caption += f", called as f({', '.join(map(ast.unparse, called.body.elts))})"
+        if setting is not None:
+            words = zip(map(ast.literal_eval, setting.keys), map(ast.unparse, setting.values), strict=True)
+            caption += f"\n# compiled with {', '.join(f'{k}={v}' for k, v in words)}"
+        roots = [definition] if setting is None else [definition, setting]
+        used = {n.id for root in roots for n in ast.walk(root) if isinstance(n, ast.Name)}
+        used |= {n.id for n in ast.walk(called or definition) if isinstance(n, ast.Name)}
+        helpers = [self.source(node) for key, node in self.definitions.items() if key in used]
+        program = re.sub(r"def gb\d+(_instead)?", "def f", self.source(definition))
+        return "\n\n\n".join([*helpers, f"{caption}\n{program}"])
+
+    def source(self, node: ast.FunctionDef | ast.ClassDef) -> str:
+        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+        return "\n".join(self.lines[first - 1 : node.end_lineno])

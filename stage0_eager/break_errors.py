@@ -17,8 +17,8 @@ class error_on_graph_break(ContextDecorator):
     changes nothing. Named and meant as torch._dynamo.error_on_graph_break.
     """
 
-    def __init__(self, error: bool) -> None:
-        self.error = bool(error)
+    def __init__(self, error_on_graph_break: bool) -> None:
+        self.error = bool(error_on_graph_break)
         self._before: list[bool | None] = []
 
     def __enter__(self) -> None:

@@ -27,14 +27,14 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[An
     dtypes, and write to no operand: compiled code relies on it, and checks it; eagerly only one of them runs.
     Raises RuntimeError for another predicate, for what is not callable, and for operands that are no tensors.
     """
-    if isinstance(pred, (bool, int, float)):
-        return true_fn(*operands) if pred else false_fn(*operands)
-    if not isinstance(pred, Tensor):
+    if not isinstance(pred, (bool, int, float, Tensor)):
         raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
-    if pred.numel() != 1:
-        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("Expect both branches to be callable.")
+    if not isinstance(pred, Tensor):
+        return true_fn(*operands) if pred else false_fn(*operands)
+    if pred.numel() != 1:
+        raise RuntimeError(f"Expected pred to be bool or single-element tensor, but got {pred}.")
     if not isinstance(operands, (tuple, list)) or not _all_tensors(operands):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only consists of tensor leaves, "

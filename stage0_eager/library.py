@@ -316,6 +316,10 @@ def lookup(op: Any) -> CustomOpDef:
     """The operator by its name, or itself. Raises RuntimeError for a name that is none."""
     if isinstance(op, CustomOpDef):
         return op
+    if not isinstance(op, str):
+        raise TypeError(
+            f'expected a custom operator (what custom_op returned) or its name "namespace::name", got {op!r}'
+        )
     found = OPAQUE.get("ops." + ".".join(_parts(op.partition(".")[0])))
     if not isinstance(found, CustomOpDef):
         raise RuntimeError(f"operator {op} does not exist; library.custom_op or library.define makes one")

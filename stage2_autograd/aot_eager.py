@@ -43,7 +43,7 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     shown = shown_sizes([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))
-        raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0008")
+        raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0011")
     read_sizes = size_reader(shown)
 
     def run_with_sizes(*arrays: Any) -> tuple:

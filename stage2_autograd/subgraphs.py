@@ -32,7 +32,7 @@ def within(graph: Graph, change: Callable[[Graph], Graph]) -> Graph:
 def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bool]) -> Graph:
     """`graph` run under `tracer`, which renames what is written. `written(tracer, operand)`: whether an operand was.
 
-    Raises Unsupported (GB0008) for a write to an operand, and for random numbers, whose state is no operand.
+    Raises Unsupported for a write to an operand (GB0008), and for random numbers (GB0013), whose state is no operand.
     """
     with no_grad():
         inputs = [
@@ -44,7 +44,7 @@ def functional(graph: Graph, tracer: Tracer, written: Callable[[Any, Tensor], bo
             if written(tracer, operand):
                 raise Unsupported(f"a write to {node.name}, an operand of {graph.name}", code="GB0008")
         if tracer.rng_calls:
-            raise Unsupported(f"random numbers in {graph.name}", code="GB0008")
+            raise Unsupported(f"random numbers in {graph.name}", code="GB0013")
         with interpreting(tracer):
             owned = [c.clone(c.contiguous(t)) for t in outputs]
         nodes = [tracer.node_of(t) for t in owned]

@@ -5,10 +5,12 @@ Input: capture and the tiny stages raise or record these. Each code has one page
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 
 from stage_contracts.origin import Origin
 
+# Code: what was met (a title that fits after "graph break GB0003"), and what to do about it.
 CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0001": ("a construct the capturer does not handle", "move it out of the compiled function"),
     "GB0002": ("a call that cannot be captured", "call it outside, or register it as an operator"),
@@ -26,18 +28,41 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "return the value instead and store it in the caller",
     ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
+    "GB0008": (
+        "a write or a constant that a graph without writes cannot express",
+        "compute a new tensor instead of writing into an old one",
+    ),
     "GB0009": ("an exception that leaves the frame", "catch it inside the compiled function"),
     "GB0010": ("an iterator from outside", "pass the container itself"),
-    "GB0008": ("a later stage refused the graph", "see the reason; compile a smaller function"),
-    "GB0030": (
-        "a part of NumPy that runs in NumPy",
-        "use the functions that the page on NumPy programs lists, on arrays of numbers",
+    "GB0011": (
+        "an open size where compiled code needs a number",
+        "nothing: the call is compiled for its own sizes; mark_static says so from the start",
+    ),
+    "GB0012": (
+        "a backend that failed, with suppress_errors on",
+        "set suppress_errors to False to see where it was raised",
+    ),
+    "GB0013": (
+        "random numbers inside a branch, a loop or a derivative of one's own",
+        "draw them outside and pass them as operands",
+    ),
+    "GB0014": (
+        "a result whose size depends on the data",
+        "keep the full size: cutaway.where(mask, x, 0), or a product with the mask",
+    ),
+    "GB0015": (
+        "an operator without a derivative",
+        "call it under no_grad, or on detach() of what requires grad",
     ),
     "GB0020": (
         "a call that the program keeps out of graphs",
         "lift disable or disallow_in_graph where you can",
     ),
     "GB0021": ("a break that the program asks for", "remove the call of graph_break()"),
+    "GB0030": (
+        "a part of NumPy that runs in NumPy",
+        "use the functions that the page on NumPy programs lists, on arrays of numbers",
+    ),
 }
 
 
@@ -62,6 +87,12 @@ class GraphBreak:
     def page(self) -> str:
         """Where the site explains this code, relative to its root."""
         return f"breaks/#{self.code.lower()}"
+
+    @property
+    def user_stack(self) -> list[traceback.FrameSummary]:
+        """The user's place as torch's reasons have it: a list of one frame, empty where the place is unknown."""
+        at = self.origin
+        return [traceback.FrameSummary(at.file, at.line, "<user code>")] if at else []
 
     def __str__(self) -> str:
         title, hint = CATALOGUE[self.code]

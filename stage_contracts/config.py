@@ -107,6 +107,8 @@ def current() -> Config:
 def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
     """A changed copy. Keys are `"runtime.cache_dir"`, or `cache_dir` where only one section has that field."""
     for key, value in changes.items():
+        if not isinstance(key, str):
+            raise TypeError(f"a configuration field is named by a string, got {key!r}")
         section_name, _, name = key.rpartition(".")
         owners = [
             s.name

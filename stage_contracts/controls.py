@@ -126,6 +126,21 @@ def allow_in_graph(fn: Any) -> Any:
     return _each(fn, "allow_in_graph", lambda f: Rule("allow", f))
 
 
+def forbid_in_graph(fn: Any) -> Any:
+    """A call of `fn` (or of one in a list) in compiled code raises RuntimeError where it is captured. Returns `fn`."""
+    return _each(
+        fn, "forbid_in_graph", lambda f: Rule("forbid", "forbid_in_graph keeps it out; call it outside")
+    )
+
+
+def nested_compile_region(fn: Any = None, **options: Any) -> Any:
+    """Says that `fn` is called often and may be compiled once for all calls. Changes nothing: it is followed at each.
+
+    Without `fn` it returns a decorator.
+    """
+    return (lambda function: function) if fn is None else fn
+
+
 def nonstrict_trace(traceable_fn: Any) -> Any:
     """Make each call of a function one node, as allow_in_graph does, whatever tensors it takes: those of modules, in
     nested tuples, lists and dicts. Stage 2 traces it. What it reads beside its arguments is constant. Returns it."""

@@ -376,7 +376,7 @@ def sort(input: TensorMeta, dim: int, descending: bool, stable: bool) -> tuple[T
 
 
 def nonzero(input: TensorMeta) -> TensorMeta:
-    raise Unsupported("a result whose size depends on the data (nonzero, a boolean mask)", code="GB0004")
+    raise Unsupported("the size of what nonzero or a boolean mask picks", code="GB0014")
 
 
 def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:

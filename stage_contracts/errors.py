@@ -1,6 +1,6 @@
 """Exceptions that cross stages. Each message says what was seen, what was expected, what to do.
 
-Input: raised by stages 3 and 4, read by cutaway/compile.py to choose a fallback. (Unsupported is in breaks.py,
+Input: raised by stages 3 and 4, read by cutaway/backends.py to choose a fallback. (Unsupported is in breaks.py,
 GraphError in graph.py.)
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stage_contracts.symbolic import SymInt
+from stage_contracts.symbolic import SymFloat, SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -26,8 +26,8 @@ class ShownSize:
 
 
 def expression(size: Any) -> Any:
-    """A size as a number or an expression, in the symbols that stand for all that are equal."""
-    return size.env.simplify(size.expr) if isinstance(size, SymInt) else size
+    """A size, or a number made of sizes, in the symbols that stand for all that are equal."""
+    return size.env.simplify(size.expr) if isinstance(size, (SymInt, SymFloat)) else size
 
 
 def shown_sizes(metas: Sequence[Any]) -> list[ShownSize]:
@@ -72,9 +72,9 @@ def size_reader(shown: Sequence[ShownSize]) -> Callable[[Sequence[Any]], dict[An
     return read
 
 
-def open_sizes_in(tree: Any) -> Iterator[SymInt]:
-    """Every open size in nested tuples, lists, dicts, slices and metas."""
-    if isinstance(tree, SymInt):
+def open_sizes_in(tree: Any) -> Iterator[SymInt | SymFloat]:
+    """Every open size, and float made of open sizes, in nested tuples, lists, dicts, slices and metas."""
+    if isinstance(tree, (SymInt, SymFloat)):
         yield tree
     elif isinstance(tree, TensorMeta):
         yield from open_sizes_in((tree.shape, tree.strides))
@@ -89,6 +89,8 @@ def with_sizes(tree: Any, values: dict[Any, int]) -> Any:
     """A copy of nested tuples, lists, dicts, slices and metas with each open size as the number it is in this call."""
     if isinstance(tree, SymInt):
         return int(expression(tree).subs(values))
+    if isinstance(tree, SymFloat):
+        return float(expression(tree).subs(values))
     if isinstance(tree, TensorMeta):
         if next(open_sizes_in(tree), None) is None:
             return tree

@@ -45,20 +45,30 @@ def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
 
 def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
     """Compile for exactly this size of dimension `index` (of all dimensions), whatever else was said or has changed."""
-    dims = range(t.ndim) if index is None else [index] if isinstance(index, int) else index
+    dims = _dims(t, range(t.ndim) if index is None and hasattr(t, "ndim") else index)
     setattr(t, _STATIC, frozenset({*getattr(t, _STATIC, ()), *(_position(t, i) for i in dims)}))
 
 
 def _mark(t: Any, index: int | Sequence[int], dim: Dim) -> None:
-    if not hasattr(t, "shape"):
-        raise TypeError(f"a dimension is marked on a tensor, got {type(t).__name__}")
+    dims = _dims(t, index)
     if dim.high is not None and dim.high < dim.low:
         raise ValueError(f"max={dim.high} is below min={dim.low}")
-    for i in [index] if isinstance(index, int) else index:
+    for i in dims:
         size = t.shape[_position(t, i)]
         if size < dim.low or (dim.high is not None and size > dim.high):
-            raise ValueError(f"dimension {i} has size {size}, outside of [{dim.low}, {dim.high}]")
+            above = f" to {dim.high}" if dim.high is not None else " on"
+            raise ValueError(f"dimension {i} has size {size}, outside of its range, from {dim.low}{above}")
         setattr(t, _MARKS, {**getattr(t, _MARKS, {}), _position(t, i): dim})
+
+
+def _dims(t: Any, index: Any) -> Sequence[int]:
+    """What a mark is given, checked: a tensor, and one number of a dimension or several."""
+    if not hasattr(t, "shape"):
+        raise TypeError(f"a dimension is marked on a tensor, got {type(t).__name__}")
+    dims = [index] if isinstance(index, int) else index
+    if not isinstance(dims, Sequence) or not all(isinstance(i, int) for i in dims):
+        raise TypeError(f"a dimension is an int, or several in a tuple or list, got {index!r}")
+    return dims
 
 
 def _position(t: Any, index: int) -> int:
@@ -111,18 +121,20 @@ class SizePolicy:
 
     def open_dims(self, where: str, tensor: Any) -> dict[int, Dim]:
         """The dimensions of `tensor`, which the program reaches as `where`, that are left open."""
-        if not self.supported or self.dynamic is False:
+        if not self.supported:
             return {}
         shape = tuple(tensor.shape)
+        marks, static = getattr(tensor, _MARKS, {}), getattr(tensor, _STATIC, ())
+        if self.dynamic is False:  # but for what the program marks, as in torch
+            return {i: d for i, d in marks.items() if i not in static}
         before = self.seen.get(where)
         if isinstance(before, tuple) and len(before) == len(shape):
             self.changed |= {(where, i) for i, (a, b) in enumerate(zip(before, shape, strict=True)) if a != b}
         self.seen[where] = shape
-        marks, static = getattr(tensor, _MARKS, {}), getattr(tensor, _STATIC, ())
         every = self.dynamic is True or (self.dynamic is None and not self.assume_static)
         changed = self.changed if self.automatic else ()
         found = {i: Dim() for i in range(len(shape)) if every or (where, i) in changed}
         return {i: d for i, d in {**found, **marks}.items() if i not in static}
 
 
-STATIC = SizePolicy(dynamic=False, automatic=False)
+STATIC = SizePolicy(dynamic=False, supported=False, automatic=False)

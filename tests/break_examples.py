@@ -1,6 +1,7 @@
 """One program for each code of the catalogue of breaks, and what to write instead: the site's page and a test run them.
 
-Input: `gb0003` breaks with GB0003 on ARGUMENTS["gb0003"](); `gb0003_instead` does the same and is captured whole.
+Input: `gb0003` breaks with GB0003 on ARGUMENTS["gb0003"](), compiled with SETTINGS["gb0003"]; `gb0003_instead` says the
+same and is captured whole. Functions without a code are what the examples use.
 """
 
 import asyncio
@@ -52,6 +53,110 @@ def gb0004_instead(x):
     return x / x.sum()
 
 
+class Labelled(cutaway.Tensor):
+    """A tensor of a class of one's own."""
+
+
+def gb0005(x, y):
+    return x + y
+
+
+gb0005_instead = gb0005
+
+
+def gb0006(x):
+    x.requires_grad_(True)
+    return x * 2
+
+
+def gb0006_instead(x):
+    return x * 2
+
+
+def gb0007(x):
+    # on a Python that is none of those
+    return x + 1
+
+
+def gb0007_instead(x):
+    return x + 1
+
+
+def gb0008(x, bias):
+    x.detach().add_(bias)  # x gets the values of bias and not its history
+    return x * 2
+
+
+def gb0008_instead(x, bias):
+    return (x + bias) * 2
+
+
+def gb0009(x):
+    if x.ndim != 2:
+        raise ValueError("expected a matrix")
+    return x.sum(0)
+
+
+def gb0009_instead(x):
+    return x.sum(0) if x.ndim == 2 else x
+
+
+def gb0010(x, scales):
+    return x * next(scales)
+
+
+def gb0010_instead(x, scales):
+    return x * scales[0]
+
+
+def gb0011(x):
+    return x * cutaway.linspace(0, 1, x.shape[0])
+
+
+def gb0011_instead(x):
+    return x * (cutaway.arange(x.shape[0]) / (x.shape[0] - 1))
+
+
+def without_square(graph_module, example_inputs):
+    """A backend that knows one operator less."""
+    if any(node.target is cutaway.square for node in graph_module.graph.nodes):
+        raise NotImplementedError("square")
+    return graph_module.forward
+
+
+def gb0012(x):
+    return cutaway.square(x) + 1
+
+
+def gb0012_instead(x):
+    return x * x + 1
+
+
+def gb0013(x):
+    return cutaway.cond(x.sum() > 0, lambda v: v + cutaway.rand_like(v), lambda v: v * 2, (x,))
+
+
+def gb0013_instead(x):
+    noise = cutaway.rand_like(x)
+    return cutaway.cond(x.sum() > 0, lambda v, n: v + n, lambda v, n: v * 2, (x, noise))
+
+
+def gb0014(x):
+    return x[x > 0].sum()
+
+
+def gb0014_instead(x):
+    return cutaway.where(x > 0, x, 0).sum()
+
+
+def gb0015(x):
+    return cutaway.special.gammainc(x, cutaway.full_like(x, 2))
+
+
+def gb0015_instead(x):
+    return cutaway.special.gammainc(x.detach(), cutaway.full_like(x, 2))
+
+
 @compiler.disable
 def logged(x):
     return x + 1
@@ -76,16 +181,6 @@ def gb0021_instead(x):
     return y * 2
 
 
-def gb0009(x):
-    if x.ndim != 2:
-        raise ValueError("expected a matrix")
-    return x.sum(0)
-
-
-def gb0009_instead(x):
-    return x.sum(0) if x.ndim == 2 else x
-
-
 def gb0030(x):
     return x + np.hanning(3).astype(np.float32)
 
@@ -94,39 +189,24 @@ def gb0030_instead(x):
     return x + (0.5 - 0.5 * np.cos(np.pi * np.arange(3))).astype(np.float32)
 
 
-def gb0010(x, scales):
-    return x * next(scales)
-
-
-def gb0010_instead(x, scales):
-    return x * scales[0]
-
-
-def gb0006(x):
-    x.requires_grad_(True)
-    return x * 2
-
-
-def gb0006_instead(x):
-    return x * 2
-
-
-class Labelled(cutaway.Tensor):
-    """A tensor of a class of one's own."""
-
-
-def gb0005(x, y):
-    return x + y
-
-
-gb0005_instead = gb0005
-
 ARGUMENTS = {
     "gb0005": lambda: (cutaway.ones(3), Labelled(cutaway.ones(3)._data)),
     "gb0005_instead": lambda: (cutaway.ones(3), cutaway.ones(3)),
+    "gb0008": lambda: (cutaway.ones(3), cutaway.ones(3, requires_grad=True)),
+    "gb0008_instead": lambda: (cutaway.ones(3), cutaway.ones(3, requires_grad=True)),
     "gb0009_instead": lambda: (cutaway.ones(2, 3),),
     "gb0010": lambda: (cutaway.ones(3), iter([2.0, 3.0])),
     "gb0010_instead": lambda: (cutaway.ones(3), [2.0, 3.0]),
+    "gb0015": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0015_instead": lambda: (cutaway.ones(3, requires_grad=True),),
+}
+
+# What compile() is told beside the function; backend="eager" for the others.
+SETTINGS = {
+    "gb0008": {"backend": "aot_eager"},
+    "gb0011": {"backend": "inductor", "dynamic": True},
+    "gb0012": {"backend": without_square, "options": {"capture.suppress_errors": True}},
+    "gb0015": {"backend": "aot_eager"},
 }
 
 

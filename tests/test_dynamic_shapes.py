@@ -149,13 +149,18 @@ def test_marks(counter):
     assert "float32[batch, 3]" in str(compiled.entries[0].frame.graph)
     check(f, compiled, *shapes(9))
     assert counter.frame_count == 2
+    marked_only = cutaway.compile(f, backend=counter, dynamic=False, fullgraph=True)
+    for x in (cutaway.ones(4, 3), cutaway.ones(6, 3)):
+        compiler.mark_dynamic(x, 0)
+        check(f, marked_only, (x,))
+    assert counter.frame_count == 3
     always = cutaway.compile(f, backend=counter, dynamic=True, fullgraph=True)
     for n in (2, 3):
         x = cutaway.ones(n)
         compiler.mark_static(x)
         check(f, always, (x,))
-    assert counter.frame_count == 4
-    with pytest.raises(ValueError, match=r"size 4, outside of \[5"):
+    assert counter.frame_count == 5
+    with pytest.raises(ValueError, match="size 4, outside of its range, from 5"):
         compiler.mark_dynamic(cutaway.ones(4), 0, min=5)
     with pytest.raises(IndexError, match="Dimension out of range"):
         compiler.mark_dynamic(cutaway.ones(4), 1)
@@ -229,6 +234,21 @@ def test_dimensions_of_one_name_are_one_size(counter):
         check(f, compiled, (x, y))
     assert counter.frame_count == 1
     assert "x.shape[0]" in str([g for g in compiled.entries[0].guards if g.kind == "SHAPE"][0])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_number_made_of_open_sizes(backend):
+    """The step of linspace is 1 / (n - 1)."""
+
+    def ramp(x):
+        return x * cutaway.linspace(0, 1, x.shape[0])
+
+    compiled = cutaway.compile(ramp, backend=backend, dynamic=True)
+    for n in (5, 7):
+        x = cutaway.arange(float(n))
+        np.testing.assert_array_equal(compiled(x).numpy(), ramp(x).numpy())
+    # a kernel takes no such number: inductor compiles for each size
+    assert len(compiled.entries) == (2 if backend == "inductor" else 1) and not compiled.breaks
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

@@ -152,3 +152,62 @@ def test_an_attribute_of_a_child_is_one_however_often_the_child_is_reached():
     model = Counting()
     compiled = cutaway.compile(model, backend="eager", fullgraph=True)
     assert [compiled(cutaway.ones(1)).item() for _ in range(3)] == [2, 4, 6] and model.fc.count == 6
+
+
+class Doubling(nn.Module):
+    def __call__(self, *args, **kwargs):
+        return super().__call__(*args, **kwargs) * 2
+
+    def forward(self, x):
+        return x + 1
+
+
+class Direct(nn.Module):
+    def __call__(self, x):
+        return x * 3
+
+
+class Slotted(nn.Module):
+    __slots__ = ("by",)
+
+    def __init__(self):
+        super().__init__()
+        self.by = 3
+
+    def forward(self, x):
+        return x * self.by
+
+
+@pytest.mark.parametrize("make", [Doubling, Direct])
+def test_a_call_of_its_own_is_what_is_compiled(make, counter):
+    x, want = cutaway.randn(3), make()(cutaway.ones(1))
+    plain, twin, there = make(), cutaway.compile(make(), backend=counter, fullgraph=True), make()
+    there.compile(backend=counter, fullgraph=True)
+    for module in (twin, there):
+        same(module(x), plain(x))
+    assert counter.frame_count == 2
+
+    def outer(x):
+        return twin(x) + there(x)
+
+    whole = cutaway.compile(outer, backend=counter, fullgraph=True)
+    same(whole(x), plain(x) * 2)
+    assert counter.frame_count == 3 and cutaway.explain(make())(x).graph_count == 1
+    call, make.__call__ = make.__call__, lambda self, x: x * 7
+    try:
+        same(whole(x), x * 14)
+    finally:
+        make.__call__ = call
+    same(twin(cutaway.ones(1)), want)
+
+
+def test_slots_are_those_of_the_module(counter):
+    module = Slotted()
+    twin = cutaway.compile(module, backend=counter)
+    x = cutaway.randn(3)
+    same(twin(x), x * 3)
+    twin.by = 5
+    assert module.by == 5 and twin.by == 5
+    same(twin(x), x * 5)
+    del twin.by
+    assert not hasattr(module, "by")

@@ -78,7 +78,8 @@ def test_fullgraph_raises_at_the_limit():
     )
     f(cutaway.ones(1))
     with pytest.raises(
-        compiler.RecompileError, match=r"recompile limit \(1\) and fullgraph=True: x\.shape\[0\]"
+        compiler.RecompileError,
+        match=r"recompile limit \(1\) and fullgraph=True\. Last reason: x\.shape\[0\]",
     ):
         f(cutaway.ones(2))
 

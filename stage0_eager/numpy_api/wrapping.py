@@ -22,6 +22,8 @@ def wrap_numpy(fn: Callable) -> Callable:
     Made for `compile(wrap_numpy(fn), fullgraph=True)`, where gradients flow through it. Without compile it runs in
     NumPy, and raises RuntimeError for a tensor that requires grad, as `tensor.numpy()` does.
     """
+    if not callable(fn):
+        raise TypeError(f"wrap_numpy expects a callable, got {type(fn).__name__}")
 
     @functools.wraps(fn)
     def on_tensors(*args: Any, **kwargs: Any) -> Any:

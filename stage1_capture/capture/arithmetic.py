@@ -6,11 +6,13 @@ so `x + y` becomes a node; a branch on a tensor's data is a break.
 
 from __future__ import annotations
 
+import collections
 import operator
 import types
 from collections.abc import Callable
 from typing import Any
 
+from stage1_capture.capture.answers import judged
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.capture.derived import unwrapped
@@ -18,6 +20,7 @@ from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import (
     NumberVariable,
+    hint_of,
     open_binary,
     open_compare,
     open_negative,
@@ -78,6 +81,9 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """`left + right`, or `left += right` when the symbol ends in =."""
     in_place = symbol.endswith("=")
     function, name = BINARY[symbol.removesuffix("=")]
+    order = turns(class_of(left), class_of(right), name, in_place)
+    if any(not is_left for is_left, _ in order[:-1]):  # the right operand goes before the left one
+        return _first_answer(tx, symbol, left, right, order)
     if in_place and name == "add" and type(left) is ListVariable:
         new = iterate(tx, right)
         must_be_local(tx, left, "+=")
@@ -119,14 +125,86 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     joined = _on_sequences(tx, function, symbol, left, right)
     if joined is not None:
         return joined
-    attempts = [(left, right, f"__i{name}__")] if in_place else []
-    attempts += [(left, right, f"__{name}__"), (right, left, f"__r{name}__")]
-    for receiver, other, dunder in attempts:
+    if isinstance(left, ConstantVariable) and _of_plain_values(left, right, f"__{name}__"):
+        return binary(tx, symbol, left, unwrapped(right))
+    return _first_answer(tx, symbol, left, right, order)
+
+
+def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: Order) -> Variable:
+    for is_left, dunder in order:
+        receiver, other = (left, right) if is_left else (right, left)
         method = special_method(tx, receiver, dunder)
         result = _declined if method is None else call_function(tx, method, [other], {})
         if not _declines(result):
             return result
     tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+
+
+def _of_plain_values(left: ConstantVariable, right: Variable, name: str) -> bool:
+    """Whether a number's own method takes an object that derives from another kind of number: True + MyInt(2)."""
+    inside = unwrapped(right)
+    if inside is right or not isinstance(inside, ConstantVariable):
+        return False
+    method = getattr(type(hint_of(left)), name, None)
+    try:
+        return method is not None and method(hint_of(left), inside.value) is not NotImplemented
+    except ArithmeticError:
+        return True  # it raises, when it is called
+
+
+# ---- whose turn it is --------------------------------------------------------------------------------
+
+Order = tuple[tuple[bool, str], ...]
+_SEQUENCES = (
+    list,
+    tuple,
+    str,
+    bytes,
+    collections.deque,
+)  # in C these join and repeat last, after all that add
+
+
+def turns(left: type | None, right: type | None, name: str, in_place: bool = False) -> Order:
+    """The methods of `left + right` as Python asks them: whether of the left operand, and which.
+
+    The right one is first where its class derives from the left one's and reflects in its own way; and where the
+    left one only joins or repeats, as lists do. One of the same class has nothing to add.
+    """
+    here, back = (True, f"__{name}__"), (False, f"__r{name}__")
+    first: Order = ((True, f"__i{name}__"),) if in_place else ()
+    if left is right is not None:
+        return (*first, here)
+    if left is None or right is None:
+        return (*first, here, back)
+    reflects = class_lookup(right, back[1])
+    joins = name in ("add", "mul") and issubclass(left, _SEQUENCES)
+    joins = joins and type(class_lookup(left, here[1])) is not types.FunctionType
+    if joins and first:
+        joins = type(class_lookup(left, first[0][1])) is not types.FunctionType
+    if joins and type(reflects) is types.FunctionType:
+        return (back, *first, here)
+    if derives(left, right) and reflects not in (MISSING, class_lookup(left, back[1])):
+        return (*first, back, here)
+    return (*first, here, back)
+
+
+def derives(left: type | None, right: type | None) -> bool:
+    """Whether a comparison asks the right operand first."""
+    return left is not right and left is not None and right is not None and left in right.__mro__
+
+
+def class_of(value: Variable) -> type | None:
+    """The class of an operand, where it matters who is asked first."""
+    match value:
+        case UserDefinedObjectVariable(real=real):
+            return None if isinstance(real, (type, types.ModuleType)) else type(real)
+        case ConstantVariable():
+            return type(hint_of(value))
+        case TupleVariable(kind=kind) | ConstDictVariable(kind=kind) | SetVariable(kind=kind):
+            return kind
+        case ListVariable():
+            return collections.deque if isinstance(value, DequeVariable) else list
+    return None
 
 
 def _is_type(value: Variable) -> bool:
@@ -233,7 +311,11 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     kinds = family(left), family(right)
     if None not in kinds and (kinds[0] is kinds[1] or symbol in ("==", "!=")):
         return _compare_containers(tx, symbol, left, right)
-    for receiver, other, name in ((left, right, dunder), (right, left, reflected)):
+    first = derives(class_of(left), class_of(right))
+    if not first and isinstance(left, ConstantVariable) and _of_plain_values(left, right, dunder):
+        return compare(tx, symbol, left, unwrapped(right))
+    tries = [(left, right, dunder), (right, left, reflected)]
+    for receiver, other, name in reversed(tries) if first else tries:
         result = _rich_compare(tx, receiver, other, name)
         if not _declines(result):
             return result
@@ -352,5 +434,5 @@ def truth(tx: Tx, value: Variable) -> bool:
             for name in ("__bool__", "__len__"):
                 method = special_method(tx, value, name)
                 if method is not None:
-                    return truth(tx, call_function(tx, method, [], {}))
+                    return truth(tx, judged(tx, value, name, call_function(tx, method, [], {})))
     return True

@@ -27,6 +27,7 @@ from stage1_capture.capture.binding import (
     pending,
 )
 from stage1_capture.capture.builder import REGISTRIES, wrap
+from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.function_attributes import function_attribute as callable_attribute
 from stage1_capture.capture.function_attributes import method_attribute, partial_attribute
 from stage1_capture.capture.inline import inline_call
@@ -208,17 +209,25 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
 
 
 def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """By `__getattribute__`, where the class has one in Python; then by `__getattr__`."""
-    asked = class_lookup(type(value.real), "__getattribute__")
-    if not isinstance(asked, types.FunctionType):
-        return plain_attribute(tx, value, name)
-    method = wrap(tx.output, asked, on_class(value, "__getattribute__"))
-    found = _unless_missing(tx, method, [value, ConstantVariable(name)])
-    return found if found is not None else _computed(tx, value, name)
+    """By the class and the object; where that fails, a property too, by `__getattr__`."""
+    computed = class_lookup(type(value.real), "__getattr__")
+    try:
+        found = plain_attribute(tx, value, name)
+    except Raised as raised:
+        if computed in (MISSING, Module.__getattr__) or not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
+        found = None
+    if found is not None or computed in (MISSING, Module.__getattr__):
+        return found
+    if not isinstance(computed, types.FunctionType):
+        tx.unsupported("GB0001", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+    getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
+    return call_python(tx, getter, [value, ConstantVariable(name)])
 
 
-def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bool = True) -> Variable | None:
-    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class. ask: `__getattr__`."""
+def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
+    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
     real, cls = value.real, type(value.real)
     if name == "__class__":
         return class_variable(tx, value, cls)
@@ -229,8 +238,10 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     if stored is None:  # deleted here
-        if found is MISSING and waiting is MISSING or isinstance(found, types.MemberDescriptorType):
-            return _absent(tx, value, name, ask)
+        if isinstance(found, types.MemberDescriptorType):
+            tx.throw(AttributeError, _empty_slot(cls, name))
+        if found is MISSING and waiting is MISSING:
+            return None
         own, stored = {}, MISSING
     if stored is not MISSING and not described(cls, name):
         return realize(stored)  # type: ignore[arg-type]
@@ -243,7 +254,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
-            return _absent(tx, value, name, ask)
+            tx.throw(AttributeError, _empty_slot(cls, name))
     if found is not MISSING and described(cls, name):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return call_descriptor(tx, value, found, name)
@@ -258,7 +269,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
         if registered is not None:
             return registered
     if waiting is not MISSING:
-        return _absent(tx, value, name, ask) if waiting is None else realize(waiting)
+        return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=True)
     if not value.fresh and class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
@@ -267,7 +278,14 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bo
         tx.output.guard("ABSENT", class_of(value), name)
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
-    return _absent(tx, value, name, ask)
+    return None
+
+
+def _empty_slot(cls: type, name: str) -> str:
+    """Python's message for a slot that holds nothing. From 3.13 on it has the class's full name."""
+    full = VERSION >= (3, 13) and cls.__module__ not in ("builtins", "__main__")
+    kind = f"{cls.__module__}.{cls.__qualname__}" if full else cls.__name__
+    return f"{kind!r} object has no attribute {name!r}"
 
 
 def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], name: str) -> Variable | None:
@@ -288,26 +306,15 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
     return None
 
 
-def _absent(tx: Tx, value: UserDefinedObjectVariable, name: str, ask: bool = True) -> Variable | None:
-    """Neither the object nor its class has it: a `__getattr__` of the user's is asked."""
-    return _computed(tx, value, name) if ask else None
+def call_python(tx: Tx, function: Variable, args: list[Variable]) -> Variable:
+    assert isinstance(function, UserFunctionVariable)
+    return inline_call(tx, function, args, {})
 
 
-def _computed(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    computed = class_lookup(type(value.real), "__getattr__")
-    if computed in (MISSING, Module.__getattr__):
-        return None
-    if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0001", f"{name}, which {type(value.real).__name__} computes in __getattr__")
-    getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
-    return _unless_missing(tx, getter, [value, ConstantVariable(name)])
-
-
-def _unless_missing(tx: Tx, getter: Variable, args: list[Variable]) -> Variable | None:
-    """What a method of the user's finds; None when it raises AttributeError."""
-    assert isinstance(getter, UserFunctionVariable)
+def lookup_quietly(tx: Tx, value: Variable, name: str) -> Variable | None:
+    """`value.name` for who may go without: an AttributeError of a property says that it is not there."""
     try:
-        return inline_call(tx, getter, args, {})
+        return lookup(tx, value, name)
     except Raised as raised:
         if not isinstance(raised.value.real, AttributeError):
             raise

@@ -33,8 +33,9 @@ from stage1_capture.capture.builder_containers import (
     wrap_partial,
 )
 from stage1_capture.capture.derived import constant_of, python_base
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import NumberVariable
-from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.output_graph import OutputGraph, is_users
 from stage1_capture.capture.variables import (
     CellVariable,
     ConstantVariable,
@@ -80,7 +81,7 @@ def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
 
 def lazily(output: OutputGraph, real: Any, source: Source | None) -> LazyVariable:
     """As `wrap`, when somebody looks."""
-    return LazyVariable(lambda: wrap(output, real, source), source=source)
+    return LazyVariable(lambda: wrap(output, real, source), real=real, source=source)
 
 
 def _wrap_constant(kind: str) -> Callable[[OutputGraph, Any, Source | None], Variable]:
@@ -271,6 +272,7 @@ def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> V
 
 
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
+    refuse_watched(output, type(real))
     if source is not None:
         output.module_sources.add(source)
     return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
@@ -366,10 +368,18 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
     return UserMethodVariable(real.__name__, receiver, source=source)
 
 
+def refuse_watched(output: OutputGraph, cls: type) -> None:
+    """A class of the user's that sees every read of an attribute would see those of guards, and of capture, too."""
+    asked = class_lookup(cls, "__getattribute__")
+    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+        output.unsupported("GB0001", f"an object of class {cls.__name__}, which has a __getattribute__")
+
+
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """A user's instance: its class is guarded now, its attributes as they are read."""
     if is_triton_kernel(real):
         return wrap_identity(output, real, source)
+    refuse_watched(output, type(real))
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     if isinstance(real, tuple) and hasattr(real, "_fields"):
         items = sequence_items(output, real, source)

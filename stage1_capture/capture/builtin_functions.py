@@ -18,6 +18,7 @@ from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.capture import polyfills
+from stage1_capture.capture.answers import ASKED, judged
 from stage1_capture.capture.arithmetic import binary, compare, truth
 from stage1_capture.capture.attributes import load_attribute, special_method
 from stage1_capture.capture.builder import function_variable
@@ -28,6 +29,7 @@ from stage1_capture.capture.calls import (
     Kwargs,
     call_function,
     fold,
+    gathered,
     iterate,
     make_iterator,
     walked,
@@ -115,7 +117,10 @@ def len_(tx: Tx, value: Variable) -> Variable:
         case ConstDictVariable(items=entries) | SetVariable(items=entries):
             return ConstantVariable(len(entries))
     method = special_method(tx, value, "__len__")
-    return call_function(tx, method, [], {}) if method else fold(tx, len, [value], {})
+    if method is None:
+        return fold(tx, len, [value], {})
+    answer = call_function(tx, method, [], {})
+    return judged(tx, value, "__len__", answer) if isinstance(value, UserDefinedObjectVariable) else answer
 
 
 @builtin(bool)
@@ -145,12 +150,12 @@ def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
 
 @builtin(list)
 def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return ListVariable(iterate(tx, values))
+    return ListVariable(gathered(tx, values))
 
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return values if isinstance(values, TupleVariable) else TupleVariable(iterate(tx, values))
+    return values if isinstance(values, TupleVariable) else TupleVariable(gathered(tx, values))
 
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
@@ -207,8 +212,11 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
         return iterator.send(tx, NONE)
     if is_foreign_iterator(iterator):
         tx.unsupported("GB0010", "next of an iterator from outside")
-    if not isinstance(iterator, IteratorVariable) and special_method(tx, iterator, "__next__") is None:
+    method = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+    if not isinstance(iterator, IteratorVariable) and method is None:
         tx.unsupported("GB0002", f"next of {describe(iterator)}")
+    if method is not None and not default:  # what it raises has a value
+        return call_function(tx, method, [], {})
     found = step(tx, iterator)
     if found is None:
         return default[0] if default else tx.throw(StopIteration)
@@ -284,7 +292,7 @@ max_, min_ = builtin(max)(_best("max", ">")), builtin(min)(_best("min", "<"))
 @builtin(sorted)
 def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable = FALSE) -> ListVariable:
     """A stable sort by abstract comparisons, which are constants or a break."""
-    items = iterate(tx, values)
+    items = gathered(tx, values)
     keys = _keys(tx, items, key)
     less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
     order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: less(b, a) - less(a, b)),
@@ -341,6 +349,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
                     method = special_method(tx, value, name)
                     assert method is not None
                     found = call_function(tx, method, args[1:], kwargs)
+                    found = judged(tx, value, name, found) if name in ASKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
         return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)

@@ -15,7 +15,7 @@ import numpy as np
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.attributes import lookup, missing, plain_attribute
+from stage1_capture.capture.attributes import lookup, lookup_quietly, missing, plain_attribute
 from stage1_capture.capture.binding import class_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs
@@ -32,7 +32,7 @@ from stage1_capture.capture.iterators import (
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.store import delete_attribute, delete_plainly, store_attribute, store_plainly
-from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
+from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
     CellVariable,
@@ -125,21 +125,10 @@ def callable_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(getattr)
 def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
-    found = _looked_up(tx, value, tx.constant(name, "getattr"), bool(default))
+    found = (lookup_quietly if default else lookup)(tx, value, tx.constant(name, "getattr"))
     if found is None and not default:
         tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
     return found or default[0]
-
-
-def _looked_up(tx: Tx, value: Variable, name: str, quietly: bool) -> Variable | None:
-    """The attribute. For who may go without, an AttributeError of a property says that it is not there."""
-    try:
-        return lookup(tx, value, name)
-    except Raised as raised:
-        if not quietly or not isinstance(raised.value.real, AttributeError):
-            raise
-        tx.resume_here()
-        return None
 
 
 @builtin(vars)
@@ -167,7 +156,7 @@ def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     target, name = args
     assert isinstance(target, UserDefinedObjectVariable)
-    found = plain_attribute(tx, target, tx.constant(name, "getattr"), ask=False)
+    found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
         tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
     return found
@@ -222,7 +211,7 @@ def id_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(hasattr)
 def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
-    return ConstantVariable(_looked_up(tx, value, tx.constant(name, "hasattr"), True) is not None)
+    return ConstantVariable(lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None)
 
 
 @builtin(super)

@@ -17,18 +17,20 @@ from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.controls import call_controlled, control_of
 from stage1_capture.capture.hints import hint_for
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.iterators import step, walk
+from stage1_capture.capture.iterators import is_foreign_iterator, step, walk
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.numbers import open_conversion
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
 from stage1_capture.capture.operators import call_operator
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.polyfills import items_by_index
-from stage1_capture.capture.symbolic_convert import InstructionTranslator
+from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import TENSOR_FACT_METHODS, TENSOR_REFUSALS, refuse
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
+    IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
     PartialVariable,
@@ -236,7 +238,16 @@ def make_iterator(tx: Tx, value: Variable) -> Variable:
                 TypeError, f"{type(getattr(value, 'value', call_function)).__name__!r} object is not iterable"
             )
         tx.unsupported("GB0001", f"a loop over {describe(value)}")
-    return call_function(tx, method, [], {})
+    made = realize(call_function(tx, method, [], {}))
+    if (
+        isinstance(made, IteratorVariable)
+        or is_foreign_iterator(made)
+        or special_method(tx, made, "__next__")
+    ):
+        return made
+    from stage1_capture.capture.builtin_types import python_type
+
+    tx.throw(TypeError, f"iter() returned non-iterator of type {python_type(tx, made).__name__!r}")
 
 
 def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
@@ -244,6 +255,29 @@ def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
     iterator = make_iterator(tx, values)
     while (item := step(tx, iterator)) is not None:
         yield realize(item)
+
+
+def ask_length(tx: Tx, value: Variable) -> None:
+    """list() and tuple() ask an object how long it will be, and go by what it gives. A TypeError says nothing."""
+    for name in ("__len__", "__length_hint__"):
+        found = class_lookup(type(value.real), name) if isinstance(value, UserDefinedObjectVariable) else None
+        if isinstance(found, types.FunctionType) and is_users(found.__globals__):
+            method = special_method(tx, value, name)
+            assert method is not None
+            try:
+                call_function(tx, method, [], {})
+                return
+            except Raised as raised:
+                if not isinstance(raised.value.real, TypeError):
+                    raise
+                tx.resume_here()
+
+
+def gathered(tx: Tx, value: Variable) -> list[Variable]:
+    """The items as list(), tuple() and `*value` take them."""
+    iterator = make_iterator(tx, value)
+    ask_length(tx, value)
+    return iterate(tx, iterator)
 
 
 def iterate(tx: Tx, value: Variable) -> list[Variable]:

@@ -13,18 +13,21 @@ from typing import Any
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import load_attribute, special_method
-from stage1_capture.capture.builder import wrap
+from stage1_capture.capture.builder import refuse_watched, wrap
+from stage1_capture.capture.builtin_types import python_type
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, call_function
 from stage1_capture.capture.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.capture.exceptions import new_exception
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
+    ConstantVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
     describe,
     from_constant,
+    realize,
 )
 from stage_contracts.source import AttrSource, ItemSource
 
@@ -63,7 +66,9 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     if isinstance(initial, types.FunctionType):
         method = special_method(tx, made, "__init__")
         assert method is not None
-        call_function(tx, method, args, kwargs)
+        answer = realize(call_function(tx, method, args, kwargs))
+        if not (isinstance(answer, ConstantVariable) and answer.value is None):
+            tx.throw(TypeError, f"__init__() should return None, not {python_type(tx, answer).__name__!r}")
         return made
     error = isinstance(made.real, BaseException)
     plain = initial is object.__init__ or error and initial in (BaseException.__init__, Exception.__init__)
@@ -83,6 +88,9 @@ def new(
     """The object that a `__new__` of C's makes of a class written in Python."""
     real: Any = cls.real
     base = python_base(real)
+    refuse_watched(tx.output, real)
+    if class_lookup(real, "__del__") is not MISSING:
+        tx.unsupported("GB0002", f"the construction of a {describe(cls)}, which has a __del__")
     if issubclass(real, BaseException):
         known = maker in _MAKERS or isinstance(maker, types.BuiltinFunctionType)
         if issubclass(real, BaseExceptionGroup) or not known:

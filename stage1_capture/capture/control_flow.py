@@ -246,9 +246,7 @@ def _record(
     output = tx.output
     for module in modules:
         if draws_random_numbers(module.graph):
-            tx.unsupported(
-                "GB0002", f"random numbers inside {op.name}", "draw them outside and pass them as operands"
-            )
+            tx.unsupported("GB0013", f"random numbers inside {op.name}")
     if not output.graph.calls:
         output.graph_mode = output.grad_enabled or output.options.graph_mode
     if output.grad_enabled and not output.graph_mode:

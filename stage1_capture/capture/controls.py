@@ -15,6 +15,7 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
+from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -147,7 +148,13 @@ def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     from stage1_capture.capture.calls import call_function
 
-    return call_function(tx, wrap(tx.output, Module.__call__, None), [function, *args], kwargs)
+    plain = type(function.real)._plain_class  # type: ignore[attr-defined]
+    call = class_lookup(plain, "__call__")  # the class may have one of its own
+    if not isinstance(call, types.FunctionType):
+        tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
+    place = function.source and AttrSource(AttrSource(function.source, "__class__"), "__call__")
+    own = wrap(tx.output, call, None if call is Module.__call__ else place)
+    return call_function(tx, own, [function, *args], kwargs)
 
 
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {

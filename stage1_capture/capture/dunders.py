@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stage1_capture.capture.arithmetic import BINARY, COMPARISONS
+from stage1_capture.capture.arithmetic import BINARY, COMPARISONS, derives, turns
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import is_users
@@ -32,6 +32,8 @@ def _call(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
     """A method that was found on the receiver's class. One of the user's is compiled."""
     if type(method) is types.FunctionType:
         return (compiled(method) if is_users(method.__globals__) else method)(receiver, *args)
+    if isinstance(method, types.WrapperDescriptorType):  # of C's; of None its `__get__` would bind nothing
+        return method(receiver, *args)
     get = class_lookup(type(method), "__get__")
     return (method if get is MISSING else get(method, receiver, type(receiver)))(*args)
 
@@ -145,16 +147,10 @@ def binary(compiled: Compiled, symbol: str, left: Any, right: Any) -> Any:
     function, name = BINARY[symbol.removesuffix("=")]
     if in_place:
         function = getattr(operator, f"i{name}")
-    own, reflected = f"__{name}__", f"__r{name}__"
-    if not all(_by_methods(v, own, reflected, f"__i{name}__") for v in (left, right)):
+    if not all(_by_methods(v, f"__{name}__", f"__r{name}__", f"__i{name}__") for v in (left, right)):
         return function(left, right)
-    there, back = (left, own, right), (right, reflected, left)
-    tries = [there]
-    if type(left) is not type(right):
-        overrides = class_lookup(type(right), reflected) is not class_lookup(type(left), reflected)
-        tries = [back, there] if type(left) in type(right).__mro__ and overrides else [there, back]
-    if in_place:
-        tries.insert(0, (left, f"__i{name}__", right))
+    order = turns(type(left), type(right), name, in_place)
+    tries = [(left, own, right) if is_left else (right, own, left) for is_left, own in order]
     result = _first_answer(compiled, tries)
     return function(_blank(left), _blank(right)) if result is NotImplemented else result
 
@@ -167,8 +163,8 @@ def compare(compiled: Compiled, detail: tuple[str, bool], left: Any, right: Any)
         result = function(left, right)
     else:
         there, back = (left, own, right), (right, reflected, left)
-        derived = type(left) in type(right).__mro__[1:]
-        result = _first_answer(compiled, [back, there] if derived else [there, back])
+        right_first = derives(type(left), type(right))
+        result = _first_answer(compiled, [back, there] if right_first else [there, back])
     if result is NotImplemented:
         if symbol in ("==", "!="):
             result = (left is right) == (symbol == "==")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.resume import STACK_PREFIX
 from stage1_capture.capture.symbolic_convert import Raised
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -277,6 +278,10 @@ def step(tx: Any, iterator: Variable) -> Variable | None:
     if isinstance(iterator, IteratorVariable):
         return iterator.advance(tx)
     if is_foreign_iterator(iterator):
+        source = str(iterator.source)
+        if source.startswith(STACK_PREFIX):
+            hint = "avoid the break inside the loop, and all of the loop is captured"
+            tx.unsupported("GB0010", "a loop in which the frame broke goes on with the iterator it had", hint)
         tx.unsupported("GB0010", "an iterator from outside is walked")
     method = special_method(tx, iterator, "__next__")
     if method is None:

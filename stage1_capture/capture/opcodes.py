@@ -16,6 +16,7 @@ from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.bytecode import VERSION, Instruction
 from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.store import delete_attribute, store_attribute
@@ -54,10 +55,18 @@ def nothing(tx: Tx, i: Instruction) -> None:
 
 @handles("POP_TOP")
 def pop_top(tx: Tx, i: Instruction) -> None:
-    """Dropping a generator from outside, as a `break` out of its loop does, ends it now and not later."""
-    if isinstance(getattr(tx.stack[-1], "real", None), types.GeneratorType):
-        tx.unsupported("GB0010", "a generator from outside is dropped")
+    let_go(tx, tx.stack[-1])
     tx.pop()
+
+
+def let_go(tx: Tx, value: Variable | None) -> None:
+    """Dropping a generator from outside, as a `break` out of its loop does, ends it now and not later. So does the
+    `__del__` of an object."""
+    real = getattr(value, "real", None)
+    if isinstance(real, types.GeneratorType):
+        tx.unsupported("GB0010", "a generator from outside is dropped")
+    if real is not None and not isinstance(real, type) and class_lookup(type(real), "__del__") is not MISSING:
+        tx.unsupported("GB0001", f"an object of class {type(real).__name__}, which has a __del__, is dropped")
 
 
 @handles("PUSH_NULL")
@@ -105,6 +114,8 @@ def store_local(tx: Tx, name: str) -> None:
     if value is NULL:
         tx.locals.pop(name, None)
     else:
+        if tx.locals.get(name) is not value:
+            let_go(tx, tx.locals.get(name))
         tx.locals[name] = value
 
 
@@ -112,6 +123,7 @@ def store_local(tx: Tx, name: str) -> None:
 def delete_fast(tx: Tx, i: Instruction) -> None:
     if i.argval not in tx.locals:
         tx.throw(UnboundLocalError, unassigned(i.argval))
+    let_go(tx, tx.locals[i.argval])
     del tx.locals[i.argval]
 
 

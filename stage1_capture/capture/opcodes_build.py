@@ -5,11 +5,12 @@ Input: these enter the table of opcodes.py.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from stage1_capture.capture.builtin_functions import as_mapping
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.calls import gathered, iterate, walked
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
@@ -72,7 +73,7 @@ def list_append(tx: Tx, i: Instruction) -> None:
 
 @handles("LIST_EXTEND")
 def list_extend(tx: Tx, i: Instruction) -> None:
-    values = iterate(tx, tx.pop())
+    values = gathered(tx, tx.pop())
     grown(tx, i).items.extend(values)
 
 
@@ -100,7 +101,9 @@ def dict_update(tx: Tx, i: Instruction) -> None:
 
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(tx: Tx, i: Instruction) -> None:
-    items = iterate(tx, tx.pop())
+    items = list(
+        itertools.islice(walked(tx, tx.pop()), i.arg + 1)
+    )  # Python takes one more, and none after it
     if len(items) > i.arg:
         tx.throw(ValueError, f"too many values to unpack (expected {i.arg})")
     if len(items) < i.arg:

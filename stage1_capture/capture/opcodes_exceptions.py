@@ -13,13 +13,14 @@ from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.calls import call_function, make_iterator
 from stage1_capture.capture.exceptions import set_context
 from stage1_capture.capture.generators import GeneratorTranslator, GeneratorVariable
-from stage1_capture.capture.iterators import step
+from stage1_capture.capture.iterators import is_foreign_iterator, step
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.symbolic_convert import Raised
 from stage1_capture.capture.variables import (
     NONE,
     ConstantVariable,
     ExceptionVariable,
+    IteratorVariable,
     OuterExceptionVariable,
     TracebackVariable,
     TupleVariable,
@@ -168,16 +169,18 @@ def send(keeps: bool) -> Any:
         iterator = tx.stack[-1]
         result: Variable = NONE
         item: Variable | None = None
-        if isinstance(iterator, GeneratorVariable):
+        own = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+        if not isinstance(iterator, GeneratorVariable) and (own is None or is_foreign_iterator(iterator)):
+            item = step(tx, iterator)
+        else:
             try:
-                item = iterator.send(tx, value)
+                item = _sent(tx, iterator, own, value)
             except Raised as raised:
-                if not isinstance(raised.value.real, StopIteration) or iterator.state != "closed":
+                ended = getattr(iterator, "state", "closed") == "closed"
+                if not isinstance(raised.value.real, StopIteration) or not ended:
                     raise
                 tx.resume_here()
                 result = raised.value.args[0] if raised.value.args else NONE
-        else:
-            item = step(tx, iterator)
         if item is not None:
             tx.push(item)
             return
@@ -187,3 +190,12 @@ def send(keeps: bool) -> Any:
         tx.index = i.target
 
     return handler
+
+
+def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> Variable:
+    """What a generator, or an object with a `__next__` of its own, gives next; its end raises StopIteration."""
+    if isinstance(iterator, GeneratorVariable):
+        return iterator.send(tx, value)
+    if own is None or not _is_none(value):
+        tx.unsupported("GB0001", f"a value sent into {describe(iterator)}")
+    return call_function(tx, own, [], {})

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage1_capture.capture.attributes import lookup
+from stage1_capture.capture.arithmetic import truth
+from stage1_capture.capture.attributes import lookup, lookup_quietly
 from stage1_capture.capture.builtin_functions import len_
 from stage1_capture.capture.builtin_types import python_type
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.calls import iterate
+from stage1_capture.capture.calls import call_function, iterate
 from stage1_capture.capture.keys import hashable
 from stage1_capture.capture.opcodes import Tx, handles
 from stage1_capture.capture.variables import (
@@ -19,7 +20,6 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DefaultDictVariable,
-    ListVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
@@ -27,6 +27,10 @@ from stage1_capture.capture.variables import (
 )
 
 # Classes whose only positional pattern is the value itself.
+_SEQUENCE, _MAPPING = (
+    1 << 5,
+    1 << 6,
+)  # Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
@@ -37,12 +41,12 @@ def get_len(tx: Tx, i: Instruction) -> None:
 
 @handles("MATCH_SEQUENCE")
 def match_sequence(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(isinstance(tx.stack[-1], (ListVariable, TupleVariable))))
+    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _SEQUENCE)))
 
 
 @handles("MATCH_MAPPING")
 def match_mapping(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(isinstance(tx.stack[-1], ConstDictVariable)))
+    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _MAPPING)))
 
 
 @handles("MATCH_KEYS")
@@ -65,7 +69,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     real = cls.real if isinstance(cls, UserDefinedObjectVariable) else None
     if not isinstance(real, type):
         tx.unsupported("GB0001", "a match of a class that is not a class")
-    if not issubclass(python_type(tx, subject), real):
+    if not truth(tx, call_function(tx, UserDefinedObjectVariable(isinstance), [subject, cls], {})):
         tx.push(NONE)
         return
     keywords = tx.constant(names, "a match")
@@ -76,9 +80,13 @@ def match_class(tx: Tx, i: Instruction) -> None:
         positional: Any = lookup(tx, cls, "__match_args__")
         if positional is None:
             tx.unsupported("GB0001", f"positional patterns of {real.__name__}")
-        keywords = (*tx.constant(positional, "a match")[: i.arg], *keywords)
+        known = tx.constant(positional, "a match")
+        if len(known) < i.arg:
+            words = f"{len(known)} positional sub-pattern{'s' * (len(known) != 1)} ({i.arg} given)"
+            tx.throw(TypeError, f"{real.__name__}() accepts {words}")
+        keywords = (*known[: i.arg], *keywords)
     for name in keywords:
-        value = lookup(tx, subject, name)
+        value = lookup_quietly(tx, subject, name)
         if value is None:
             tx.push(NONE)
             return

@@ -305,8 +305,11 @@ def _stub(
 # ---- a code object with a prologue -------------------------------------------------------------------
 
 
+STACK_PREFIX = "__stack_"
+
+
 def stack_name(index: int) -> str:
-    return f"__stack_{index}"
+    return f"{STACK_PREFIX}{index}"
 
 
 def _variables(code: types.CodeType, entry: Entry, depth: int) -> tuple[str, ...]:

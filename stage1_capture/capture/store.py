@@ -17,7 +17,7 @@ from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.modes import store_mode
 from stage1_capture.capture.mro import MISSING, class_lookup
-from stage1_capture.capture.object_dict import described, dict_of, own_dict
+from stage1_capture.capture.object_dict import described, dict_of, has_dict, own_dict
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -110,8 +110,11 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    if found is MISSING and not hasattr(target.real, "__dict__"):
-        tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
+    if found is MISSING and not has_dict(target.real):
+        try:
+            object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
+        except AttributeError as error:
+            tx.throw(AttributeError, *error.args)
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -181,16 +184,25 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     slot = isinstance(found, types.MemberDescriptorType)
     there = target.attrs.get(name) is not None if slot else name in dict_of(tx.output, target).items
-    if slot and name not in target.attrs and not target.fresh:
-        there = hasattr(target.real, name)
+    filled = slot and not target.fresh and _fills(found, target.real)
+    if slot and name not in target.attrs:
+        there = filled
     if not there:
         tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
     tx.output.will_change(target)
-    if target.fresh or not (slot or name in own_dict(target.real)):
+    if target.fresh or not (filled or name in own_dict(target.real)):
         del target.attrs[name]
     else:
         target.attrs[name] = None
     return NONE
+
+
+def _fills(slot: Any, real: Any) -> bool:
+    try:
+        slot.__get__(real)
+    except AttributeError:
+        return False
+    return True
 
 
 def store_gradient(tx: Tx, tensor: TensorVariable, value: Variable) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.arithmetic import truth
-from stage1_capture.capture.attributes import lookup, special_method
+from stage1_capture.capture.attributes import lookup_quietly, special_method
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.builtin_types import python_type
 from stage1_capture.capture.calls import call_function
@@ -63,8 +63,10 @@ def _classes(tx: Tx, value: Variable) -> list[Variable]:
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     wanted: Any = cls.real
     if getattr(wanted, "_is_protocol", False) and getattr(wanted, "_is_runtime_protocol", False):
-        return all(lookup(tx, value, name) is not None for name in _protocol_names(wanted))
+        return all(lookup_quietly(tx, value, name) is not None for name in _protocol_names(wanted))
     asked = class_lookup(type(wanted), "__instancecheck__")
+    if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
+        return True  # nobody is asked
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
         method = special_method(tx, cls, "__instancecheck__")
         assert method is not None

@@ -37,6 +37,7 @@ class LazyVariable(Variable):
 
     build: Callable[[], Variable]
     value: Variable | None = None
+    real: Any = None  # the object, for who only asks what would become of it
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer
 from stage2_autograd.passes import dead_code
 from stage2_autograd.tiny.differentiate import tangent_meta
+from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, GraphError, Node, map_args
 from stage_contracts.joint import FunctionalGraph, JointGraph
 from stage_contracts.tensor_meta import TensorMeta
@@ -28,7 +29,8 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     """The joint graph of `functional`: outputs, then a gradient (or None) for each of its inputs.
 
     The rules run, and the gradients of a value are added, in the order of the eager walk, so bits are eager's.
-    Raises GraphError for a composite without a derivative of its own: functionalize opens those.
+    Raises GraphError for a composite without a derivative of its own: functionalize opens those; Unsupported (GB0015)
+    where an operator on the tape has no derivative.
     """
     graph = functional.graph.copy()
     graph.name = "joint"
@@ -64,10 +66,14 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
             g = _gradient_of_results(node, gradients)
             if g is None:
                 continue
-            for argument, part in _run_rules(node, edges, g, recorded):
+            try:
+                found = _run_rules(node, edges, g, recorded)
+            except NotImplementedError as missing:  # eager only says so when a backward asks for it
+                raise Unsupported(str(missing), next(iter(node.origins), None), code="GB0015") from missing
+            for argument, part in found:
                 add(argument, part)
-    found = [gradients.get(p) for p in primals]
-    graph.output([*outputs, *(None if g is None else tracer.node_of(g) for g in found)])
+    slopes = [gradients.get(p) for p in primals]
+    graph.output([*outputs, *(None if g is None else tracer.node_of(g) for g in slopes)])
     return JointGraph(dead_code(graph), len(primals), len(outputs), tangents).verify()
 
 

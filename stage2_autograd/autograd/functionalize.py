@@ -98,7 +98,7 @@ def functional_backward(graph: Graph, name: str) -> Graph:
     if any(storage_of(tracer, t).generation for t in inputs):
         tracer.refuse(f"{name}.backward writes to a gradient, or to what it saved")
     if tracer.rng_calls:
-        tracer.refuse(f"{name}.backward draws random numbers")
+        raise Unsupported(f"{name}.backward draws random numbers", code="GB0013")
     assert tracer.graph is not None
     tracer.graph.output([tracer.node_of(t) for t in outputs])
     return tracer.graph

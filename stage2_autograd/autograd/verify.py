@@ -5,6 +5,7 @@ Input: two graphs that should compute the same. Inputs are drawn by the placehol
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable
 from typing import Any
@@ -27,8 +28,9 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
     """Raise GraphError naming the pass when the graphs differ in a bit of any output (two NaNs count as equal)."""
     if found := _difference(before, lambda inputs: interpret(after, inputs)):
         raise GraphError(
-            f"pass {name} changed {found}. Turn it off with config.patch(disabled_passes={name!r}); the graphs are "
-            f"what it was given and what it made:\n{before}\n{after}"
+            f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
+            f"{_changed_lines(before, after)}\n"
+            f"leave the pass out with config.patch(disabled_passes={name!r}), and mend it: it is wrong"
         )
 
 
@@ -42,7 +44,22 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
         return (*made[: halves.num_outputs], *gradients)
 
     if found := _difference(joint.graph, run):
-        raise GraphError(f"partition {name} changed {found} of the joint graph")
+        raise GraphError(
+            f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
+            "to give every bit of it. Choose another with config.patch(partitioner=...), and mend this one"
+        )
+
+
+_LINES_SHOWN = 24
+
+
+def _changed_lines(before: Graph, after: Graph) -> str:
+    """The lines that differ, a screen of them at most: `-` what the pass was given, `+` what it made."""
+    old, new = str(before).splitlines(), str(after).splitlines()
+    diff = difflib.unified_diff(old, new, n=0, lineterm="")
+    lines = [f"  {line}" for line in diff if line[:2] not in ("--", "++", "@@")]
+    more = len(lines) - _LINES_SHOWN
+    return "\n".join([*lines[:_LINES_SHOWN], *([f"  ... and {more} lines more"] if more > 0 else [])])
 
 
 def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:

@@ -135,7 +135,7 @@ def test_verification_names_a_wrong_partitioner(monkeypatch, joint):
     autograd.partition(joint)
     with (
         config.patch(verify_passes=True),
-        pytest.raises(GraphError, match="partition min_cut changed output"),
+        pytest.raises(GraphError, match="partitioner min_cut changed output"),
     ):
         autograd.partition(joint)
 

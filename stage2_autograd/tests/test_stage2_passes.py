@@ -195,8 +195,14 @@ def test_a_wrong_pass_is_named(monkeypatch):
     monkeypatch.setattr(module, "PASSES", tuple(wrong))
     graph = graph_of(lambda x: c["copysign"](1.0, c["add"](x, 0.0)), X)
     autograd.decompose(graph)
-    with config.patch(verify_passes=True), pytest.raises(GraphError, match=r"pass casts changed output 0"):
+    with (
+        config.patch(verify_passes=True),
+        pytest.raises(GraphError, match=r"pass casts changed output 0") as told,
+    ):
         autograd.decompose(graph)
+    first, *changes, last = str(told.value).splitlines()
+    assert any(line.startswith("  -") and "copysign" in line for line in changes) and len(changes) < 30
+    assert "config.patch(disabled_passes='casts')" in last
 
 
 def test_verification_sees_a_zero_of_the_wrong_sign():

@@ -66,7 +66,7 @@ class Sizes:
         if isinstance(tree, SymInt):
             return self.size(tree)
         if isinstance(tree, SymFloat):
-            raise Unsupported(f"the number {tree}, which is made of open sizes, in a kernel", code="GB0008")
+            raise Unsupported(f"the number {tree}, which is made of open sizes, in a kernel", code="GB0011")
         if isinstance(tree, slice):
             return slice(*self.tree((tree.start, tree.stop, tree.step)))
         if type(tree) in (tuple, list):
@@ -85,7 +85,7 @@ class Sizes:
         if known in self.made:
             return self.made[known]
         if known not in self.shown:
-            raise Unsupported(f"the open size {known}, which no input of the graph shows", code="GB0008")
+            raise Unsupported(f"the open size {known}, which no input of the graph shows", code="GB0011")
         shown, name = self.shown[known], self.fresh(str(known))
         if shown.factor == 1 and shown.rest == 0:
             self.vars.append((name, shown.input, shown.dim, None))
@@ -118,4 +118,4 @@ class Sizes:
             return FloorDiv(self._translated(above), self._translated(below))
         if isinstance(expr, sympy.Mod):
             return Mod(*map(self._translated, expr.args))
-        raise Unsupported(f"the size {expr} in a kernel", code="GB0008")
+        raise Unsupported(f"the size {expr} in a kernel", code="GB0011")

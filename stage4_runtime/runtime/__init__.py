@@ -5,13 +5,13 @@ Input: Programs from lowering. Nothing here imports CuPy or Triton before a prog
 
 from stage4_runtime.runtime.build import build
 from stage4_runtime.runtime.cuda import gpu_architecture
-from stage4_runtime.runtime.dispatch import dispatch, explain_miss
+from stage4_runtime.runtime.dispatch import dispatch, explain_miss, explain_misses
 from stage4_runtime.runtime.launch import launch
 from stage4_runtime.runtime.numpy_fallback import launch_on_numpy
 from stage4_runtime.runtime.plan_memory import lifetimes, plan_memory
 from stage4_runtime.runtime.report import report_once
 
 __all__ = [
-    "build", "dispatch", "explain_miss", "gpu_architecture", "launch", "launch_on_numpy", "lifetimes",
+    "build", "dispatch", "explain_miss", "explain_misses", "gpu_architecture", "launch", "launch_on_numpy", "lifetimes",
     "plan_memory", "report_once",
 ]  # fmt: skip

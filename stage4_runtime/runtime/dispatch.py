@@ -23,24 +23,37 @@ def dispatch(entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any]) -> E
     return None
 
 
+def explain_misses(
+    entries: Sequence[Entry], args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]
+) -> str:
+    """As explain_miss, of the entry of which most guards hold before the first that fails; of equals the first."""
+    found = [explained(entry, args, kwargs, names) for entry in entries]
+    return max(found, key=lambda pair: pair[0])[1]
+
+
 def explain_miss(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> str:
     """The first guard that fails, old -> new, in one line: `x.shape[1]: 640 -> 8 at model.py:31`.
 
     `names` is what `compile_guards` was given: `G`, `C`, `is_grad_enabled` and the rest.
     """
+    return explained(entry, args, kwargs, names)[1]
+
+
+def explained(entry: Entry, args: tuple, kwargs: dict[str, Any], names: Mapping[str, Any]) -> tuple[int, str]:
+    """How many guards hold before the first that fails, and the line about that one."""
     scope = {**CHECKS, **names}
     try:
         bound = inspect.signature(entry.check).bind(*args, **kwargs)
         bound.apply_defaults()
         scope.update(bound.arguments)
     except (TypeError, ValueError) as error:
-        return f"the call's arguments: {error}"
-    for guard in sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank):
+        return 0, f"the call's arguments: {error}"
+    for held, guard in enumerate(sorted(entry.guards, key=lambda g: GUARD_KINDS[g.kind].rank)):
         if not _holds(guard, scope):
             where = f" at {guard.origin}" if guard.origin else ""
             change = _change(guard, scope)
-            return " ".join(f"{change}{where}{_advice(guard, change)}".split())
-    return "no guard fails when checked alone: something changed between the two checks"
+            return held, " ".join(f"{change}{where}{_advice(guard, change)}".split())
+    return 0, "no guard fails when checked alone: something changed between the two checks"
 
 
 _SIZE = re.compile(r"(?P<tensor>.*)\.shape\[(?P<dim>\d+)\]: ")
@@ -108,6 +121,8 @@ def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, An
         if isinstance(was, tuple) and len(was) == len(now):
             at = next(i for i, pair in enumerate(zip(was, now, strict=True)) if pair[0] != pair[1])
             return f"{subject}.{name}[{at}]: {was[at]} -> {now[at]}"
+        if name == "shape":
+            return f"{subject}.ndim: {len(was)} -> {len(now)}"
         return f"{subject}.{name}: {was} -> {now}"
     return f"{subject}: {meta} -> another tensor"
 
@@ -122,7 +137,7 @@ def _array_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any
     if names[0] != names[1]:
         return f"{subject}.dtype: {names[0]} -> {names[1]}"
     if len(old) != seen.ndim:
-        return f"{subject}.shape: {old} -> {seen.shape}"
+        return f"{subject}.ndim: {len(old)} -> {seen.ndim}"
     for at, (was, now) in enumerate(zip(old, seen.shape, strict=True)):
         if was not in (None, now):
             return f"{subject}.shape[{at}]: {was} -> {now}"
@@ -184,5 +199,10 @@ def _short(value: Any, limit: int = 60) -> str:
             if type(value).__module__.startswith("stage_contracts")
             else f"<{type(value).__name__}>"
         )
-    text = repr(value)
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
+        items = ", ".join(_short(item, limit) for item in value)
+        one = "," if type(value) is tuple and len(value) == 1 else ""
+        text = f"[{items}]" if type(value) is list else f"({items}{one})"
+    else:
+        text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."

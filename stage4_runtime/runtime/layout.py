@@ -33,7 +33,7 @@ def span(meta: TensorMeta) -> Any:
     With open sizes an expression of them, which may be negative where one is 0.
     """
     if any(isinstance(size, SymInt) for size in (*meta.shape, *meta.strides)):
-        raise Unsupported(f"a size known only at run time ({meta})", hint="compile once per shape")
+        raise Unsupported(f"a size known only at run time ({meta})", code="GB0011")
     if 0 in meta.shape:
         return 0
     if any(map(is_open, meta.shape)) and is_dense(meta.shape, meta.strides):

@@ -1,7 +1,7 @@
 """No compiler: the core graph runs op by op on NumPy, with the same kernels eager uses.
 
 Input: a graph of core operators, as `lower` would get it. What comes out is called like a launched Program,
-so `cutaway.compile` can put it in the same place when `build` raises CompilerMissing.
+so cutaway/backends.py can put it in the same place when `build` raises CompilerMissing.
 """
 
 from __future__ import annotations

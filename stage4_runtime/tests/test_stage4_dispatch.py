@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stage0_eager
-from stage4_runtime.runtime import explain_miss
+from stage4_runtime.runtime import explain_miss, explain_misses
 from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.device import CPU
 from stage_contracts.dtype import dtype_of
@@ -87,18 +87,18 @@ class Thing:
 MISSES = [
     (tensor_guard(tensor(4, 640)), (tensor(4, 8),),
      "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
-    (tensor_guard(tensor(4, 640)), (tensor(4),), "x.shape: (4, 640) -> (4,) at model.py:31"),
+    (tensor_guard(tensor(4, 640)), (tensor(4),), "x.ndim: 2 -> 1 at model.py:31"),
     (tensor_guard(tensor(4)), (tensor(4, dtype="float64"),),
      "x.dtype: cutaway.float32 -> cutaway.float64 at model.py:31"),
     (tensor_guard(tensor(4, 3)), (stage0_eager.Tensor(np.zeros((3, 4), "float32").T),),
      "x.stride()[0]: 3 -> 1 at model.py:31"),
     (Guard("OPEN_TENSOR", X, OPEN, LINE), (tensor(7, 8),),
      "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
-    (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.shape: (None, 640) -> (4,)"),
+    (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.ndim: 2 -> 1"),
     (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
     (Guard("ARRAY", X, ARRAY, LINE), (np.zeros((4, 8)),), "x.shape[1]: 640 -> 8 at model.py:31"),
     (Guard("ARRAY", X, ARRAY), (np.zeros((4, 640), "float32"),), "x.dtype: float64 -> float32"),
-    (Guard("ARRAY", X, ARRAY), (np.zeros(4),), "x.shape: (4, 640) -> (4,)"),
+    (Guard("ARRAY", X, ARRAY), (np.zeros(4),), "x.ndim: 2 -> 1"),
     (Guard("ARRAY", X, ARRAY), (np.zeros((640, 4)).T,), "x.strides: another layout -> (8, 32)"),
     (Guard("ARRAY", X, ARRAY), (3,), "type(x): ndarray -> int"),
     (Guard("OPEN_ARRAY", X, OPEN), (np.zeros((4, 8), "float32"),), "x.shape[1]: 640 -> 8"),
@@ -151,6 +151,12 @@ def test_the_cheapest_guard_that_fails_is_told():
 def test_defaults_and_keywords_are_seen():
     entry = entry_for(equals(1), Guard("IDENTITY", ArgSource("flag"), False))
     assert explain_miss(entry, (None,), {"flag": True}, NAMES) == "flag: False -> True"
+
+
+def test_of_several_entries_the_nearest_is_told():
+    other_length, other_number = (entry_for(equals(n), Guard("LENGTH", X, k)) for n, k in ((3, 5), (4, 2)))
+    for entries in ((other_length, other_number), (other_number, other_length)):
+        assert explain_misses(entries, ([], 3), {}, NAMES) == "len(x): 5 -> 0"
 
 
 def test_a_call_that_does_not_fit():

@@ -83,7 +83,7 @@ def first_fit(live: Mapping[str, range], nbytes: int, alignment: int) -> range:
 def span(meta: TensorMeta) -> int:
     """Bytes from the first element to the end of the last: gaps between elements count."""
     if not all(type(size) is int for size in (*meta.shape, *meta.strides)):
-        raise Unsupported(f"a size known only at run time ({meta})", hint="compile once per shape")
+        raise Unsupported(f"a size known only at run time ({meta})", code="GB0011")
     if 0 in meta.shape:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(meta.shape, meta.strides, strict=True))

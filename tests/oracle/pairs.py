@@ -125,7 +125,7 @@ def report(found: list[Verdict], seconds: float, operators: int) -> str:
         f"Python {platform.python_version()}, NumPy {np.__version__}, {cores()} cores, {seconds / 60:.0f} minutes of CPU.",
         "",
         f"{operators} operators, {operators**2} pairs; {len(found)} run ({drawn}): {kinds['agree']} agree, {kinds['raise']} "
-        f"raise the same error, {kinds['refused']} are refused and run eagerly, {kinds['differ']} differ.",
+        f"raise an error, {kinds['refused']} are refused and run eagerly, {kinds['differ']} differ.",
     ]
     refused = Counter((name, why) for kind, name, why in found if kind == "refused")
     raised = Counter(why for kind, _, why in found if kind == "raise")
@@ -134,7 +134,7 @@ def report(found: list[Verdict], seconds: float, operators: int) -> str:
             *lines,
             *(["", "Refused, by the operator that is refused alone:"] if refused else []),
             *(f"{count:7d}  {name}: {why}" for (name, why), count in refused.most_common()),
-            *(["", "Errors that eager and compiled raise alike:"] if raised else []),
+            *(["", "Errors, raised by both where nothing else is said:"] if raised else []),
             *(f"{count:7d}  {why}" for why, count in raised.most_common()),
             *sorted(f"\nDIFFERS  {name}: {why}" for kind, name, why in found if kind == "differ"),
         ]

@@ -1,0 +1,218 @@
+"""What `compile` returns for a function: find the entry a call satisfies, or make a new one.
+
+Input: the function and what compile() was told. The entries are found by the seam `dispatch`, made by compile_frame.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from cutaway.artifacts import Artifacts
+from cutaway.backends import Backend
+from cutaway.compile_frame import GuardsFailed, compile_frame
+from cutaway.recompilation import (
+    STANCE,
+    count_compile,
+    forget_counts,
+    may_compile_now,
+    set_stance,
+    within_limits,
+)
+from cutaway.residual import guard_names
+from stage0_eager.batching import is_transformed
+from stage0_eager.state import STATE
+from stage_contracts import config, events
+from stage_contracts.breaks import GraphBreak
+from stage_contracts.capture import Continuation, run_to_end
+from stage_contracts.controls import Rule, rule_of
+from stage_contracts.pipeline import Entry, Pipeline
+from stage_contracts.sizes import SizePolicy
+
+# The function transforms (func.grad, ...) under which a compiled function is called as such. Any other batches it, or
+# may differentiate twice, and gets the plain function.
+RUNS_COMPILED = ((), ("grad",), ("vjp",))
+
+
+class CompiledFunction:
+    """What `compile` returns for a function. `entries` are its compiled versions, most recently used first;
+    `artifacts` are all their stages, oldest first."""
+
+    # code that is captured itself calls the function behind this one
+    __capture_rule__ = Rule("follow", "_fn")
+
+    def __init__(
+        self,
+        fn: Callable,
+        backend: Backend,
+        fullgraph: bool,
+        options: dict[str, Any],
+        pipeline: Pipeline,
+        dynamic: bool | None = None,
+        outermost: CompiledFunction | None = None,
+        whole: bool = True,
+    ) -> None:
+        """`outermost`: the compiled function whose calls lead to this one. `whole`: not the rest of a broken frame."""
+        functools.update_wrapper(self, fn)
+        self._bound_self = (fn.__self__,) if isinstance(fn, types.MethodType) else ()
+        self._fn, self._torchdynamo_orig_callable = _python_function(fn), fn
+        self._backend, self._options, self._pipeline = backend, options, pipeline
+        self.fullgraph, self.dynamic, self.code = fullgraph, dynamic, self._fn.__code__
+        self.name = self._fn.__qualname__
+        self._dispatch = pipeline.dispatch
+        self._lock = threading.RLock()
+        self.limit_reported = self.called = False
+        self.entries: tuple[Entry, ...] = ()
+        # one list, and one of each resume function and nested call, for all that the outermost function leads to
+        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
+        self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
+        self._whole = whole
+        self.policy = SizePolicy(dynamic, backend.open_sizes)
+        with _EVERY_LOCK:
+            _EVERY.add(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._bound_self:
+            args = self._bound_self + args
+        entries = self.entries
+        if STANCE.name == "force_eager" or STATE.transforms not in RUNS_COMPILED:
+            return self._fn(*args, **kwargs)
+        entry = self._dispatch(entries, args, kwargs)
+        if entry is None:
+            entry = self._miss(args, kwargs)
+            if entry is None:
+                return self._fn(*args, **kwargs)
+        elif entry is not entries[0]:
+            self._promote(entry)
+        result = entry.run(*args, **kwargs)
+        if type(result) is not Continuation or not self._whole:
+            return result
+        first, result = [result], None  # nothing here may keep what the program drops on the way
+        return run_to_end(first.pop())
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled {self._fn.__qualname__}: {len(self.entries)} entries>"
+
+    @property
+    def breaks(self) -> list[GraphBreak]:
+        return [b for made in self.artifacts for b in made.frame.breaks]
+
+    @property
+    def location(self) -> str:
+        """`name (file:line)` of the function, for messages."""
+        return f"{self._fn.__qualname__} ({self.code.co_filename}:{self.code.co_firstlineno})"
+
+    def run_only(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that never compiles: an entry there is, or eager."""
+        args = self._bound_self + args
+        entry = self._dispatch(self.entries, args, kwargs)
+        return run_to_end((entry.run if entry else self._fn)(*args, **kwargs))
+
+    def why_new(self, args: tuple, kwargs: dict[str, Any]) -> str:
+        """One line: which fact this call does not meet, of the entry that comes nearest to it."""
+        from stage4_runtime.runtime import explain_misses
+
+        return explain_misses(self.entries, args, kwargs, guard_names(self._fn)[1])
+
+    def forget(self) -> None:
+        """Drop all entries: the next call compiles again."""
+        with self._lock:
+            self.entries = ()
+            self.artifacts.clear()
+            self._leads_to.clear()
+            self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
+            self.limit_reported = self.called = False
+
+    def part(self, function: Any, whole: bool) -> Any:
+        """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
+
+        Resume functions of one place share their entries, and so do calls of one function.
+        """
+        rule = rule_of(function)
+        if rule is not None and rule.kind == "plain":
+            function = rule.detail
+        elif not isinstance(function, types.FunctionType) or rule is not None:
+            return function
+        cells = tuple(map(id, function.__closure__ or ()))
+        key = function if whole else (function.__code__, id(function.__globals__), cells)
+        with self._lock:
+            if key not in self._leads_to:
+                settings = self._backend, self.fullgraph, self._options, self._pipeline, self.dynamic
+                self._leads_to[key] = CompiledFunction(function, *settings, outermost=self, whole=whole)
+            return self._leads_to[key]
+
+    def _promote(self, entry: Entry) -> None:
+        """Most recently used first: what ran last is looked at first next time."""
+        with self._lock:
+            if entry in self.entries:
+                self.entries = (entry, *(e for e in self.entries if e is not entry))
+
+    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
+        with self._lock, config.patch(self._options):
+            # another thread may have compiled it meanwhile
+            entry = self._dispatch(self.entries, args, kwargs)
+            if entry is not None:
+                return entry
+            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
+                return None
+            settings = config.current().capture
+            self.policy.automatic = settings.automatic_dynamic_shapes
+            self.policy.assume_static = settings.assume_static_by_default
+            made = self._compile(args, kwargs)
+            self.entries = (made, *self.entries)
+            count_compile(self.code)
+            return made
+
+    def _compile(self, args: tuple, kwargs: dict[str, Any]) -> Entry:
+        """A new entry. Another thread may change what capture looks at meanwhile: then it looks again."""
+        settings = self._backend, self.fullgraph, self._pipeline, self.artifacts, self.policy, self.part
+        for _ in range(ATTEMPTS if threading.active_count() > 1 else 0):
+            with suppress(GuardsFailed):
+                return compile_frame(self._fn, args, kwargs, *settings)
+        return compile_frame(self._fn, args, kwargs, *settings)
+
+
+# How often a frame is looked at again when guards fail that held a moment ago: other threads change things.
+ATTEMPTS = 4
+
+# Every compiled function there is, for reset().
+_EVERY: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+_EVERY_LOCK = threading.Lock()
+
+
+def _python_function(fn: Callable) -> Any:
+    """The function to capture: a method's own, or one that calls `fn` (an operator, a partial, func.grad of one)."""
+    if isinstance(fn, types.MethodType):
+        return fn.__func__
+    if isinstance(fn, types.FunctionType) and not is_transformed(fn):
+        return fn
+
+    @functools.wraps(fn, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return call
+
+
+def reset(*functions: CompiledFunction) -> None:
+    """Forget the entries of the given compiled functions; without any: of all, the ledger and the stance too."""
+    with _EVERY_LOCK:
+        chosen = functions or tuple(_EVERY)
+    for function in chosen:
+        forget = getattr(getattr(function, "compiled", function), "forget", None)
+        if forget is None:
+            raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
+        forget()
+    if not functions:
+        events.LEDGER.clear()
+        forget_counts()
+        set_stance("default")

@@ -1,0 +1,22 @@
+"""The two pipelines of the house, by name. Each loads the stages at its first use.
+
+Input: the tables of seams in stage_contracts/pipeline.py.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from stage_contracts.pipeline import DEFAULT_SEAMS, TINY_SEAMS, Pipeline, load_pipeline
+
+
+@functools.cache
+def default_pipeline() -> Pipeline:
+    """The seams compile() uses unless told otherwise: `cutaway.DEFAULT_PIPELINE`. Loads the stages."""
+    return load_pipeline(DEFAULT_SEAMS)
+
+
+@functools.cache
+def tiny_pipeline() -> Pipeline:
+    """The one-screen implementations of every seam: `cutaway.TINY_PIPELINE`."""
+    return load_pipeline(TINY_SEAMS)

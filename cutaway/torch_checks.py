@@ -1,0 +1,52 @@
+"""torch._check and its kin: a condition that must hold, said where the program relies on it.
+
+Input: conditions of the program's, on sizes and numbers. They are plain Python, so capture follows them: one on an open
+size becomes a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager.tensor import Tensor
+
+
+def _check_with(error: type[Exception], cond: Any, message: Callable[[], Any] | None) -> None:
+    if isinstance(cond, Tensor):
+        raise TypeError("cond must be a bool, but got a Tensor; reduce it to a bool (bool(cond.all())) first")
+    if message is not None and not callable(message):
+        raise TypeError("message must be a callable")
+    if not cond:
+        text = "Expected cond to be True, but got False. (Pass message=lambda: ... to say more.)"
+        raise error(text if message is None else str(message()))
+
+
+def check(cond: Any, message: Callable[[], Any] | None = None) -> None:
+    """Raise RuntimeError with what `message()` says unless `cond`."""
+    _check_with(RuntimeError, cond, message)
+
+
+def check_value(cond: Any, message: Callable[[], Any] | None = None) -> None:
+    """As check, with ValueError."""
+    _check_with(ValueError, cond, message)
+
+
+def check_index(cond: Any, message: Callable[[], Any] | None = None) -> None:
+    """As check, with IndexError."""
+    _check_with(IndexError, cond, message)
+
+
+def check_type(cond: Any, message: Callable[[], Any] | None = None) -> None:
+    """As check, with TypeError."""
+    _check_with(TypeError, cond, message)
+
+
+def check_is_size(i: int, message: Callable[[], Any] | None = None, *, max: int | None = None) -> None:
+    """That `i` can be a size: not negative, and not above `max` (None: no limit)."""
+    _check_with(RuntimeError, i >= 0, message)
+    if max is not None:
+        _check_with(RuntimeError, i <= max, message)
+
+
+CHECKS = {f"_{f.__name__}": f for f in (check, check_value, check_index, check_type, check_is_size)}
