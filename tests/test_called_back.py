@@ -146,6 +146,70 @@ class Truthful(Held):
         return bool((y.abs() + 1).sum().item() < 0)
 
 
+class Asked:
+    """Its methods are reached by functions of Python's, by f-strings, loops and slices."""
+
+    def __init__(self):
+        self.kept = None
+
+    @property
+    def tripled(self):
+        y = WEIGHT * 3
+        loud()
+        return y + 1
+
+    @tripled.setter
+    def tripled(self, x):
+        y = x * 3
+        loud()
+        self.kept = y + 1
+
+    def __iter__(self):
+        y = WEIGHT * 2
+        loud()
+        return iter([y + 1, y + 2])
+
+    def __next__(self):
+        y = WEIGHT * 2
+        loud()
+        return y + 1
+
+    def __str__(self):
+        y = WEIGHT * 2
+        loud()
+        return f"{(y + 1).sum().item():.3f}"
+
+    def __repr__(self):
+        y = WEIGHT * 2
+        loud()
+        return f"<{(y + 1).sum().item():.3f}>"
+
+    def __format__(self, spec):
+        y = WEIGHT * 2
+        loud()
+        return f"{spec}{(y + 1).sum().item():.3f}"
+
+    def __getitem__(self, place):
+        y = WEIGHT * place.stop
+        loud()
+        return y + 1
+
+    def __setitem__(self, place, x):
+        y = x * place.stop
+        loud()
+        self.kept = y + 1
+
+    def __getattr__(self, name):
+        y = WEIGHT * len(name)
+        loud()
+        return y + 1
+
+    def __int__(self):
+        y = WEIGHT * 2
+        loud()
+        return int((y.abs() + 1).sum().item())
+
+
 WEIGHT = cutaway.tensor([1.0, -2.0, 3.0])
 
 
@@ -187,6 +251,32 @@ def leaves_by_an_error(x, held):
     return x + held.kept
 
 
+def loops(x, asked):
+    for y in asked:
+        x = x + y
+    return x
+
+
+def unpacks(x, asked):
+    a, b = asked
+    return x + a - b
+
+
+def unpacks_a_rest(x, asked):
+    a, *b = asked
+    return x + a - b[0]
+
+
+def sets_a_slice(x, asked):
+    asked[1:4] = x
+    return asked.kept
+
+
+def sets_by_name(x, asked):
+    asked.tripled = x
+    return asked.kept
+
+
 def hooked():
     layer = nn.ReLU()
     layer.register_forward_hook(hook)
@@ -221,6 +311,28 @@ CALLERS = {
     "Held.__enter__": (enters, Held),
     "Held.__exit__": (enters, Held),
     "raising Held.__exit__": (leaves_by_an_error, Held),
+    "for Asked.__iter__": (loops, Asked),
+    "iter Asked.__iter__": (lambda x, asked: next(iter(asked)) - x, Asked),
+    "list Asked.__iter__": (lambda x, asked: list(asked)[1] - x, Asked),
+    "sum Asked.__iter__": (lambda x, asked: sum(asked) - x, Asked),
+    "unpacked Asked.__iter__": (unpacks, Asked),
+    "starred Asked.__iter__": (unpacks_a_rest, Asked),
+    "next Asked.__next__": (lambda x, asked: next(asked) - x, Asked),
+    "str Asked.__str__": (lambda x, asked: x + len(str(asked)), Asked),
+    "repr Asked.__repr__": (lambda x, asked: x + len(repr(asked)), Asked),
+    "format Asked.__format__": (lambda x, asked: x + len(format(asked, "abc")), Asked),
+    "f-string Asked.__format__": (lambda x, asked: x + len(f"{asked}"), Asked),
+    "f-string of a spec Asked.__format__": (lambda x, asked: x + len(f"{asked:abc}"), Asked),
+    "f-string !s Asked.__str__": (lambda x, asked: x + len(f"{asked!s}"), Asked),
+    "f-string !r Asked.__repr__": (lambda x, asked: x + len(f"{asked!r:>20}"), Asked),
+    "slice Asked.__getitem__": (lambda x, asked: asked[1:3] - x, Asked),
+    "set slice Asked.__setitem__": (sets_a_slice, Asked),
+    "getattr Asked.__getattr__": (lambda x, asked: asked.nowhere - x, Asked),
+    "getattr or Asked.__getattr__": (lambda x, asked: getattr(asked, "nowhere", x) - x, Asked),
+    "getattr Asked.tripled": (lambda x, asked: asked.tripled - x, Asked),
+    "hasattr Asked.__getattr__": (lambda x, asked: x + hasattr(asked, "nowhere"), Asked),
+    "setattr Asked.tripled": (sets_by_name, Asked),
+    "int Asked.__int__": (lambda x, asked: x + int(asked), Asked),
 }
 
 

@@ -91,6 +91,9 @@ class ParameterList(Module):
             return type(self)(list(self._parameters.values())[index])
         return list(self._parameters.values())[index]
 
+    def __iadd__(self, values: Iterable[Any]) -> ParameterList:
+        return self.extend(values)
+
     def __setitem__(self, index: int, value: Any) -> None:
         self.register_parameter(list(self._parameters)[index], _as_parameter(value))
 
@@ -140,3 +143,44 @@ class ParameterDict(Module):
     def update(self, parameters: Any) -> None:
         for key, value in _pairs(parameters):
             self[key] = value
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._parameters.get(key, default)
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def pop(self, key: str) -> Any:
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        key = list(self)[-1]
+        return key, self.pop(key)
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]
+
+    def copy(self) -> ParameterDict:
+        """Another dictionary of the same parameters."""
+        return type(self)(self.items())
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        return type(self)([(key, default) for key in keys])
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self))
+
+    def __or__(self, other: ParameterDict) -> ParameterDict:
+        return self.copy().__ior__(other)
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        return other.copy().__ior__(self)
+
+    def __ior__(self, other: ParameterDict) -> ParameterDict:
+        self.update(other)
+        return self

@@ -54,11 +54,19 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+class WithKeywords(NamedTuple):
+    """A hook that is given the call's keyword arguments too."""
+
+    hook: Callable
+
+
 class HookHandle(RemovableHandle):
     """A hook of a module; compiled code is guarded against it coming and going."""
 
-    def __init__(self, hooks: dict, hook: Callable) -> None:
+    def __init__(self, hooks: OrderedDict, hook: Any, prepend: bool = False) -> None:
         super().__init__(hooks, hook)
+        if prepend:
+            hooks.move_to_end(self._key, last=False)
         bump_structure_epoch()
 
     def remove(self) -> None:
@@ -88,12 +96,18 @@ class Module:
         if not (self._forward_hooks or self._forward_pre_hooks):
             return self.forward(*args, **kwargs)
         for hook in self._forward_pre_hooks.values():
+            if isinstance(hook, WithKeywords):
+                args, kwargs = hook.hook(self, args, kwargs) or (args, kwargs)
+                continue
             changed = hook(self, args)
             if changed is not None:
                 args = changed if isinstance(changed, tuple) else (changed,)
         result = self.forward(*args, **kwargs)
         for hook in self._forward_hooks.values():
-            changed = hook(self, args, result)
+            if isinstance(hook, WithKeywords):
+                changed = hook.hook(self, args, kwargs, result)
+            else:
+                changed = hook(self, args, result)
             result = result if changed is None else changed
         return result
 
@@ -162,13 +176,25 @@ class Module:
     def register_module(self, name: str, module: Module | None) -> None:
         self.add_module(name, module)
 
-    def register_forward_hook(self, hook: Callable) -> HookHandle:
-        """`hook(module, args, output)` after forward; what it returns (not None) replaces the output."""
-        return HookHandle(self._forward_hooks, hook)
+    def register_forward_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> HookHandle:
+        """`hook(module, args, output)` after forward; what it returns (not None) replaces the output.
 
-    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
-        """`hook(module, args)` before forward; what it returns (not None) replaces the arguments."""
-        return HookHandle(self._forward_pre_hooks, hook)
+        prepend: before those there are. with_kwargs: `hook(module, args, kwargs, output)`.
+        """
+        if always_call:
+            raise NotImplementedError("always_call=True is not here: hooks do not run when forward raises")
+        return HookHandle(self._forward_hooks, WithKeywords(hook) if with_kwargs else hook, prepend)
+
+    def register_forward_pre_hook(
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
+        """`hook(module, args)` before forward; what it returns (not None) replaces the arguments.
+
+        prepend: before those there are. with_kwargs: `hook(module, args, kwargs)`, which gives both or None.
+        """
+        return HookHandle(self._forward_pre_hooks, WithKeywords(hook) if with_kwargs else hook, prepend)
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted path, self for "". Raises AttributeError where there is none."""
@@ -283,7 +309,9 @@ class Module:
                     for tensor in module.__dict__[registry].values():
                         if tensor is not None:
                             cast = dtype if tensor.is_floating_point() else None
-                            tensor._data = tensor.to(device=device, dtype=cast)._data
+                            moved = tensor.to(device=device, dtype=cast)
+                            if moved is not tensor:
+                                tensor._data = moved._data
         bump_structure_epoch()
         return self
 
@@ -321,9 +349,7 @@ class Module:
             for registry in ("_parameters", "_buffers"):
                 for name, value in module.__dict__[registry].items():
                     if value is not None and name not in hidden:
-                        state[f"{path}.{name}" if path else name] = (
-                            value if keep_vars else Tensor(value._data)
-                        )
+                        state[f"{path}.{name}" if path else name] = value if keep_vars else value.detach()
         return state
 
     def load_state_dict(
@@ -357,6 +383,9 @@ class Module:
         return IncompatibleKeys(missing, unexpected)
 
     # ---- printing ------------------------------------------------------------------------------------------
+
+    def _get_name(self) -> str:
+        return type(self).__name__
 
     def extra_repr(self) -> str:
         return ""

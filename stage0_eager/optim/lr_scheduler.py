@@ -78,6 +78,16 @@ class LambdaLR(LRScheduler):
         return {k: v for k, v in super().state_dict().items() if k != "lr_lambdas"}
 
 
+class MultiplicativeLR(LambdaLR):
+    """Each step times lr_lambda(epoch): a rate follows from the one before, so it has no closed form."""
+
+    def rates(self, epoch: int) -> list[float]:
+        before = [group["lr"] for group in self.optimizer.param_groups]
+        if epoch == 0:
+            return before
+        return [rate * f(epoch) for rate, f in zip(before, self.lr_lambdas, strict=True)]
+
+
 class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
 
@@ -149,6 +159,17 @@ class LinearLR(LRScheduler):
         return self.start_factor + (self.end_factor - self.start_factor) * done
 
 
+class PolynomialLR(LRScheduler):
+    """Down to 0 in total_iters steps, along a power of what is left."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def factor(self, epoch: int) -> float:
+        return (1.0 - min(epoch, self.total_iters) / self.total_iters) ** self.power
+
+
 class CosineAnnealingLR(LRScheduler):
     """From the base to eta_min and back along a cosine of half period T_max. Loshchilov and Hutter 2017."""
 
@@ -159,6 +180,93 @@ class CosineAnnealingLR(LRScheduler):
     def rates(self, epoch: int) -> list[float]:
         share = (1 + math.cos(math.pi * epoch / self.T_max)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Half a cosine from the base to eta_min in T_0 steps, then anew, T_mult times as long. Loshchilov and Hutter 2017.
+
+    step(epoch) goes to that epoch, which may be a fraction.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ):
+        if T_0 <= 0 or not isinstance(T_0, int):
+            raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
+        self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def step(self, epoch: float | None = None) -> None:
+        if epoch is not None and epoch < 0:
+            raise ValueError(f"Expected non-negative epoch, but got {epoch}")
+        at = self.last_epoch + 1 if epoch is None else epoch
+        self.last_epoch = math.floor(at)
+        self._write(self.rates(at))
+
+    def rates(self, epoch: float) -> list[float]:
+        self.T_cur, self.T_i = epoch, self.T_0
+        while self.T_cur >= self.T_i:
+            self.T_cur, self.T_i = self.T_cur - self.T_i, self.T_i * self.T_mult
+        share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
+
+
+class CyclicLR(LRScheduler):
+    """Up from base_lr to max_lr and down again, over and over; momentum the other way round. Smith 2017.
+
+    mode scales each cycle: "triangular" not at all, "triangular2" by half, "exp_range" by gamma a step; scale_fn in
+    its place is a function of the cycle (from 1) or, with scale_mode="iterations", of the step.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0, scale_fn: Any = None,
+        scale_mode: str = "cycle", cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
+        last_epoch: int = -1,
+    ):  # fmt: skip
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError("mode is invalid and scale_fn is None")
+        groups = optimizer.param_groups
+        if cycle_momentum and not any(k in groups[0] for k in ("momentum", "betas")):
+            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+        self.max_lrs, self.mode, self.gamma, self.scale_fn = _each(max_lr, groups), mode, gamma, scale_fn
+        self.scale_mode = "iterations" if mode == "exp_range" and scale_fn is None else scale_mode
+        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio, self.cycle_momentum = step_size_up / self.total_size, cycle_momentum
+        self.base_momentums, self.max_momentums = _each(base_momentum, groups), _each(max_momentum, groups)
+        if last_epoch == -1:
+            for group, rate in zip(groups, _each(base_lr, groups), strict=True):
+                group["lr"] = group["initial_lr"] = rate
+        super().__init__(optimizer, last_epoch)
+
+    def _scale(self, at: float) -> float:
+        if self.scale_fn is not None:
+            return self.scale_fn(at)
+        return {"triangular": 1.0, "triangular2": 0.5 ** (at - 1), "exp_range": self.gamma**at}[self.mode]
+
+    def rates(self, epoch: int) -> list[float]:
+        cycle = math.floor(1 + epoch / self.total_size)
+        x = 1.0 + epoch / self.total_size - cycle
+        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        height *= self._scale(cycle if self.scale_mode == "cycle" else epoch)
+        if self.cycle_momentum:
+            limits = zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums, strict=True)
+            for group, low, high in limits:
+                _set_momentum(group, high - (high - low) * height)
+        return [low + (high - low) * height for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+
+
+def _each(value: Any, groups: list) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value] * len(groups)
+
+
+def _set_momentum(group: dict[str, Any], momentum: float) -> None:
+    if "betas" in group:
+        group["betas"] = (momentum, *group["betas"][1:])
+    else:
+        group["momentum"] = momentum
 
 
 class OneCycleLR(LRScheduler):
@@ -223,10 +331,7 @@ class OneCycleLR(LRScheduler):
             base, top = self.base_momentum, self.max_momentum
             momentum = self._between(epoch, {"low": top, "high": base, "end": top})
             for group in self.optimizer.param_groups:
-                if "betas" in group:
-                    group["betas"] = (momentum, *group["betas"][1:])
-                else:
-                    group["momentum"] = momentum
+                _set_momentum(group, momentum)
         return [
             self._between(epoch, {"low": low, "high": high, "end": low / self.final_div_factor})
             for low, high in zip(starts, self.max_lrs, strict=True)
@@ -265,6 +370,44 @@ class SequentialLR(LRScheduler):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in state.items() if k != "_schedulers"})
+        for scheduler, saved in zip(self._schedulers, state["_schedulers"], strict=True):
+            scheduler.load_state_dict(saved)
+
+
+class ChainedScheduler(LRScheduler):
+    """Several schedules at once: the base times the factor of each.
+
+    Raises NotImplementedError for one whose rate is no factor of the base (a cosine, a cycle).
+    """
+
+    def __init__(self, schedulers: Iterable[Any], optimizer: Optimizer | None = None):
+        self._schedulers = list(schedulers)
+        if not self._schedulers:
+            raise ValueError("ChainedScheduler expects at least one scheduler to be chained, but got none.")
+        self.optimizer = optimizer or self._schedulers[0].optimizer
+        if any(s.optimizer is not self.optimizer for s in self._schedulers):
+            raise ValueError("ChainedScheduler expects all schedulers to belong to the same optimizer")
+        for scheduler in self._schedulers:
+            if type(scheduler).factor is LRScheduler.factor:
+                raise NotImplementedError(f"{type(scheduler).__name__} has no factor of the base to chain")
+        self._write_product()
+
+    def step(self) -> None:
+        for scheduler in self._schedulers:
+            scheduler.last_epoch += 1
+        self._write_product()
+
+    def _write_product(self) -> None:
+        factor = math.prod(s.factor(s.last_epoch) for s in self._schedulers)
+        self._write([base * factor for base in self._schedulers[0].base_lrs])
+        for scheduler in self._schedulers:
+            scheduler._last_lr = self._last_lr
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"_last_lr": self._last_lr, "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._last_lr = state["_last_lr"]
         for scheduler, saved in zip(self._schedulers, state["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
 

@@ -5,6 +5,7 @@ Input: parameters with `.grad`. The pure functions are what a compiled training 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,7 +64,7 @@ class Optimizer:
             groups = [{"params": groups}]
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.state: dict[Tensor, dict[str, Any]] = defaultdict(dict)
         for group in groups:
             self.add_param_group(group)
 

@@ -67,6 +67,10 @@ SCHEDULES = [
     ("StepLR", (3,), {}), ("MultiStepLR", ([2, 5],), {"gamma": 0.5}), ("ExponentialLR", (0.9,), {}), ("ConstantLR", (0.5, 4), {}),
     ("LinearLR", (), {"start_factor": 0.1, "total_iters": 4}), ("CosineAnnealingLR", (6, 0.01), {}), ("LambdaLR", (lambda e: 1 / (e + 1),), {}),
     ("OneCycleLR", (1.0, 12), {}), ("OneCycleLR", (1.0, 12), {"anneal_strategy": "linear", "three_phase": True, "pct_start": 0.4}),
+    ("MultiplicativeLR", (lambda e: 0.9 + e / 100,), {}), ("PolynomialLR", (7, 2.0), {}), ("CyclicLR", (0.1, 0.5, 3), {}),
+    ("CyclicLR", (0.1, 0.5, 2, 3), {"mode": "triangular2", "base_momentum": 0.5}), ("CyclicLR", (0.1, 0.5, 3, 1, "exp_range", 0.9), {}),
+    ("CyclicLR", (0.1, 0.5, 2), {"scale_fn": lambda c: 1 / c, "cycle_momentum": False}),
+    ("CosineAnnealingWarmRestarts", (3,), {}), ("CosineAnnealingWarmRestarts", (2, 2, 0.01), {}),
 ]  # fmt: skip
 
 
@@ -95,6 +99,12 @@ def test_schedules_by_hand():
     assert lrs(S.StepLR(sgd(), 2)) == [0.4, 0.4, 0.04, 0.04, 0.004, 0.004]
     assert lrs(S.LinearLR(sgd(), 0.5, total_iters=2), 4) == [0.2, 0.3, 0.4, 0.4]
     assert lrs(S.CosineAnnealingLR(sgd(), 2), 3) == [0.4, 0.2, 0.0]
+    assert lrs(S.PolynomialLR(sgd(), 2), 4) == [0.4, 0.2, 0.0, 0.0]
+    assert lrs(S.MultiplicativeLR(sgd(), lambda e: 0.5), 3) == [0.4, 0.2, 0.1]
+    assert lrs(S.CosineAnnealingWarmRestarts(sgd(), 2), 5) == [0.4, 0.2, 0.4, 0.2, 0.4]
+    assert rates(S.CyclicLR(sgd(), 0.1, 0.5, 2, base_momentum=0.5), 5) == [
+        pytest.approx(at) for at in ((0.1, 0.9), (0.3, 0.7), (0.5, 0.5), (0.3, 0.7), (0.1, 0.9))
+    ]
     optimizer = sgd()
     warm, decay = S.LinearLR(optimizer, 0.5, total_iters=2), S.ExponentialLR(optimizer, 0.5)
     assert lrs(S.SequentialLR(optimizer, [warm, decay], [2]), 5) == [0.2, 0.3, 0.4, 0.2, 0.1]
@@ -121,3 +131,52 @@ def test_schedule_state_and_errors():
         S.LinearLR(sgd(), 0.0)
     with pytest.raises(TypeError, match="is not an Optimizer"):
         S.StepLR(3, 1)
+
+
+def chained(lib, optimizer):
+    s = lib.lr_scheduler
+    return s.ChainedScheduler(
+        [s.ConstantLR(optimizer, 0.5, 3), s.ExponentialLR(optimizer, 0.9), s.StepLR(optimizer, 4)]
+    )
+
+
+def test_schedules_that_are_chained():
+    by_hand = [0.4 * (0.5 if e < 3 else 1) * 0.9**e * 0.1 ** (e // 4) for e in range(10)]
+    mine = chained(optim, sgd())
+    assert [r for r, _ in rates(mine)] == pytest.approx(by_hand)
+    again = chained(optim, sgd())
+    again.load_state_dict(mine.state_dict())
+    assert again.get_last_lr() == mine.get_last_lr() and [s.last_epoch for s in again._schedulers] == [10] * 3
+    with pytest.raises(NotImplementedError, match="CosineAnnealingLR has no factor"):
+        S.ChainedScheduler([S.CosineAnnealingLR(sgd(), 3)])
+    with pytest.raises(ValueError, match="same optimizer"):
+        S.ChainedScheduler([S.StepLR(sgd(), 3), S.StepLR(sgd(), 3)])
+    torch = pytest.importorskip("torch")
+    theirs = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.4, momentum=0.9)
+    assert [r for r, _ in rates(chained(torch.optim, theirs))] == pytest.approx(by_hand)
+
+
+def test_a_warm_restart_goes_to_an_epoch():
+    seen = []
+    for at in (0.5, 1.25, 4.0):
+        scheduler = S.CosineAnnealingWarmRestarts(sgd(), 3)
+        scheduler.step(at)
+        seen.append(scheduler.get_last_lr()[0])
+    assert seen == pytest.approx([0.2 * (1 + np.cos(np.pi * (at % 3) / 3)) for at in (0.5, 1.25, 4.0)])
+    with pytest.raises(ValueError, match="non-negative"):
+        scheduler.step(-1)
+
+
+def test_state_of_a_parameter_is_there_when_it_is_first_asked_for():
+    class Heavy(optim.Optimizer):
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    state["steps"] = state.get("steps", 0) + 1
+
+    p = nn.Parameter(Tensor(np.ones(1)))
+    heavy = Heavy([p], {"lr": 0.1})
+    heavy.step()
+    heavy.step()
+    assert heavy.state[p] == {"steps": 2} and len(heavy.state) == 1

@@ -7,15 +7,19 @@ the value reads through, whose derivative is the hook. On a tensor from outside 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.autograd import RemovableHandle
 from stage0_eager.custom_gradient import custom_gradient
+from stage0_eager.nn.module import HookHandle
 from stage0_eager.operator import metas_in
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.backward_graphs import follow_backward
+from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import call_function
+from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -139,7 +143,12 @@ def _no_gradient_so_far(tx: Tx, what: str) -> None:
 def remove(tx: Tx, handle: Variable) -> Variable:
     """Before any backward has run, so it is as if the hook had never been registered."""
     if not isinstance(handle, HandleVariable):
-        tx.unsupported("GB0006", "the removal of a hook that was registered outside")
+        real = getattr(handle, "real", None)
+        if not isinstance(real, HookHandle):
+            tx.unsupported("GB0006", "the removal of a hook that was registered outside")
+        # a module's: its dict of hooks changes as any dict does
+        plain: Any = RemovableHandle.remove
+        return inline_call(tx, function_variable(tx.output, plain, None), [handle], {})
     if handle in tx.output.effects.hooks:
         tx.output.effects.hooks.remove(handle)
     if handle.node is not None:

@@ -17,11 +17,12 @@ from typing import Any
 
 from stage0_eager.state import ordinary_modes
 from stage1_capture.capture import resume
+from stage1_capture.capture.asking_functions import row_of
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
 from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.codegen import PyCodegen
-from stage1_capture.capture.dunders import reaching, row_of
+from stage1_capture.capture.dunders import reaching
 from stage1_capture.capture.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.capture.nested import called_in_python
 from stage1_capture.capture.output_graph import Options, OutputGraph, Restart, SkipFrame, Stopped
@@ -291,6 +292,7 @@ def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> 
         code=function.__code__,
         guards=tuple(output.guards.values()),
         closed=closed_sizes(output),
+        drawn={draw.name: draw.hint for draw in output.draws},
         late_guards=output.late_guards if output.sizes.sources else None,
         **{**defaults, **fields},
     )

@@ -28,7 +28,7 @@ _NUMBERS = (int, float, complex, bool, type(None))  # of C's: their methods are 
 # ---- what runs in place of the instruction -----------------------------------------------------------
 
 
-def _call(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
+def call_found(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
     """A method that was found on the receiver's class. One of the user's is compiled."""
     if type(method) is types.FunctionType:
         return (compiled(method) if is_users(method.__globals__) else method)(receiver, *args)
@@ -38,7 +38,7 @@ def _call(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
     return (method if get is MISSING else get(method, receiver, type(receiver)))(*args)
 
 
-def _python_method(value: Any, name: str) -> Any:
+def python_method(value: Any, name: str) -> Any:
     """The function of Python's that the class has under the name, else None."""
     found = class_lookup(type(value), name)
     return found if type(found) is types.FunctionType else None
@@ -54,12 +54,12 @@ def get_attribute(compiled: Compiled, name: str, value: Any) -> Any:
     try:
         try:
             if type(found) is property and type(found.fget) is types.FunctionType:
-                return _call(compiled, found.fget, value)
+                return call_found(compiled, found.fget, value)
             return object.__getattribute__(value, name)
         except AttributeError:
             if computed is MISSING:
                 raise
-        return _call(compiled, computed, value, name)
+        return call_found(compiled, computed, value, name)
     except AttributeError as error:
         if error.name is None and error.obj is None:  # as Python tells it what was asked of whom
             error.name, error.obj = name, value
@@ -71,63 +71,72 @@ def set_attribute(compiled: Compiled, name: str, content: Any, value: Any) -> No
     own = class_lookup(type(value), "__setattr__")
     found = class_lookup(type(value), name)
     if type(own) is types.FunctionType:
-        _call(compiled, own, value, name, content)
+        call_found(compiled, own, value, name, content)
     elif own is object.__setattr__ and type(found) is property and type(found.fset) is types.FunctionType:
-        _call(compiled, found.fset, value, content)
+        call_found(compiled, found.fset, value, content)
     else:
         setattr(value, name, content)
 
 
 def get_item(compiled: Compiled, _: Any, container: Any, key: Any) -> Any:
-    method = _python_method(container, "__getitem__")
-    return _call(compiled, method, container, key) if method else container[key]
+    method = python_method(container, "__getitem__")
+    return call_found(compiled, method, container, key) if method else container[key]
 
 
 def set_item(compiled: Compiled, _: Any, content: Any, container: Any, key: Any) -> None:
-    method = _python_method(container, "__setitem__")
+    method = python_method(container, "__setitem__")
     if method:
-        _call(compiled, method, container, key, content)
+        call_found(compiled, method, container, key, content)
     else:
         container[key] = content
 
 
+def get_slice(compiled: Compiled, _: Any, container: Any, start: Any, stop: Any) -> Any:
+    return get_item(compiled, None, container, slice(start, stop))
+
+
+def set_slice(compiled: Compiled, _: Any, content: Any, container: Any, start: Any, stop: Any) -> None:
+    set_item(compiled, None, content, container, slice(start, stop))
+
+
 def delete_item(compiled: Compiled, _: Any, container: Any, key: Any) -> None:
-    method = _python_method(container, "__delitem__")
+    method = python_method(container, "__delitem__")
     if method:
-        _call(compiled, method, container, key)
+        call_found(compiled, method, container, key)
     else:
         del container[key]
 
 
 def contains(compiled: Compiled, negated: int, item: Any, container: Any) -> bool:
-    method = _python_method(container, "__contains__")
-    found = _call(compiled, method, container, item) if method else operator.contains(container, item)
+    method = python_method(container, "__contains__")
+    found = call_found(compiled, method, container, item) if method else operator.contains(container, item)
     return bool(found) != bool(negated)
 
 
 def unary(compiled: Compiled, detail: tuple[str, str], value: Any) -> Any:
     name, method_name = detail
-    method = _python_method(value, method_name)
-    return _call(compiled, method, value) if method else getattr(operator, name)(value)
+    method = python_method(value, method_name)
+    return call_found(compiled, method, value) if method else getattr(operator, name)(value)
 
 
 def truth(compiled: Compiled, negated: bool, value: Any) -> bool:
     """bool(value): by `__bool__`, else by `__len__`. Python itself judges what they answer."""
     for name in ("__bool__", "__len__"):
         if class_lookup(type(value), name) is not MISSING:
-            method = _python_method(value, name)
-            value = _answering(name, _call(compiled, method, value)) if method else value
+            method = python_method(value, name)
+            value = answering(name, call_found(compiled, method, value)) if method else value
             break
     return bool(value) is not negated
 
 
 def length(compiled: Compiled, _: Any, value: Any) -> int:
-    method = _python_method(value, "__len__")
-    return len(_answering("__len__", _call(compiled, method, value)) if method else value)
+    method = python_method(value, "__len__")
+    return len(answering("__len__", call_found(compiled, method, value)) if method else value)
 
 
-def _answering(name: str, answer: Any) -> Any:
-    return type("answer", (), {name: lambda _: answer})()
+def answering(name: str, answer: Any, kind: str = "answer") -> Any:
+    """An object of a class called `kind` whose method gives this answer, for Python to judge."""
+    return type(kind, (), {name: lambda *_: answer})()
 
 
 def enter(compiled: Compiled, _: Any, manager: Any) -> tuple[Any, Any]:
@@ -138,7 +147,7 @@ def enter(compiled: Compiled, _: Any, manager: Any) -> tuple[Any, Any]:
             pass
     get = class_lookup(type(end), "__get__")
     leave = end if get is MISSING else get(end, manager, type(manager))
-    return _call(compiled, begin, manager), leave
+    return call_found(compiled, begin, manager), leave
 
 
 def binary(compiled: Compiled, symbol: str, left: Any, right: Any) -> Any:
@@ -176,7 +185,7 @@ def compare(compiled: Compiled, detail: tuple[str, bool], left: Any, right: Any)
 def _first_answer(compiled: Compiled, tries: list[tuple[Any, str, Any]]) -> Any:
     for receiver, name, other in tries:
         method = class_lookup(type(receiver), name)
-        result = NotImplemented if method is MISSING else _call(compiled, method, receiver, other)
+        result = NotImplemented if method is MISSING else call_found(compiled, method, receiver, other)
         if result is not NotImplemented:
             return result
     return NotImplemented
@@ -225,42 +234,33 @@ def _binary_names(symbol: str) -> tuple[str, ...]:
     return f"__{name}__", f"__r{name}__", f"__i{name}__"
 
 
-def _no_detail(_: Instruction) -> None:
+def no_detail(_: Instruction) -> None:
     return None
 
 
-def _named(*names: str) -> Callable[[Any], tuple[str, ...]]:
+def named(*names: str) -> Callable[[Any], tuple[str, ...]]:
     return lambda _: names
 
 
-_TRUTH = Row(1, truth, lambda _: False, _named("__bool__", "__len__"))
+TRUTH = Row(1, truth, lambda _: False, named("__bool__", "__len__"))
 ROWS: dict[str, Row] = {
     "LOAD_ATTR": Row(1, get_attribute, lambda i: i.argval, lambda name: (name, "__getattr__")),
     "STORE_ATTR": Row(2, set_attribute, lambda i: i.argval, lambda name: (name, "__setattr__"), _DROP),
-    "BINARY_SUBSCR": Row(2, get_item, _no_detail, _named("__getitem__")),
-    "STORE_SUBSCR": Row(3, set_item, _no_detail, _named("__setitem__"), _DROP),
-    "DELETE_SUBSCR": Row(2, delete_item, _no_detail, _named("__delitem__"), _DROP),
-    "CONTAINS_OP": Row(2, contains, lambda i: i.arg, _named("__contains__")),
+    "BINARY_SUBSCR": Row(2, get_item, no_detail, named("__getitem__")),
+    "BINARY_SLICE": Row(3, get_slice, no_detail, named("__getitem__")),
+    "STORE_SLICE": Row(4, set_slice, no_detail, named("__setitem__"), _DROP),
+    "STORE_SUBSCR": Row(3, set_item, no_detail, named("__setitem__"), _DROP),
+    "DELETE_SUBSCR": Row(2, delete_item, no_detail, named("__delitem__"), _DROP),
+    "CONTAINS_OP": Row(2, contains, lambda i: i.arg, named("__contains__")),
     "BINARY_OP": Row(2, binary, lambda i: i.symbol, _binary_names),
     "COMPARE_OP": Row(2, compare, _compared, lambda detail: (*COMPARISONS[detail[0]][1:], "__eq__")),
-    "UNARY_NEGATIVE": Row(1, unary, lambda _: ("neg", "__neg__"), _named("__neg__")),
-    "UNARY_INVERT": Row(1, unary, lambda _: ("invert", "__invert__"), _named("__invert__")),
-    "UNARY_NOT": Row(1, truth, lambda _: True, _named("__bool__", "__len__")),
-    "TO_BOOL": _TRUTH,
-    "BEFORE_WITH": Row(1, enter, _no_detail, _named("__enter__"), (("UNPACK_SEQUENCE", 2),)),
+    "UNARY_NEGATIVE": Row(1, unary, lambda _: ("neg", "__neg__"), named("__neg__")),
+    "UNARY_INVERT": Row(1, unary, lambda _: ("invert", "__invert__"), named("__invert__")),
+    "UNARY_NOT": Row(1, truth, lambda _: True, named("__bool__", "__len__")),
+    "TO_BOOL": TRUTH,
+    "BEFORE_WITH": Row(1, enter, no_detail, named("__enter__"), (("UNPACK_SEQUENCE", 2),)),
 }
 ROWS["LOAD_METHOD"] = ROWS["LOAD_ATTR"]
-# Builtins that ask a method of their only argument.
-BUILTINS: dict[Any, Row] = {
-    len: Row(1, length, _no_detail, _named("__len__")),
-    bool: _TRUTH,
-}
-
-
-def row_of(instruction: Instruction) -> Row | None:
-    if instruction.opname.startswith("POP_JUMP_") and "NONE" not in instruction.opname:
-        return _TRUTH
-    return ROWS.get(instruction.opname)
 
 
 def reaching(row: Row, instruction: Instruction, operands: list[Variable]) -> InstructionVariable | None:

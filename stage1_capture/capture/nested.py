@@ -11,9 +11,10 @@ import types
 from typing import Any
 
 from stage0_eager.nn import Module
+from stage1_capture.capture.asking_functions import row_of_call
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.bytecode import Instruction
-from stage1_capture.capture.dunders import BUILTINS, reaching
+from stage1_capture.capture.dunders import reaching
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.variables import (
@@ -49,14 +50,18 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
     place = first if stack[first + 1] is NULL or stack[first] is not NULL else first + 1
     called = stack[place]
     real = called.real if isinstance(called, UserDefinedObjectVariable) else None
+    arguments = stack[first + 2 :]
+    row = row_of_call(real, instruction, arguments) if program[0].opname != "KW_NAMES" else None
+    stand_in = row and reaching(row, instruction, arguments)
+    if stand_in:
+        stack[place] = stand_in
+        return stack
     if any(real is known for known in CALLS_BACK):
         back = _called_back(real, frame, instruction, stack, first + 2)
         if back is not None:
             stack[back] = _compiled(frame, stack[back])
         return stack
-    row = BUILTINS.get(real) if instruction.opname == "CALL" and instruction.arg == 1 else None
-    stand_in = row and reaching(row, instruction, stack[-1:])
-    stack[place] = stand_in or _compiled(frame, called)
+    stack[place] = _compiled(frame, called)
     return stack
 
 

@@ -17,6 +17,7 @@ from stage0_eager.functions import activations, creation, inplace, linalg, point
 from stage0_eager.random import manual_seed
 from stage0_eager.state import interpreting
 from stage0_eager.trace import Tracer, map_tensors
+from stage2_autograd import autograd
 from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
@@ -28,6 +29,16 @@ from stage_contracts.origin import Origin
 __all__ = ["activations", "creation", "inplace", "linalg", "pointwise", "reductions", "shape"]
 
 SEAMS = ("functionalize", "differentiate", "decompose", "partition")
+
+
+def default(name: str) -> Callable:
+    """A stand-in for the `seam` fixture where a test is about the default implementation."""
+    return getattr(autograd, name)
+
+
+def names_of(graph: Graph) -> list[str]:
+    """The operators that a graph calls, in order; an item of several results counts as one."""
+    return [getattr(n.target, "name", "item") for n in graph.calls]
 
 
 def tensor(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0, grad: bool = True) -> Tensor:

@@ -16,6 +16,7 @@ from stage2_autograd.tests.helpers import (
     activations,
     capture,
     is_core,
+    names_of,
     pointwise,
     reads_back,
     reductions,
@@ -35,10 +36,6 @@ def core_of(seam, function, *tensors):
     graph = seam("decompose")(functional(seam, function, *tensors)).verify(allowed=is_core)
     reads_back(graph)
     return graph
-
-
-def names_of(graph):
-    return [n.target.name for n in graph.calls]
 
 
 # ---- the seam ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from stage2_autograd.tests.helpers import (
     activations,
     compile_with,
     copies,
+    default,
     linalg,
     pointwise,
     reductions,
@@ -54,13 +55,9 @@ BLOCK = (
 )
 
 
-def default_seam(name):
-    return getattr(autograd, name)
-
-
 def compiled_block(**options):
     with config.patch(options):
-        return compile_with(default_seam, block, *BLOCK)
+        return compile_with(default, block, *BLOCK)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +113,7 @@ def test_attentions_scores_run_again_where_they_are_much_larger_than_queries_and
 
     def saved(time):
         inputs = [tensor(2, time, 4, seed=i) for i in range(3)]
-        compiled = compile_with(default_seam, program, *inputs)
+        compiled = compile_with(default, program, *inputs)
         expected, wanted = run_and_differentiate(program, copies(inputs))
         results, gradients = run_and_differentiate(compiled.run, copies(inputs))
         np.testing.assert_array_equal(results[0]._data, expected[0]._data)
@@ -202,7 +199,7 @@ def enough(task, saved, again):
 @pytest.mark.parametrize("seed", range(16))
 def test_no_choice_of_values_is_smaller(seed, monkeypatch):
     monkeypatch.setattr(importlib.import_module(min_cut.__module__), "SPARE", 0)
-    joint = compile_with(default_seam, random_program(seed), tensor(4, 3), tensor(3, seed=1)).decomposed
+    joint = compile_with(default, random_program(seed), tensor(4, 3), tensor(3, seed=1)).decomposed
     task, again = problem(joint), may_run_again()
     ours = min_cut(joint).saved_bytes
     choices = [n for n in task.values if not is_view(n)]
@@ -223,7 +220,7 @@ def test_spare_bytes_keep_transcendental_functions_from_running_again(monkeypatc
         return x
 
     inputs = (tensor(16, 8), *(tensor(8, 32, seed=i) for i in range(6)))
-    joint = compile_with(default_seam, program, *inputs).decomposed
+    joint = compile_with(default, program, *inputs).decomposed
 
     def cut(spare):
         monkeypatch.setattr(importlib.import_module(min_cut.__module__), "SPARE", spare)

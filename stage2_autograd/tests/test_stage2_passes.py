@@ -15,7 +15,16 @@ from stage2_autograd import autograd
 from stage2_autograd.autograd import decompose as _  # noqa: F401  (the function; its module is read below)
 from stage2_autograd.autograd.passes import PASSES
 from stage2_autograd.autograd.verify import example, interpret, same_bits, verify_pass
-from stage2_autograd.tests.helpers import capture, compile_with, integers, linalg, reductions, tensor
+from stage2_autograd.tests.helpers import (
+    capture,
+    compile_with,
+    default,
+    integers,
+    linalg,
+    names_of,
+    reductions,
+    tensor,
+)
 from stage2_autograd.tests.test_stage2_min_cut import random_program
 from stage_contracts import config, events
 from stage_contracts import dtype as dt
@@ -25,10 +34,6 @@ from stage_contracts.graph import GraphError, meta_of
 c = {name.removeprefix("core."): op for name, op in TABLE.items() if name.startswith("core.")}
 STEPS = {p.name: p for p in PASSES}
 CLEANUP = ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins", "dead_code")
-
-
-def names_of(graph):
-    return [getattr(n.target, "name", "item") for n in graph.calls]
 
 
 def cleaned(function, *tensors):
@@ -116,10 +121,6 @@ def test_rewritten_without_changing_a_bit(name):
 def test_what_would_change_a_bit_stays(name):
     function, tensors, left = KEPT[name]
     assert cleaned(function, *tensors) == left
-
-
-def default(name):
-    return getattr(autograd, name)
 
 
 @pytest.mark.parametrize("seed", range(6))

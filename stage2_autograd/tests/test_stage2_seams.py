@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from stage2_autograd import autograd
 from stage2_autograd.tests import wrong_partitioners, wrong_seams
 from stage2_autograd.tests.helpers import (
     SEAMS,
     activations,
     check_against_eager,
     compile_with,
+    default,
     pointwise,
     reductions,
     tensor,
@@ -36,10 +36,6 @@ def everything(x, w, buffer):
 
 INPUTS = (tensor(20), tensor(20, seed=1), tensor(20, seed=2, grad=False))
 ALL = [(seam, name) for seam, names in wrong_seams.PLANTED.items() for name in names]
-
-
-def default(name):
-    return getattr(autograd, name)
 
 
 def test_the_program_passes_with_the_defaults():

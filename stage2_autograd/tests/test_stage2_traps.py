@@ -17,6 +17,7 @@ from stage2_autograd.tests.helpers import (
     check_finite_differences,
     compile_with,
     copies,
+    default,
     integers,
     pointwise,
     tensor,
@@ -26,10 +27,6 @@ from stage_contracts.graph import Graph
 
 c = {name.removeprefix("core."): op for name, op in TABLE.items() if name.startswith("core.")}
 X, W, BUFFER = tensor(3, 4), tensor(3, 4, seed=1), tensor(3, 4, seed=2, grad=False)
-
-
-def default(name):
-    return getattr(autograd, name)
 
 
 def repeated_column(x, w, buffer):

@@ -3,6 +3,8 @@
 Input: classes whose methods say mark() before they answer. One program a block.
 """
 
+import operator  # noqa: F401
+
 from stage1_capture.tests.programs.registry import enter_blocks, mark
 
 

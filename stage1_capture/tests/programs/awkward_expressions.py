@@ -4,18 +4,8 @@ Input: each line is a name and an expression of a tensor x and an int n; the pro
 `shown` hands back what it is given, after a break.
 """
 
-from stage1_capture.tests.programs.registry import enter, mark
-
-LOG = []
-
-
-def reset():
-    LOG.clear()
-
-
-def shown(value):
-    mark(type(value).__name__)
-    return value
+from stage1_capture.tests.programs.awkward_helpers import LOG, shown
+from stage1_capture.tests.programs.registry import enter
 
 
 def noted(value):

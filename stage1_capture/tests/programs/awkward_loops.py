@@ -3,18 +3,8 @@
 Input: `shown` hands back what it is given, after a break.
 """
 
-from stage1_capture.tests.programs.registry import enter_blocks, mark
-
-LOG = []
-
-
-def reset():
-    LOG.clear()
-
-
-def shown(value):
-    mark(type(value).__name__)
-    return value
+from stage1_capture.tests.programs.awkward_helpers import LOG, mark, shown  # noqa: F401
+from stage1_capture.tests.programs.registry import enter_blocks
 
 
 def numbers(n):

@@ -5,24 +5,8 @@ Input: `shown` hands back what it is given, after a break; `Noted` is a manager 
 
 import contextlib
 
-from stage1_capture.tests.programs.registry import enter_blocks, mark
-
-LOG = []
-
-
-def reset():
-    LOG.clear()
-
-
-def shown(value):
-    mark(type(value).__name__)
-    return value
-
-
-def fails(n, cls=ValueError):
-    if n > 1:
-        raise cls(f"no {n}")
-    return n
+from stage1_capture.tests.programs.awkward_helpers import LOG, fails, mark, shown  # noqa: F401
+from stage1_capture.tests.programs.registry import enter_blocks
 
 
 class Noted:

@@ -5,6 +5,8 @@ Input: classes whose methods break, write down that they were asked, and may dec
 
 import operator
 
+import numpy as np  # noqa: F401
+
 from stage1_capture.tests.programs.registry import enter_blocks, mark
 
 LOG = []

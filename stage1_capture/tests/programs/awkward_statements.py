@@ -5,20 +5,14 @@ Input: `shown` hands back what it is given, after a break.
 
 import functools
 
-from stage1_capture.tests.programs.registry import enter_blocks, mark
+from stage1_capture.tests.programs.awkward_helpers import LOG, mark, shown
+from stage1_capture.tests.programs.registry import enter_blocks
 
-LOG = []
 STATE = {"count": 0}
 
 
 def reset():
-    LOG.clear()
     STATE["count"] = 0
-
-
-def shown(value):
-    mark(type(value).__name__)
-    return value
 
 
 def noted(function):

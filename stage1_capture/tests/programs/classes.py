@@ -215,3 +215,11 @@ def class_inside_after_work(x):
 def class_attribute(x, o):
     mark()
     return x, o.kind, Base.kind, type(o).made, o.__class__.__name__
+
+
+@program()
+def named_tuple_as_a_tuple(x):
+    pair, plain = Pair(x + 1), (x, 1)
+    mark()
+    items = tuple(pair)
+    return items, type(items) is tuple, items == pair, tuple(plain) is plain, pair[:], [*pair]

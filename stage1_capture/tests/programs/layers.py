@@ -67,6 +67,11 @@ class Many(nn.Module):
         return x + len(self.rows), "a" in self.named, list(self.named.keys())
 
 
+class Keyed(nn.Module):
+    def forward(self, x, by=1):
+        return x * by
+
+
 class Hook:
     def __init__(self):
         self.seen = 0
@@ -100,13 +105,20 @@ def overridden():
     return layer
 
 
+def linear():
+    """With numbers that are the same in both runs."""
+    layer = nn.Linear(3, 3)
+    layer.load_state_dict({"weight": tensor(3, 3, seed=6), "bias": tensor(3, seed=7)})
+    return layer
+
+
 STATE = {}
 
 
 def reset():
     """One tree for both runs of a program, made anew."""
     STATE.clear()
-    STATE.update(scale=Scale(), running=Running(), linear=nn.Linear(3, 3), many=Many(), hooked=hooked())
+    STATE.update(scale=Scale(), running=Running(), linear=linear(), many=Many(), hooked=hooked())
 
 
 @program()
@@ -212,3 +224,126 @@ def walked_as_data(x):
         many.rows[0] in table,
         many._get_name() if hasattr(many, "_get_name") else "",
     )
+
+
+@program()
+def state_read_and_loaded(x):
+    linear = STATE["linear"]
+    mark()
+    state = linear.state_dict(prefix="a.")
+    y = linear(x)
+    result = linear.load_state_dict({k: v.detach() + 1 for k, v in linear.state_dict().items()})
+    return y, linear(x), list(state), state["a.weight"] * 2, tuple(result)
+
+
+@program()
+def state_kept_and_put_back(x):
+    running = STATE["running"]
+    best = {name: value.clone() for name, value in running.state_dict().items()}
+    y = running(x)
+    mark()
+    z = running(x)
+    running.load_state_dict(best)
+    return y, z, running.mean, best
+
+
+@program()
+def state_that_does_not_fit(x):
+    linear = STATE["linear"]
+    try:
+        linear.load_state_dict({"weight": x})
+    except RuntimeError as error:
+        mark()
+        said = str(error)[:40]
+    missing = linear.load_state_dict({"bias": x}, strict=False).missing_keys
+    return linear(x), said, missing
+
+
+@program()
+def cast_to_what_it_is(x):
+    linear = STATE["linear"]
+    mark()
+    same = linear.to("cpu").float()
+    return same(x), same is linear, linear.weight.dtype
+
+
+@program()
+def layers_backwards(x):
+    mark()
+    for layer in reversed(STATE["many"].rows):
+        x = layer(x)
+    return x, [type(layer).__name__ for layer in reversed(nn.Sequential(nn.ReLU(), nn.Tanh()))]
+
+
+@program()
+def hook_of_a_block(x):
+    seen = []
+    with STATE["scale"].register_forward_hook(lambda module, args, output: seen.append(output)):
+        y = STATE["scale"](x)
+        mark()
+    return y, seen, STATE["scale"](x), len(STATE["scale"]._forward_hooks)
+
+
+@program()
+def hook_that_comes_and_goes(x):
+    layer = STATE["scale"]
+    mark()
+    if hasattr(layer, "handle"):
+        layer.handle.remove()
+        del layer.handle
+    else:
+        layer.handle = layer.register_forward_hook(lambda module, args, output: output * 2)
+    return layer(x), len(layer._forward_hooks)
+
+
+@program()
+def hooks_with_keywords(x):
+    layer, seen = Keyed(), []
+    layer.register_forward_pre_hook(
+        lambda module, args, kwargs: (args, {"by": kwargs["by"] + 1}), with_kwargs=True
+    )
+    layer.register_forward_hook(lambda module, args, kwargs, output: seen.append(kwargs), with_kwargs=True)
+    layer.register_forward_hook(lambda module, args, output: seen.append("first"), prepend=True)
+    mark()
+    return layer(x, by=3), seen
+
+
+@program()
+def modules_put_in_place_of_others(x):
+    many = STATE["many"]
+    for name, layer in list(many.rows.named_children()):
+        setattr(many.rows, name, nn.Sequential(layer, nn.Tanh()))
+    mark()
+    return many(x)[0], [type(layer).__name__ for layer in many.rows]
+
+
+@program()
+def data_of_weights(x):
+    linear = STATE["linear"]
+    data = linear.weight.data
+    y = linear(x)
+    mark()
+    kept = [p.data.clone() for p in linear.parameters()]
+    return y, data, data.sum(), data * 2, data.requires_grad, data is linear.weight.data, kept, x.data + 1
+
+
+@program()
+def data_written_through(x):
+    linear = STATE["linear"]
+    before = linear(x)
+    for p in linear.parameters():
+        p.data.mul_(2)
+    mark()
+    return before, linear(x)
+
+
+@program()
+def data_written_before_the_backward(x):
+    linear, leaf = STATE["linear"], (x * 1).detach().requires_grad_()
+    data, row = linear.weight.data, linear.weight.data[0]
+    y = linear(leaf).sum()
+    mark()
+    data.mul_(3)
+    row.add_(1)
+    y.backward()  # with the weights as they are now: a write through .data is not counted
+    return leaf.grad
