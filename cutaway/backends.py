@@ -221,21 +221,22 @@ def ahead_of_time(
         except Unsupported as refusal:
             variant = on_shared_memory(tensors)
             if variant is not None:
-                return variant(*tensors)
+                with suppress(Unsupported):  # yet another input lies there
+                    return variant(*tensors)
             events.record("fallback", "eager", reason=refusal.construct)
             return as_captured(*tensors)
 
     def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
         from stage2_autograd.aliased_inputs import on_their_memory, pattern_of, run_on_their_memory
 
-        pattern = pattern_of(tensors, functional.writes)
+        pattern = pattern_of(tensors, functional)
         if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
             with suppress(Unsupported):
                 _, made = two_graphs(
                     on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half
                 )
-                variants[pattern] = run_on_their_memory(pattern, functional, made)
+                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
         return variants.get(pattern)
 
     return guarded

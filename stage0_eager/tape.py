@@ -257,11 +257,21 @@ def backward(
     create_graph: bool = False,
     inputs: Sequence[Tensor] | None = None,
 ) -> None:
-    """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only."""
+    """Add to `.grad` of every leaf that `tensors` depend on, or of `inputs` only.
+
+    In place, so that who holds the gradient sees it grow; with create_graph the sum is a new tensor.
+    """
     found = walk(tensors, gradients, retain_graph, create_graph, inputs).values()
     fresh = own_memory((g for leaf, g in found if leaf.grad is None), gradients, create_graph)
+    if gradients is not None:  # one may be a .grad, which is about to be written
+        fresh = iter(list(fresh))
     for leaf, g in found:
-        leaf.grad = next(fresh) if leaf.grad is None else _under(create_graph, "add", leaf.grad, g)
+        if leaf.grad is None:
+            leaf.grad = next(fresh)
+        elif create_graph:
+            leaf.grad = _under(True, "add", leaf.grad, g)
+        else:
+            _under(False, "copy_", leaf.grad, _under(False, "add", leaf.grad, g))
         for hook in list((leaf._after_hooks or {}).values()):
             hook(leaf)
 

@@ -1,7 +1,8 @@
 """Inputs that share memory, one of them written: the same graph on the memory itself, of which they become views.
 
 Input: a captured graph and the tensors of a call that the run-time wrapper refused. torch calls the memory a synthetic
-base. The place of each input in it is known only at the call, so each pattern of places is a graph of its own.
+base. The place of each input in it is known only at the call, so each pattern of places is a graph of its own. Inputs
+that require grad are views of one tensor, or it is left to eager: that tensor then is the memory, with its history.
 """
 
 from __future__ import annotations
@@ -10,33 +11,48 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stage0_eager import arrays
+from stage0_eager import arrays, views
 from stage0_eager.core import core as c
-from stage0_eager.tape import version_of
+from stage0_eager.state import STATE
+from stage0_eager.tape import up_to_date, version_of
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.tensor_meta import TensorMeta
 
+Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
+
 
 @dataclass(frozen=True)
 class Pattern:
-    """Which inputs (`places`: input -> shape, strides, offset, in elements) lie in one stretch of `length` elements."""
+    """Which inputs are views of the memory `meta`, and how (`chains`: input -> the operators that show it).
 
-    places: tuple[tuple[int, tuple[tuple, tuple, int]], ...]
-    length: int
+    whole: the memory is a tensor that the user has, of which they are views; otherwise a row of all the elements.
+    """
+
+    chains: tuple[tuple[int, Chain], ...]
+    meta: TensorMeta
+    whole: bool = False
 
     @property
     def members(self) -> list[int]:
-        return [i for i, _ in self.places]
+        return [i for i, _ in self.chains]
 
 
-def pattern_of(tensors: Sequence[Tensor], writes: Sequence[int]) -> Pattern | None:
-    """The pattern of a call, or None where only eager will do: gradients, two dtypes, gaps or two groups."""
+def pattern_of(tensors: Sequence[Tensor], functional: FunctionalGraph) -> Pattern | None:
+    """The pattern of a call, or None where only eager will do: two dtypes, two groups, gradients without one base."""
     spans = {i: _span(t._data) for i, t in enumerate(tensors) if t.numel()}
-    written = [i for i in writes if i in spans and any(_meet(spans[i], spans[j]) for j in spans if j != i)]
+    meets = {i: [j for j in spans if j != i and _meet(spans[i], spans[j])] for i in spans}
+    written = [i for i in functional.writes if meets.get(i)]
     if not written:
         return None
+    if any(tensors[i].requires_grad for w in written for i in (w, *meets[w])):
+        return _of_one_base(tensors, spans, written, functional.silent)
+    return _of_one_row(tensors, spans, written)
+
+
+def _of_one_row(tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int]) -> Pattern | None:
+    """Without gradients: arrays anywhere in one stretch of memory, whoever made them."""
     members = {written[0]}
     while grown := {i for i in spans if i not in members and any(_meet(spans[i], spans[j]) for j in members)}:
         members |= grown
@@ -49,10 +65,44 @@ def pattern_of(tensors: Sequence[Tensor], writes: Sequence[int]) -> Pattern | No
         return None
     low, high = min(spans[i][0] for i in members), max(spans[i][1] for i in members)
     size = group[0].dtype.itemsize
-    places = tuple(
-        (i, (tensors[i].shape, tensors[i].stride(), (spans[i][0] - low) // size)) for i in sorted(members)
+    chains = tuple(
+        (i, ((c.as_strided, (tensors[i].shape, tensors[i].stride(), (spans[i][0] - low) // size)),))
+        for i in sorted(members)
     )
-    return Pattern(places, (high - low) // size)
+    return Pattern(chains, TensorMeta(((high - low) // size,), group[0].dtype, device=group[0].device))
+
+
+def _of_one_base(
+    tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int], silent: Sequence[int]
+) -> Pattern | None:
+    """With gradients: views of one tensor (or it), all with its place on the tape and none watched by a hook."""
+    base = views.root(tensors[written[0]])
+    members = [i for i, t in enumerate(tensors) if views.root(t) is base]
+    others = [i for i in spans if i not in members and _meet(spans[i], _span(base._data))]
+    if others or not set(members).issuperset(written):
+        return None
+    if base.is_leaf and base.requires_grad and STATE.grad_enabled and not set(written) <= set(silent):
+        return None  # eager's error comes where eager raises it
+    group = [up_to_date(tensors[i]) for i in members]
+    if any(t.requires_grad != base.requires_grad or (t is not base and _watched(t)) for t in group):
+        return None
+    chains = tuple((i, tuple((op, tuple(rest)) for op, rest in views._chain(tensors[i]))) for i in members)
+    shown = {i: _metas(base.meta, chain) for i, chain in chains}
+    if any(shown[i][-1].with_(requires_grad=tensors[i].requires_grad) != tensors[i].meta for i in members):
+        return None
+    return Pattern(chains, base.meta, whole=True)
+
+
+def _watched(tensor: Tensor) -> bool:
+    return bool(tensor._grad_fn is not None and tensor._grad_fn.hooks)
+
+
+def _metas(meta: TensorMeta, chain: Chain) -> list[TensorMeta]:
+    """What is seen after each step of a chain, from the whole on."""
+    found = [meta]
+    for op, rest in chain:
+        found.append(op.meta(found[-1], *rest))
+    return found
 
 
 def _span(array: Any) -> tuple[int, int]:
@@ -70,48 +120,63 @@ def on_their_memory(graph: Graph, pattern: Pattern) -> Graph:
     """The graph with one input, the memory, in place of the inputs that lie in it; it comes last."""
     graph = graph.copy()
     inputs = graph.placeholders
-    first = inputs[pattern.members[0]].val
-    meta = TensorMeta((pattern.length,), first.dtype, device=first.device)
-    memory = graph.placeholder("memory", meta)
+    memory = graph.placeholder("memory", pattern.meta)
     body = next(n for n in graph.nodes if n.op != "placeholder")
-    for i, (shape, strides, offset) in pattern.places:
+    for i, chain in pattern.chains:
+        seen = memory
         with graph.inserting_before(body):
-            view = graph.call_function(
-                c.as_strided, (memory, shape, strides, offset), val=inputs[i].val, name=inputs[i].name
-            )
-        graph.replace_all_uses_with(inputs[i], view)
+            for (op, rest), meta in zip(chain, _metas(pattern.meta, chain)[1:], strict=True):
+                seen = graph.call_function(op, (seen, *rest), val=meta, name=inputs[i].name)
+        graph.replace_all_uses_with(inputs[i], seen)
         graph.erase_node(inputs[i])
     return graph
 
 
 def run_on_their_memory(
-    pattern: Pattern, apart: FunctionalGraph, run: Callable[..., tuple]
+    pattern: Pattern, graph: Graph, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
-    """A callable on the user's tensors, from one on the graph that `on_their_memory` made.
+    """A callable on the user's tensors, from one on the graph that `on_their_memory` made of `graph`.
 
-    apart: the graph on inputs that share nothing. It knows how often each is written, and whose view a result is.
+    apart: `graph` on inputs that share nothing. It knows how often each is written, and whose view a result is.
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
+    if not pattern.whole:
+        return _run_on_a_row(pattern, apart, run)
+    members = set(pattern.members)
+    inputs = {node: i for i, node in enumerate(graph.placeholders) if i in members}
+    themselves = [(k, inputs[node]) for k, node in enumerate(graph.outputs) if node in inputs]
+
+    def call(*tensors: Tensor) -> tuple:
+        base = views.root(tensors[pattern.members[0]])
+        results = list(run(*(t for i, t in enumerate(tensors) if i not in members), base))
+        for k, i in themselves:
+            results[k] = tensors[i]
+        return tuple(results)
+
+    return call
+
+
+def _run_on_a_row(
+    pattern: Pattern, apart: FunctionalGraph, run: Callable[..., tuple]
+) -> Callable[..., tuple]:
     members = set(pattern.members)
     # not by their places in the memory, which two of them may have in common
-    views = [
+    known = [
         (which, steps) if kind == "input" and which in members else None
         for kind, which, *steps in apart.results or (("output", i) for i in range(apart.num_outputs))
     ]
     counts = apart.versions[apart.num_outputs :] or (1,) * len(apart.writes)
     writes = {i: seen for i, seen in zip(apart.writes, counts, strict=True) if i in members}
+    lowest = next(i for i, chain in pattern.chains if chain[0][1][2] == 0)
 
     def call(*tensors: Tensor) -> tuple:
-        lowest = next(tensors[i] for i, (_, _, offset) in pattern.places if offset == 0)
-        memory = Tensor(_stretch(lowest._data, pattern.length))
+        memory = Tensor(_stretch(tensors[lowest]._data, pattern.meta.shape[0]))
         results = run(*(t for i, t in enumerate(tensors) if i not in members), memory)
-        for (
-            i,
-            seen,
-        ) in writes.items():  # views of one tensor have one counter, other names of its memory their own
+        # views of one tensor have one counter, other names of its memory their own
+        for i, seen in writes.items():
             version_of(tensors[i])[0] += seen
         made = []
-        for result, view in zip(results, views, strict=True):
+        for result, view in zip(results, known, strict=True):
             if view is not None:
                 result = tensors[view[0]]
                 for op, rest in view[1]:

@@ -44,6 +44,12 @@ class CompiledBackward(TapeNode):
         super().__init__("compiled_function", out_metas, edges)
         self.backward, self.plan = backward, plan
 
+    def expect_versions_of_now(self) -> None:
+        """The writes of the compiled function itself are over: a later one to what is saved is an error."""
+        for value in (self.saved or {}).values():
+            if isinstance(value, SavedTensor) and value.tensor is not None:
+                value.version = value.tensor.version
+
     def apply(self, gradients: list) -> list:
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
         tangents = [

@@ -16,6 +16,7 @@ from stage0_eager.random import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tape import Edge, up_to_date, version_of
 from stage0_eager.tensor import Tensor
+from stage0_eager.views import root, write_through
 from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
@@ -24,6 +25,7 @@ from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, Result
 from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 
 LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
 
 
 class LeafWritten(RuntimeError):
@@ -68,6 +70,7 @@ def make_runtime_wrapper(
         return run
 
     plan = SavingPlan(partition, joint, functional)
+    counts = any(functional.versions) or bool(functional.writes)
     wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
 
     def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
@@ -88,7 +91,10 @@ def make_runtime_wrapper(
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]
             out.requires_grad, out._grad_fn, out._output_index = True, node, index
-        return finish(tensors, outputs)
+        made_of_them = finish(tensors, outputs)
+        if counts:  # what was written on the way is what the backward expects
+            node.expect_versions_of_now()
+        return made_of_them
 
     return run_on_tape
 
@@ -108,6 +114,8 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
             for i in on_tape:
                 if tensors[i].requires_grad and tensors[i].is_leaf:
                     raise LeafWritten(LEAF_WRITTEN)
+                if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:
+                    raise LeafWritten(VIEW_OF_LEAF_WRITTEN)
         for i, j in _suspects(tensors, writes):
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(
@@ -166,14 +174,19 @@ def _finisher(
 
     def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         for i, seen in counted:
-            outputs[i]._version = [seen]
+            version_of(outputs[i])[0] = seen
         for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
             target = tensors[i]
-            target._data[...] = value._data
             version_of(target)[0] += seen
+            if value.requires_grad and target._view is not None:  # what it is a view of gets the history
+                version_of(target)[0] -= 1
+                write_through(target, value)
+                continue
+            target._data[...] = value._data
             if value.requires_grad:  # the input now is what the pair computed, to autograd too
                 target.requires_grad, target._grad_fn = True, value._grad_fn
                 target._output_index = value._output_index
+                target._written += 1  # views that there are of it take the new history when next used
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
         made = []
         plan = with_sizes(results, read_sizes(tensors)) if open_results else results

@@ -274,3 +274,52 @@ def test_set_takes_a_tensor_of_its_own_dtype():
         x.set_(cutaway.zeros(3, dtype=cutaway.float64))
     with pytest.raises(RuntimeError, match="in-place operation"):
         cutaway.ones(2, requires_grad=True).set_(x)
+
+
+# ---- a gradient that is there already grows in place --------------------------------------------------------------
+
+
+def another_step(p, x):
+    held = p.grad
+    (p * x).sum().backward()
+    return held * 1, p.grad
+
+
+def set_to_zero_first(p, x):
+    p.grad.zero_()
+    (p * p * x).sum().backward()
+    return (p.grad * 2,)
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager"])
+@pytest.mark.parametrize("program", [another_step, set_to_zero_first], ids=lambda f: f.__name__)
+def test_a_gradient_is_accumulated_in_place(program, backend):
+    """As torch: the same tensor, one write more; its layout stays."""
+    function = program if backend is None else cutaway.compile(program, backend=backend, fullgraph=True)
+    p = cutaway.full((2, 3), 2.0, requires_grad=True)
+    p.grad = held = cutaway.ones(3, 2).t()
+    x = cutaway.tensor([1.0, 2.0, 3.0])
+    total = np.ones((2, 3))
+    for calls in (1, 2):
+        results = function(p, x)
+        total = total + x.numpy() if program is another_step else 4 * np.tile(x.numpy(), (2, 1))
+        assert p.grad is held and held.stride() == (1, 2)
+        assert held.version == calls * (1 if program is another_step else 2)
+        np.testing.assert_array_equal(held.numpy(), total)
+        np.testing.assert_array_equal(results[0].numpy(), total if program is another_step else 2 * total)
+        assert program is set_to_zero_first or results[1] is held
+
+
+def test_with_create_graph_the_sum_is_a_new_tensor():
+    p = cutaway.full((3,), 2.0, requires_grad=True)
+    p.grad = held = cutaway.ones(3)
+    (p * p).sum().backward(create_graph=True)
+    assert p.grad is not held and p.grad.requires_grad and held.tolist() == [1.0] * 3
+
+
+def test_a_gradient_given_as_the_seed():
+    """Its own growth must not be seen by the other leaf that gets it."""
+    p, q = cutaway.ones(2, requires_grad=True), cutaway.ones(2, requires_grad=True)
+    p.grad = cutaway.full((2,), 3.0)
+    (p + q).backward(p.grad)
+    assert p.grad.tolist() == [6.0, 6.0] and q.grad.tolist() == [3.0, 3.0]

@@ -226,11 +226,11 @@ def _gradients(
 
 
 def _sum(tx: Tx, old: Variable, new: Variable, creates: bool) -> Variable:
-    """What accumulating gives: a new tensor, on the tape where the gradients are."""
+    """What accumulating gives: the old tensor, written; with create_graph a new one, on the tape."""
     output = tx.output
     previous, output.grad_enabled = output.grad_enabled, creates and output.graph_mode
     try:
-        return call_operator(tx, TABLE["cutaway.add"], [old, new], {})
+        return call_operator(tx, TABLE["cutaway.add" if creates else "cutaway.add_"], [old, new], {})
     finally:
         output.grad_enabled = previous
 

@@ -20,25 +20,28 @@ FEW_PAIRS = 12  # up to here pair by pair
 
 
 def guard_mutation(output: OutputGraph) -> None:
-    """When an input is written to, no other input may be it, or a view of it.
+    """When an input is written to, no other input may be it; nor, unless one was at capture, a view of it.
 
-    A view's `_base` is the tensor that owns the storage, never another view; and no view is written to.
+    A view's `_base` is the tensor that owns the storage, never another view. No write here is on the tape (capture
+    broke at those), so of inputs that share memory only the memory matters, which a backend looks at in each call.
     """
     _guard_changed(output)
     # who shares memory with an array that is written to is seen at the call: nothing here relies on it
     written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
     inputs = [t for t in output.known.values() if isinstance(t, TensorVariable) and t.node is not None]
-    if not written:
+    bases = {id(t.real._base) for t in inputs}
+    sharing = [t for t in written if t.real._base is not None or id(t.real) in bases]
+    apart = [t for t in written if t not in sharing]
+    for target in sharing:
+        if target.real._base is None:
+            output.guard("IDENTITY", _base(target), None)
+        for other in inputs:
+            if other is not target:
+                output.guard("NOT_ALIASED", other.source, target.source)
+    if len(apart) * len(inputs) > FEW_PAIRS:
+        _guard_rows(output, "WRITTEN", apart, inputs)
         return
-    targets = {id(t.real): t.source for t in written}
-    for other in inputs:
-        if id(other.real._base) in targets:
-            whole = targets[id(other.real._base)]
-            output.unsupported("GB0006", f"a write to {whole}, of which {other.source} is a view")
-    if len(written) * len(inputs) > FEW_PAIRS:
-        _guard_rows(output, "WRITTEN", written, inputs)
-        return
-    for target in written:
+    for target in apart:
         output.guard("IDENTITY", _base(target), None)
         for other in inputs:
             if other is not target:

@@ -42,7 +42,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
-from stage_contracts.source import RegisteredSource, ScalarSource
+from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -293,16 +293,23 @@ def _tensors_in(value: Any) -> list[TensorVariable]:
 
 
 def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
-    """Break where eager would refuse the write, or where residual code cannot follow it."""
+    """Break where eager would put what the target is a view of on the tape. Memory alone is seen to at the call."""
     whole = tx.output.mutable_through.get(target)
-    if whole is not None and whole.real._base is None:
+    if whole is not None:
         tx.output.mutated[whole] = None
-    if target.source is not None and target.real._base is not None:
-        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor from outside")
     inside = tx.output.detached_inside
     if inside and is_grad_enabled() and whole_of(tx.output.graph, tx.output.node_of(target)) in inside:
         reason = f"{op.name} writes to a view that was made under no_grad"
         raise SkipFrame(reason, tx.output.origin(), code="GB0006")  # eager raises its error
+    if target.source is None or target.real._base is None:
+        return
+    if target.meta.requires_grad and not is_grad_enabled():
+        return
+    if isinstance(target.source, ArraySource) or target.real._base.requires_grad:
+        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor that requires grad")
+    base = AttrSource(target.source, "_base")
+    tx.output.guard("NOT_ALIASED", base, None)
+    tx.output.guard("IDENTITY", AttrSource(base, "requires_grad"), False)
 
 
 def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:

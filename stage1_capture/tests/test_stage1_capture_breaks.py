@@ -110,7 +110,7 @@ def writes_to_a_leaf(x):
     return x
 
 
-@breaks("GB0006", "x.add_(1)", tensor(3)[:])
+@breaks("GB0006", "x.add_(1)", (tensor(3, requires_grad=True) * 1)[:])
 def writes_to_a_view(x):
     x.add_(1)
     return x

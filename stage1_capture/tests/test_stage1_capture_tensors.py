@@ -152,6 +152,12 @@ def write_beside_a_view(x, view):
     return x
 
 
+@program(lambda: tensor(6, 4)[1:4], (3, 4), nodes=1)
+def write_to_a_view(view, x):
+    view.add_(x)
+    return view
+
+
 @program((3, 4), slice(1, 2), nodes=1)
 def slices_returned(x, part):
     é = x[part]

@@ -189,9 +189,11 @@ class State:
                 continue
             ref = self.shorten(value.ref) if value.ref else None
             whole = ref is not None and ref.shape is None
-            same_layout = whole and ref and self.buffers[ref.name].strides == dense(value.meta).strides
             given = ref is not None and (ref.name in self.inputs or ref.name in self.constants)
-            taken = ref in outputs or given and output.op not in ("placeholder", "get_attr")
+            itself = given and output.op in ("placeholder", "get_attr")  # with the gaps it may have
+            wanted = value.meta if itself else dense(value.meta)
+            same_layout = whole and ref and self.buffers[ref.name].strides == wanted.strides
+            taken = ref in outputs or given and not itself
             outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
         lowered = LoweredGraph(
             self.name,
