@@ -72,6 +72,8 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
         expected = observe(names, function, program, mode)
         refused |= mode is contextlib.nullcontext and "error" in dict(expected)
         got = observe(names, compiled, program, mode)
+        if straight:  # who is whom (x.float() may be x) is for capture to say
+            got, expected = ([(w, v) for w, v in seen if "same object" not in w] for seen in (got, expected))
         compare(got, expected, backend == "inductor", len(program.used) < len(program.results))
     seen = Counter(e.kind for e in events.LEDGER.since(mark))
     return Counter(breaks=seen["graph_break"], fallbacks=seen["fallback"], refused=refused)
@@ -203,7 +205,7 @@ def compare(got: list[tuple[str, Any]], expected: list[tuple[str, Any]], close: 
     }
     for (what, a), (label, b) in zip(got, expected, strict=False):
         if what != label:
-            if late:
+            if late or (label == "error" and "out of bounds" in b[1]):  # of an element that nobody reads
                 return
             raise Differs(f"{what}: {shown(a)}, in eager {label}: {shown(b)}")
         if unused and "gradient" in what and isinstance(a, np.ndarray):
