@@ -6,7 +6,9 @@ public names.
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -108,9 +110,10 @@ sys.modules.update(
 )
 
 # The stages themselves are loaded when a pipeline is first needed, so that `import cutaway` stays quick.
-_LAZY = {
+_LAZY: dict[str, Callable[[], Any]] = {
     "DEFAULT_PIPELINE": default_pipeline,
     "TINY_PIPELINE": tiny_pipeline,
+    "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
 }
 
 

@@ -94,6 +94,6 @@ def example_inputs(
     """The graph's inputs for this call, by evaluating their sources."""
     signature, names = guard_names(fn)
     words = ", ".join(source.expression() for source in frame.inputs)
-    namespace = dict(names)
+    namespace = {**names, **frame.drawn}
     exec(f"def gather({signature}): return [{words}]", namespace)
     return namespace["gather"](*args, **kwargs)

@@ -22,7 +22,8 @@ PACKAGES = (
     "stage3_lowering",
     "stage4_runtime",
 )
-LINK = re.compile(r"\[([^\]]+)\]\((?!https?:|#)([^)]+)\)")
+# not `kernel[grid](...)`, which is code
+LINK = re.compile(r"(?<!\w)\[([^\]]+)\]\((?!https?:|#)([^)]+)\)")
 
 
 def on_files(files, config):

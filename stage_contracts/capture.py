@@ -46,6 +46,8 @@ class CapturedFrame:
     breaks: tuple[GraphBreak, ...] = ()
     # guards for what later stages assumed of open sizes, once they have run; None: no size is open
     late_guards: Callable[[], tuple[Guard, ...]] | None = None
+    # numbers that random draws before the graph runs: the name that sources know each by, and a value it could have
+    drawn: dict[str, Any] = field(default_factory=dict)
     closed: tuple[str, ...] = ()  # sizes marked dynamic that the program fixes, each in one line
     resumes: tuple[ResumeFunction, ...] = ()
     graph_grad_mode: bool = True

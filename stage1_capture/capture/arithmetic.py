@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import operator
 import types
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -84,10 +85,10 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     order = turns(class_of(left), class_of(right), name, in_place)
     if any(not is_left for is_left, _ in order[:-1]):  # the right operand goes before the left one
         return _first_answer(tx, symbol, left, right, order)
-    if in_place and name == "add" and type(left) is ListVariable:
+    if in_place and name == "add" and isinstance(left, ListVariable):
         new = iterate(tx, right)
         must_be_local(tx, left, "+=")
-        left.items.extend(new)
+        left.items[:] = kept(left, [*left.items, *new])
         return left
     if (
         in_place
@@ -104,7 +105,7 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return on_sets(tx, symbol, function, left, right)
     if in_place and name == "mul" and isinstance(left, ListVariable) and isinstance(right, ConstantVariable):
         must_be_local(tx, left, symbol)
-        left.items[:] = attempt(tx, symbol, lambda: left.items * right.value)
+        left.items[:] = kept(left, attempt(tx, symbol, lambda: left.items * right.value))
         return left
     if name == "or" and isinstance(left, ConstDictVariable) and isinstance(right, ConstDictVariable):
         return _merged(left, right)
@@ -222,11 +223,18 @@ def _real_type(value: Variable) -> Any:
 
 
 def _merged(left: ConstDictVariable, right: ConstDictVariable) -> ConstDictVariable:
-    """left | right, of the left one's kind."""
+    """left | right, of the left one's kind, unless that is a plain dict."""
     entries = {**left.items, **right.items}
-    if isinstance(left, DefaultDictVariable):
-        return DefaultDictVariable(entries, left.kind, left.factory)
-    return ConstDictVariable(entries, left.kind)
+    like = right if left.kind is dict else left
+    if isinstance(like, DefaultDictVariable):
+        return DefaultDictVariable(entries, like.kind, like.factory)
+    return ConstDictVariable(entries, like.kind)
+
+
+def kept(sequence: ListVariable, items: list[Variable]) -> list[Variable]:
+    """Of the items of a deque with a length, the last ones."""
+    limit = getattr(sequence, "limit", None)
+    return items if limit is None else items[max(len(items) - limit, 0) :]
 
 
 def on_sets(tx: Tx, symbol: str, function: Callable, left: Any, right: Any) -> Variable:
@@ -270,13 +278,24 @@ def _on_sequences(
     tx: Tx, function: Callable, symbol: str, left: Variable, right: Variable
 ) -> Variable | None:
     """list + list, tuple * int: Python's own operation on the items."""
-    for kind in (ListVariable, TupleVariable):
-        if symbol == "+" and isinstance(left, kind) and isinstance(right, kind):
-            return kind([*left.items, *right.items])
+    for kind in (ListVariable, TupleVariable, DequeVariable):
+        if symbol == "+" and _is_row(left, kind) and _is_row(right, kind):
+            return _row_like(left, [*left.items, *right.items])  # type: ignore[attr-defined]
         for sequence, count in ((left, right), (right, left)):
-            if symbol == "*" and isinstance(sequence, kind) and isinstance(count, ConstantVariable):
-                return kind(attempt(tx, symbol, lambda s=sequence, c=count: s.items * c.value))  # type: ignore
+            if symbol == "*" and _is_row(sequence, kind) and isinstance(count, ConstantVariable):
+                return _row_like(sequence, attempt(tx, symbol, lambda s=sequence, c=count: s.items * c.value))  # type: ignore
     return None
+
+
+def _is_row(value: Variable, kind: type) -> bool:
+    return isinstance(value, kind) and isinstance(value, DequeVariable) is (kind is DequeVariable)
+
+
+def _row_like(sequence: Variable, items: list[Variable]) -> Variable:
+    """A list, tuple or deque of these items. What is made of a named tuple is a tuple."""
+    if isinstance(sequence, DequeVariable):
+        return DequeVariable(kept(sequence, items), limit=sequence.limit)
+    return TupleVariable(items) if isinstance(sequence, TupleVariable) else ListVariable(items)
 
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
@@ -356,6 +375,8 @@ def _compare_containers(tx: Tx, symbol: str, left: Any, right: Any) -> Variable:
         if symbol not in ("==", "!="):
             words = f"{symbol!r} not supported between instances of 'dict' and 'dict'"
             tx.throw(TypeError, words)
+        if left.kind is right.kind is OrderedDict and [*left.items] != [*right.items]:
+            return ConstantVariable(symbol == "!=")
         same = left.items.keys() == right.items.keys() and all(
             equal(tx, realize(value), realize(right.items[key])) for key, value in left.items.items()
         )

@@ -189,7 +189,7 @@ def row_of(instruction: Instruction) -> Row | None:
 
 def row_of_call(called: Any, instruction: Instruction, arguments: list[Variable]) -> Row | None:
     """The same of a call whose arguments are all given by place."""
-    if instruction.opname != "CALL" or not isinstance(called, (type, types.BuiltinFunctionType)):
+    if instruction.opname != "CALL" or type(called) not in (type, types.BuiltinFunctionType):
         return None
     row = FUNCTIONS.get((called, len(arguments)))
     word = getattr(arguments[1], "value", None) if called in _NAMING else None

@@ -59,6 +59,7 @@ from stage1_capture.capture.variables import (
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
+    WrapperVariable,
     describe,
     from_constant,
     realize,
@@ -105,7 +106,9 @@ def missing(value: Variable, name: str) -> str:
         case NumpyNdarrayVariable():
             kind = "numpy.ndarray"
         case _:
-            kind = (_PYTHON_TYPES.get(type(value)) or type(value)).__name__
+            cls = getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value))
+            written_in_c = cls.__module__ != "builtins" and cls.__flags__ & _IMMUTABLE
+            kind = f"{cls.__module__}.{cls.__name__}" if written_in_c else cls.__name__
     return f"{kind!r} object has no attribute {name!r}"
 
 
@@ -132,6 +135,10 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return tensor_attribute(tx, value, name)
         case NumpyNdarrayVariable():
             return array_attribute(tx, value, name)
+        case WrapperVariable():
+            from stage1_capture.capture.local_classes import wrapper_attribute
+
+            return wrapper_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=types.ModuleType()):
             return _python_module_attribute(tx, value, name)
         case UserDefinedObjectVariable(real=type()):
@@ -166,7 +173,12 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return {"start": start, "stop": stop, "step": step}[name]
         case UserMethodVariable():
             return method_attribute(tx, value, name)
-    known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
+    if isinstance(value, DictViewVariable):
+        known: type | None = type(getattr({}, value.name)())
+        if name == "mapping":
+            tx.unsupported("GB0001", f"the attribute mapping of {describe(value)}")
+    else:
+        known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
         there = hasattr(getattr(value, "kind", known), name)
         return UserMethodVariable(name, value) if there else None
@@ -201,6 +213,8 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
         return None if stored is DELETED else realize(stored)
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], child(module, name))
+    if hasattr(types.ModuleType, name):  # `__dict__`
+        tx.unsupported("GB0001", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0001", f"{name}, which {module.real.__name__} computes in __getattr__")

@@ -7,6 +7,7 @@ place in the class.
 from __future__ import annotations
 
 import functools
+import random
 import types
 from typing import Any
 
@@ -14,7 +15,7 @@ from stage0_eager.nn import Module
 from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -50,6 +51,7 @@ OBJECT_METHODS: tuple[Any, ...] = (
     BaseException.__init__,
     Exception.__init__,
 )
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
@@ -58,7 +60,7 @@ def class_of(value: Variable) -> Source | None:
     """Where the class of an object is found: of one made inside, where the program found it."""
     if value.source is not None:
         return AttrSource(value.source, "__class__")
-    if not isinstance(value, UserDefinedObjectVariable):
+    if not isinstance(value, UserDefinedObjectVariable) or made_inside(type(value.real)):
         return None
     if (
         value.class_source is None
@@ -83,10 +85,22 @@ def class_variable(tx: Tx, value: Variable, cls: type) -> UserDefinedObjectVaria
 
 def on_class(value: Variable, name: str, *names: str) -> Source | None:
     """The source of something on the class of `value`."""
-    base = class_of(value)
+    base = class_of(value) or inherited(type(getattr(value, "real", None)), name)
     for part in (name, *names):
         base = base and AttrSource(base, part)
     return base
+
+
+def inherited(cls: type, name: str) -> Source | None:
+    """Where a class that was made inside has an attribute from: the base class from outside, if it is one's."""
+    home = next((c for c in cls.__mro__ if name in c.__dict__), None)
+    return None if home is None or not made_inside(cls) else base_place(home)
+
+
+def base_place(base: type) -> Source | None:
+    """How a base of a class that was made inside is reached again; None for one made inside too, and for Python's."""
+    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library({"__name__": base.__module__})
+    return None if ours else RegisteredSource(register(base))
 
 
 def in_class(base: Source | None, cls: type, name: str) -> Source | None:
@@ -98,6 +112,9 @@ def in_class(base: Source | None, cls: type, name: str) -> Source | None:
 
 
 def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+    home = inherited(type(value.real), name)
+    if home is not None:
+        return ItemSource(AttrSource(home, "__dict__"), name)
     return in_class(class_of(value), type(value.real), name)
 
 
@@ -166,6 +183,9 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
+    if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:
+        tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
+        return UserMethodVariable(UserDefinedObjectVariable(found), value)  # of builtin_random.py, or a break
     if any(found is known for known in OBJECT_METHODS):
         return UserMethodVariable(UserDefinedObjectVariable(found), value)
     if hasattr(type(found), "__get__"):

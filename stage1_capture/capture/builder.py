@@ -239,7 +239,7 @@ def _wrap_hooks(output: OutputGraph, real: dict, source: Source | None) -> Varia
 
 
 def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
-    if not all(type(e) in HASHED for e in real):
+    if not all(type(e) in HASHED or type(e) is type for e in real):
         return wrap_object(output, real, source)
     output.guard("EQUALS", source, type(real)(real))
     return once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))

@@ -6,6 +6,7 @@ the structure (len, zip, enumerate) and touch no data.
 
 from __future__ import annotations
 
+import builtins
 import datetime
 import functools
 import math
@@ -79,7 +80,7 @@ FALSE, ZERO, BLANK, EMPTY = (
     TupleVariable([]),
 )
 
-FOLDED.update({abs, ascii, ord, pow, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, iinfo})
 FOLDED.update(
     {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
 )
@@ -186,10 +187,14 @@ def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variab
     if values is not None and (mapping := as_mapping(tx, values)) is not None:
         entries.update(mapping)
     elif values is not None:
-        for pair in iterate(tx, values):
+        for place, pair in enumerate(iterate(tx, values)):
+            if isinstance(pair, ConstantVariable) and not isinstance(pair.value, (str, bytes, range)):
+                words = f"cannot convert dictionary update sequence element #{place} to a sequence"
+                tx.throw(TypeError, words)
             items = iterate(tx, pair)
             if len(items) != 2:
-                tx.unsupported("GB0002", "dict of something that is not pairs")
+                words = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+                tx.throw(ValueError, words)
             entries[hashable(tx, items[0])] = items[1]
     return ConstDictVariable({**entries, **more})
 
@@ -281,8 +286,8 @@ def frozenset_(tx: Tx, values: Variable = EMPTY) -> Variable:
 def _best(name: str, symbol: str) -> Any:
     def best(tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None) -> Variable:
         items = iterate(tx, values[0]) if len(values) == 1 else list(values)
-        if not items:
-            return default or tx.throw(ValueError, f"{name}() iterable argument is empty")
+        if not items:  # versions of Python say it in words of their own
+            return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
         keys = _keys(tx, items, key)
         chosen = 0
         for i in range(1, len(items)):
@@ -302,7 +307,8 @@ def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable
     items = gathered(tx, values)
     keys = _keys(tx, items, key)
     less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
-    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: less(b, a) - less(a, b)),
+    # sorted() only asks whether a < b, and the key only whether that is negative: Python's own questions, in its order
+    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: -less(a, b)),
                    reverse=truth(tx, reverse))  # fmt: skip
     return ListVariable([items[i] for i in order])
 

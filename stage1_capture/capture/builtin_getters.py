@@ -136,13 +136,14 @@ def _only_computes(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> No
     """Follow a call for what it does besides its result; it is undone again."""
     output = tx.output
     before = (dict(output.effects.changed), dict(output.effects.globals), len(output.graph.nodes))
+    draws = len(output.draws)
     depth = len(output.frames)
     call_function(tx, function, args, kwargs)
     del output.frames[depth:]
     changed = (dict(output.effects.changed), dict(output.effects.globals)) != before[:2]
     new = list(output.graph.nodes)[before[2] :]
     random = any(getattr(node.target, "is_random", False) or "rand" in node.name for node in new)
-    if changed or random or output.mutated:
+    if changed or random or output.mutated or len(output.draws) > draws:
         tx.unsupported("GB0002", f"{describe(function)}, which caches and does more than compute")
     for node in reversed(new):
         if node.op != "placeholder":

@@ -5,19 +5,37 @@ Input: abstract arguments. Functions that are C in CPython are followed as the P
 
 from __future__ import annotations
 
+import binascii
+import bisect
+import cmath
 import collections
+import datetime
 import functools
+import heapq
 import itertools
+import json
+import math
 import operator
+import struct
 import types
+import unicodedata
 from typing import Any
 
-from stage1_capture.capture import polyfills
-from stage1_capture.capture.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, truth, unary
+from stage1_capture.capture import polyfills, polyfills_order
+from stage1_capture.capture.arithmetic import (
+    BINARY,
+    COMPARISONS,
+    binary,
+    compare,
+    equal,
+    is_same,
+    truth,
+    unary,
+)
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.builtin_functions import builtin, dict_
-from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, iterate
+from stage1_capture.capture.calls import BUILTINS, FOLDED, Args, Kwargs, call_function, fold, iterate, walked
 from stage1_capture.capture.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.store import store_attribute
@@ -28,7 +46,9 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     DefaultDictVariable,
     DequeVariable,
+    ListVariable,
     PartialVariable,
+    TupleVariable,
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
@@ -44,12 +64,20 @@ _NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product"
           "combinations_with_replacement", "tee", "groupby", "batched")  # fmt: skip
 POLYFILLS: dict[Any, Any] = {
     functools.reduce: polyfills.reduce,
+    functools.cmp_to_key: polyfills.cmp_to_key,
     functools.update_wrapper: polyfills.update_wrapper,
+    math.prod: polyfills.prod,
     dict.fromkeys: polyfills.dict_fromkeys,
+    collections.OrderedDict.fromkeys: polyfills.ordered_fromkeys,
+    collections.defaultdict.fromkeys: polyfills.default_fromkeys,
+    **{getattr(heapq, name): getattr(polyfills_order, name)
+       for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
+    **{getattr(bisect, name): getattr(polyfills_order, name)
+       for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
     **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
-}
+}  # fmt: skip
 
 
 def _followed(polyfill: types.FunctionType) -> Any:
@@ -94,7 +122,13 @@ def _compare_call(symbol: str) -> Any:
 
 BUILTINS.update({function: _binary_call(symbol) for function, symbol in (_SYMBOLS | _IN_PLACE).items()})
 BUILTINS.update({function: _compare_call(symbol) for symbol, (function, *_) in COMPARISONS.items()})
-for _function, _name in ((operator.neg, "NEGATIVE"), (operator.pos, "POSITIVE"), (operator.invert, "INVERT")):
+_UNARY = {
+    operator.neg: "NEGATIVE",
+    operator.pos: "POSITIVE",
+    operator.invert: "INVERT",
+    operator.inv: "INVERT",
+}
+for _function, _name in _UNARY.items():
     BUILTINS[_function] = (lambda name: lambda tx, args, kwargs: unary(tx, f"UNARY_{name}", *args))(_name)
 
 
@@ -135,6 +169,55 @@ def _is(tx: Tx, left: Variable, right: Variable) -> Variable:
     return ConstantVariable(is_same(tx, left, right))
 
 
+@builtin(operator.is_not)
+def _is_not(tx: Tx, left: Variable, right: Variable) -> Variable:
+    return ConstantVariable(not is_same(tx, left, right))
+
+
+@builtin(operator.call)
+def _call(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_function(tx, function, list(args), kwargs)
+
+
+@builtin(operator.countOf)
+def _count_of(tx: Tx, items: Variable, value: Variable) -> Variable:
+    return ConstantVariable(sum(equal(tx, item, value) for item in iterate(tx, items)))
+
+
+@builtin(operator.indexOf)
+def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
+    for place, item in enumerate(walked(tx, items)):
+        if equal(tx, item, value):
+            return ConstantVariable(place)
+    tx.throw(ValueError, "sequence.index(x): x not in sequence")
+
+
+def _concatenated(symbol: str) -> Any:
+    def concatenate(tx: Tx, left: Variable, right: Variable) -> Variable:
+        for value in (left, right):
+            text = isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes))
+            if not (text or isinstance(value, (ListVariable, TupleVariable))):
+                tx.unsupported("GB0002", f"operator.concat of {describe(value)}")
+        return binary(tx, symbol, left, right)
+
+    return concatenate
+
+
+builtin(operator.concat)(_concatenated("+"))
+builtin(operator.iconcat)(_concatenated("+="))
+BUILTINS[operator.abs] = BUILTINS[abs]
+
+
+@builtin(pow)
+def _pow(tx: Tx, base: Variable, exp: Variable, mod: Variable | None = None) -> Variable:
+    return binary(tx, "**", base, exp) if mod is None else fold(tx, pow, [base, exp, mod], {})
+
+
+@builtin(math.fsum)
+def _fsum(tx: Tx, values: Variable) -> Variable:
+    return fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {})
+
+
 # ---- functools -----------------------------------------------------------------------------------
 
 
@@ -143,6 +226,16 @@ def _partial(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) ->
     if isinstance(function, PartialVariable):
         return PartialVariable(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
     return PartialVariable(function, list(args), kwargs)
+
+
+# ---- pure functions of constants -----------------------------------------------------------------
+
+FOLDED.update({json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, bytes.maketrans})
+FOLDED.update(
+    {binascii.b2a_base64, binascii.a2b_base64, datetime.date.fromisoformat, datetime.datetime.fromisoformat}
+)
+for _module in (cmath, unicodedata):
+    FOLDED.update(f for f in vars(_module).values() if isinstance(f, types.BuiltinFunctionType))
 
 
 # ---- collections ---------------------------------------------------------------------------------
@@ -156,6 +249,8 @@ def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
 @builtin(collections.defaultdict)
 def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
     none = isinstance(factory, ConstantVariable)
+    if none and factory.value is not None:  # type: ignore[attr-defined]
+        tx.throw(TypeError, "first argument must be callable or None")
     entries = dict_(tx, *values, **more).items
     return DefaultDictVariable(entries, collections.defaultdict, None if none else factory)
 

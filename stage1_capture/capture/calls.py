@@ -46,6 +46,7 @@ from stage1_capture.capture.variables import (
     from_constant,
     realize,
 )
+from stage_contracts.breaks import Unsupported
 
 Tx = InstructionTranslator
 Args = list[Variable]
@@ -83,6 +84,8 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
                 return dispatched(tx, function, args)
             return inline_call(tx, function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
+            if not isinstance(inner, UserFunctionVariable):  # which looks at its arguments by itself
+                first, given = [*map(realize, first)], {k: realize(v) for k, v in given.items()}
             return call_function(tx, inner, [*first, *args], {**given, **kwargs})
         case UserMethodVariable(function=str() as name, receiver=receiver):
             return _call_builtin_method(tx, receiver, name, args, kwargs)
@@ -146,7 +149,19 @@ def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Va
         return still_open
     values = [tx.constant(a, name) for a in args]
     options = {k: tx.constant(v, name) for k, v in kwargs.items()}
-    return attempt(tx, name, lambda: from_constant(function(*values, **options)), exact=True)
+
+    def compute() -> Variable:
+        try:
+            return from_constant(function(*values, **options))
+        except (Raised, Unsupported):
+            raise
+        except Exception as error:
+            if type(error).__module__ == "builtins":  # attempt() knows it
+                raise
+            # its class may have a say in how it is made
+            tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+
+    return attempt(tx, name, compute, exact=True)
 
 
 def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:
@@ -191,7 +206,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         words = {k: stand_in(tx, v) for k, v in kwargs.items()}
         write = getattr(receiver.value, name)
         return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args], **words))
-    if name == "join" and isinstance(receiver, ConstantVariable):
+    joins = name == "join" and len(args) == 1 and not isinstance(realize(args[0]), ConstantVariable)
+    if joins and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
     if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
         tx.unsupported("GB0002", f"the method {name} of a named tuple")

@@ -292,6 +292,7 @@ def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> 
         code=function.__code__,
         guards=tuple(output.guards.values()),
         closed=closed_sizes(output),
+        drawn={draw.name: draw.hint for draw in output.draws},
         late_guards=output.late_guards if output.sizes.sources else None,
         **{**defaults, **fields},
     )

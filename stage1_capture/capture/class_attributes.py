@@ -11,14 +11,23 @@ import types
 from typing import Any
 
 from stage0_eager.operator import Operator
-from stage1_capture.capture.binding import OBJECT_METHODS, child, class_of, in_class, pending
+from stage1_capture.capture.binding import (
+    OBJECT_METHODS,
+    base_place,
+    child,
+    class_of,
+    in_class,
+    inherited,
+    pending,
+)
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
+    LocalClassVariable,
     SuperVariable,
     TupleVariable,
     UserDefinedObjectVariable,
@@ -27,7 +36,7 @@ from stage1_capture.capture.variables import (
     Variable,
     realize,
 )
-from stage_contracts.source import AttrSource, ItemSource
+from stage_contracts.source import AttrSource, ItemSource, Source
 
 Tx = InstructionTranslator
 
@@ -41,6 +50,8 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     stored = pending(tx, real, name)
     if stored is not MISSING:
         return None if stored is None else realize(stored)
+    if name == "__annotations__" and isinstance(cls, LocalClassVariable) and name in cls.names:
+        return cls.names[name]
     if name in _TEXTS:
         return ConstantVariable(getattr(real, name))
     if name in ("__mro__", "__bases__"):
@@ -69,7 +80,9 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     elif isinstance(found, (classmethod, types.ClassMethodDescriptorType)):
         if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
             return UserDefinedObjectVariable(found.__get__(None, real))
-        return UserMethodVariable(wrap(tx.output, found.__func__, child(cls, name, "__func__")), cls)
+        home = inherited(real, name)
+        place = home and AttrSource(AttrSource(home, name), "__func__") or child(cls, name, "__func__")
+        return UserMethodVariable(wrap(tx.output, found.__func__, place), cls)
     elif name == "__new__" and found is object.__new__:
         pass
     elif isinstance(found, _C_METHODS):  # list.append, object.__setattr__
@@ -82,7 +95,8 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return _described(tx, cls, found, name)
         tx.unsupported("GB0001", f"the descriptor {real.__name__}.{name}")
-    return wrap(tx.output, found, child(cls, name))
+    home = inherited(real, name)
+    return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
 
 
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
@@ -121,7 +135,9 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
         return None
     found = order[index].__dict__[name]
     base = receiver.source if of_class else class_of(receiver)
-    home = base and ItemSource(AttrSource(base, "__mro__"), index)
+    home: Source | None = base and ItemSource(AttrSource(base, "__mro__"), index)
+    if made_inside(cls):
+        home = base_place(order[index])
     source = home and AttrSource(home, name)
     if isinstance(found, staticmethod):  # __new__
         found = found.__func__

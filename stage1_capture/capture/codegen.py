@@ -15,6 +15,7 @@ from typing import Any
 from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.state import set_modes
 from stage1_capture.capture.gather import gather
+from stage1_capture.capture.mro import of_a_prototype
 from stage1_capture.capture.output_graph import OutputGraph, Restart
 from stage1_capture.capture.rebuild import Rebuilder
 from stage1_capture.capture.replay import replay
@@ -46,6 +47,7 @@ class PyCodegen:
         self, values: list[Variable | None], finish: Callable[[list[str]], str]
     ) -> tuple[str, types.CodeType]:
         """The residual function's source and code. It ends in `finish` of the expressions that make `values`."""
+        self._draw()
         rebuilder = Rebuilder(self)
         effects = self.output.effects
         rebuilder.count([v for v in values if v is not None])
@@ -80,6 +82,21 @@ class PyCodegen:
             + "\n"
         )
         return text, _compile(text, name, self.function, bound)
+
+    def _draw(self) -> None:
+        """Random numbers, in the program's order, before anything that is made of them is read."""
+        for draw in self.output.draws:
+            if draw.bound:
+                method = self.named(draw.generator.real)  # type: ignore[attr-defined]
+            else:
+                assert draw.generator.source is not None
+                method = f"{self.source(draw.generator.source, early=True)}.{draw.method}"
+            words = [self.source(v.source, early=True) if v.source is not None else self._literal(v.value)  # type: ignore
+                     for v in draw.values]  # fmt: skip
+            self.reads.append(f"{draw.name} = {method}({', '.join(words)})")
+
+    def _literal(self, value: Any) -> str:
+        return repr(value) if type(value) in (int, str) else self.named(value)
 
     def _states(self) -> tuple[dict[str, Any], ...]:
         """The state of the thread at the call, while the graph runs, and behind the frame."""
@@ -152,6 +169,8 @@ class PyCodegen:
 
     def named(self, value: Any) -> str:
         """An object the text cannot spell: a global of the residual code."""
+        if of_a_prototype(value):
+            self.output.unsupported("GB0001", "returning what is made of a class of the frame")
         for name, known in self.globals.items():
             if known is value:
                 return name

@@ -98,7 +98,8 @@ def new(
         raised = new_exception(tx.output, real, list(args))
         raised.class_source = cls.source
         return raised
-    if issubclass(real, (Tensor, type)) or real.__module__ == "builtins" and real is not object:
+    of_python = getattr(real, "__module__", "") == "builtins" and real is not object
+    if issubclass(real, (Tensor, type)) or of_python:
         tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
     if base is not None and maker is base.__new__:
         made = UserDefinedObjectVariable(blank(real), fresh=True, class_source=cls.source, base=EMPTY[base]())

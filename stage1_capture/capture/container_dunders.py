@@ -58,6 +58,7 @@ def _operated(symbol: str, swapped: bool = False) -> Any:
         fits = family(receiver) is family(other) and family(receiver) is not None
         counted = symbol.startswith("*") and isinstance(other, ConstantVariable)
         numbers = isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable)
+        fits |= symbol == "+=" and isinstance(receiver, ListVariable)  # it takes whatever can be walked
         if not (fits or counted or numbers):
             return DECLINED
         return binary(tx, symbol, other, receiver) if swapped else binary(tx, symbol, receiver, other)

@@ -5,9 +5,10 @@ Input: the receiver is args[0]. A method that changes a receiver from outside is
 
 from __future__ import annotations
 
+import collections
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.builtin_functions import dict_, next_, sorted_
@@ -38,6 +39,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TupleVariable,
+    UserDefinedObjectVariable,
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
@@ -96,6 +98,8 @@ METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "
 
 @method(ListVariable, "copy", "__copy__")
 def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
+    if isinstance(receiver, DequeVariable):
+        return DequeVariable(list(receiver.items), limit=receiver.limit)
     return ListVariable(list(receiver.items))
 
 
@@ -117,7 +121,15 @@ def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -
         tx.throw(ValueError, "tuple.index(x): x not in tuple")
     if not isinstance(value, ConstantVariable):
         tx.unsupported("GB0002", "index of a value that is not in the list")
-    tx.throw(ValueError, f"{value.value!r} is not in list")
+    _refused(tx, receiver, "index", value)
+
+
+def _refused(tx: Tx, receiver: ListVariable, name: str, *words: Variable) -> NoReturn:
+    """Raise what Python's own empty one raises, in its version's words."""
+    empty: Any = collections.deque() if isinstance(receiver, DequeVariable) else []
+    values = [tx.constant(word, f"the method {name}") for word in words]
+    attempt(tx, name, lambda: getattr(empty, name)(*values), exact=True)
+    raise AssertionError(f"{name} of nothing")
 
 
 METHODS[TupleVariable, "index"] = METHODS[ListVariable, "index"]
@@ -138,7 +150,7 @@ def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
             must_be_local(tx, receiver, "the method remove")
             del receiver.items[i]
             return
-    tx.throw(ValueError, "list.remove(x): x not in list")
+    _refused(tx, receiver, "remove", value)
 
 
 @method(ListVariable, "sort")
@@ -177,6 +189,14 @@ _deque("popleft", lambda items, words: realize(items.pop(0)))
 _deque("clear", lambda items, words: items.clear())
 
 
+@method(DequeVariable, "insert")
+def _insert(tx: Tx, receiver: DequeVariable, index: Variable, value: Variable) -> None:
+    if receiver.limit is not None and len(receiver.items) >= receiver.limit:
+        tx.throw(IndexError, "deque already at its maximum size")
+    must_be_local(tx, receiver, "the method insert")
+    receiver.items.insert(_number(tx, index), value)
+
+
 @method(DequeVariable, "rotate")
 def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
     must_be_local(tx, receiver, "the method rotate")
@@ -205,7 +225,7 @@ def _pop(tx: Tx, receiver: ConstDictVariable, key: Variable, *default: Variable)
 @method(ConstDictVariable, "popitem")
 def _popitem(tx: Tx, receiver: ConstDictVariable, last: Variable = TRUE) -> Variable:
     if not receiver.items:
-        tx.throw(KeyError, "popitem(): dictionary is empty")
+        attempt(tx, "popitem", lambda: receiver.kind().popitem(), exact=True)
     must_be_local(tx, receiver, "the method popitem")
     key = list(receiver.items)[-1 if truth(tx, last) else 0]
     return TupleVariable([from_constant(key), realize(receiver.items.pop(key))])
@@ -238,6 +258,13 @@ def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
     if isinstance(receiver, DefaultDictVariable):
         return DefaultDictVariable(dict(receiver.items), receiver.kind, receiver.factory)
     return ConstDictVariable(dict(receiver.items), receiver.kind)
+
+
+@method(ConstDictVariable, "fromkeys")
+def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
+    if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
+        tx.unsupported("GB0002", f"fromkeys of a {receiver.kind.__name__}")
+    return call_function(tx, UserDefinedObjectVariable(receiver.kind.fromkeys), list(args), {})
 
 
 @method(ConstDictVariable, "move_to_end")
@@ -338,7 +365,7 @@ def _clear_set(tx: Tx, receiver: SetVariable) -> None:
 
 @method(SetVariable, "copy", "__copy__")
 def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
-    return SetVariable(set(receiver.items), receiver.kind)
+    return receiver if receiver.kind is frozenset else SetVariable(set(receiver.items), receiver.kind)
 
 
 # ---- slices, views, functions --------------------------------------------------------------------

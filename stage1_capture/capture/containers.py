@@ -23,6 +23,7 @@ from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
     DefaultDictVariable,
+    DequeVariable,
     DictViewVariable,
     IteratorVariable,
     ListVariable,
@@ -75,6 +76,10 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
         case ListVariable(items=items) | TupleVariable(items=items):
             index = tx.constant(key, "an index")
             kind = "list" if isinstance(container, ListVariable) else "tuple"
+            if isinstance(container, DequeVariable):
+                kind = "deque"
+                if not isinstance(index, int):
+                    tx.throw(TypeError, f"sequence index must be integer, not {type(index).__name__!r}")
             if not isinstance(index, (int, slice)):
                 words = f"{kind} indices must be integers or slices, not {type(index).__name__}"
                 tx.throw(TypeError, words)

@@ -18,6 +18,7 @@ from stage1_capture.capture.variables import (
     ConstDictVariable,
     IdVariable,
     ListVariable,
+    LocalClassVariable,
     ObjectKey,
     SetVariable,
     TensorVariable,
@@ -40,6 +41,8 @@ def hashable(tx: Tx, key: Variable) -> Any:
             if class_lookup(type(key.real), "__hash__") is not type(as_base(key)).__hash__:
                 tx.unsupported("GB0001", f"a key whose class {type(key.real).__name__} computes its hash")
             return hashable(tx, inside)
+        case LocalClassVariable():
+            return _by_identity(tx, key)
         case UserDefinedObjectVariable(real=real, fresh=False) if isinstance(real, _ITSELF):
             return real
         case UserDefinedObjectVariable():

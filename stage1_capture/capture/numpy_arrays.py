@@ -149,7 +149,8 @@ def is_numpys(function: Variable) -> bool:
     """Whether something callable is part of NumPy, so that its source is not followed."""
     real: Any = getattr(function, "real", None)
     if isinstance(real, _NAMED):
-        home = real.__module__ or type(getattr(real, "__self__", None)).__module__  # a method of a generator
+        owner = getattr(real, "__self__", None)  # of a method: a generator of random numbers
+        home = getattr(real, "__module__", None) or type(owner).__module__
         return str(home).split(".")[0] == "numpy" and not (
             isinstance(real, type) and issubclass(real, BaseException)
         )

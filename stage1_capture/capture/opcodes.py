@@ -45,7 +45,7 @@ def handles(*names: str, table: dict[str, Handler] = HANDLERS) -> Callable[[Hand
     return enter
 
 
-@handles("NOP", "RESUME", "COPY_FREE_VARS", "SETUP_ANNOTATIONS")
+@handles("NOP", "RESUME", "COPY_FREE_VARS")
 def nothing(tx: Tx, i: Instruction) -> None:
     pass
 

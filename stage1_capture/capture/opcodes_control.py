@@ -82,7 +82,7 @@ def return_value(tx: Tx, i: Instruction) -> None:
 
 @handles("LOAD_BUILD_CLASS")
 def load_build_class(tx: Tx, i: Instruction) -> None:
-    tx.push(UserDefinedObjectVariable(builtins.__build_class__))  # whose call is the break
+    tx.push(UserDefinedObjectVariable(builtins.__build_class__))
 
 
 # ---- calls ---------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage0_eager.views import root
 from stage1_capture.capture import modes
+from stage1_capture.capture.data_reads import note_write
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
 from stage1_capture.capture.output_graph import Restart
 from stage1_capture.capture.shadow_tape import whole_of
@@ -173,8 +174,9 @@ def scalars_as_inputs(
     if not wide or fixed != open_:
         return args, kwargs
     for number in numbers:
-        if type(number.hint) is int:
-            text = text_of(number)
+        text = text_of(number)
+        drawn = any(text == draw.name for draw in tx.output.draws)  # within its bounds
+        if type(number.hint) is int and not drawn:
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
     return new_args, new_kwargs
 
@@ -314,6 +316,7 @@ def _call_in_place(
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
     assert isinstance(target, TensorVariable)
     tx.output.must_be_new(target)
+    note_write(tx.output)
     tx.output.written.append(target)
     meta = target.meta
     if tx.output.reversals and op.namespace == "cutaway":

@@ -16,6 +16,7 @@ from stage0_eager import is_grad_enabled
 from stage0_eager.state import followed, words_of
 from stage0_eager.tape import is_spent
 from stage1_capture.capture.hints import MODULES
+from stage1_capture.capture.mro import empty_prototypes
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
 from stage1_capture.capture.shadow_tape import ShadowTape
 from stage1_capture.capture.side_effects import SideEffects
@@ -45,6 +46,7 @@ class Options:
     graph_mode: gradients are recorded in a part of the frame, so the graph runs in that mode.
     modes: the state at the call, which is not in force while it is captured.
     plain: the frame runs in Python, an instruction at a time; what it calls is compiled on its own.
+    data_is_written: the frame reads `.data` and writes to a tensor, or lets a view out: it breaks at the read.
     dropped: generator functions whose generators are dropped inside a try or with block, which then runs its end.
     """
 
@@ -52,6 +54,7 @@ class Options:
     graph_mode: bool = False
     modes: dict[str, Any] = field(default_factory=followed)
     plain: bool = False
+    data_is_written: bool = False
     dropped: frozenset[types.CodeType] = frozenset()
 
 
@@ -64,6 +67,18 @@ class Restart(Exception):
 
 class SkipFrame(Unsupported):
     """A break that is no use splitting the frame at: all of it runs in Python."""
+
+
+@dataclass(eq=False)
+class Draw:
+    """A call of a random generator that the residual code makes before the graph runs; `name` is what it gives."""
+
+    name: str
+    generator: Variable
+    method: str
+    bound: bool  # `generator` is the module's own function
+    values: list[Variable]
+    hint: Any = None
 
 
 class PlainGraph(Graph):
@@ -98,6 +113,7 @@ class OutputGraph:
         ] = {}  # objects from outside that are keys, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
+        self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: data_reads.py
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.follows_since: int | None = None  # set while backward_graphs.py follows one: when it began
         # what runs in the backward: its name, and whether it still reads the same
@@ -108,6 +124,7 @@ class OutputGraph:
         self.class_stores: dict[
             type, dict[str, Any]
         ] = {}  # what the program stored on classes; None: deleted
+        self.prototypes: list[Any] = []  # of the classes that the program defines: local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
         self.grad_enabled = is_grad_enabled()  # where the program is now
@@ -123,6 +140,7 @@ class OutputGraph:
         # equal numbers under one name in an optimizer's state: the first place
         self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.draws: list[Draw] = []  # of random numbers, in order: builtin_random.py
         self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
         self.guard("GRAD_MODE", None, is_grad_enabled())
@@ -133,7 +151,15 @@ class OutputGraph:
         for frame in self.frames:
             frame.locals.clear()
             frame.stack.clear()
-        for held in (self.known, self.kept, self.generators, self.exceptions, self.mutated):
+        empty_prototypes(self.prototypes)
+        for held in (
+            self.known,
+            self.kept,
+            self.generators,
+            self.exceptions,
+            self.mutated,
+            self.prototypes,
+        ):
             held.clear()
         self.effects = SideEffects()
 
@@ -183,9 +209,17 @@ class OutputGraph:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
         if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
+        if self.draws:
+            self._known_without_drawing(source, expected)
         key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
+
+    def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
+        """A guard cannot check what a random generator is going to give."""
+        texts = [source.expression() if source else "", expected if isinstance(expected, str) else ""]
+        if any("__drawn_" in text for text in texts):
+            self.unsupported("GB0004", "the program looks at a number that random draws")
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write to a container, object or cell."""

@@ -6,6 +6,8 @@ documentation; only what capture may follow is here.
 
 from __future__ import annotations
 
+import collections
+import functools
 from typing import Any
 
 MISSING: Any = object()
@@ -55,20 +57,32 @@ def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
     return value
 
 
+# What the originals do when they are called, and not when the first item is asked for, stands in a function that
+# returns a generator: checks of arguments, and pools that are read to their end.
+
+
 def combinations_with_replacement(iterable: Any, r: Any) -> Any:
-    pool = tuple(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return some_with_replacement(tuple(iterable), r)
+
+
+def some_with_replacement(pool: Any, r: Any) -> Any:
     if r == 0:
         yield ()
         return
     for position, item in enumerate(pool):
-        for rest in combinations_with_replacement(pool[position:], r - 1):
+        for rest in some_with_replacement(pool[position:], r - 1):
             yield (item, *rest)
 
 
 def batched(iterable: Any, n: Any, *, strict: Any = False) -> Any:
     if n < 1:
         raise ValueError("n must be at least one")
-    iterator = iter(iterable)
+    return batches(iter(iterable), n, strict)
+
+
+def batches(iterator: Any, n: Any, strict: Any) -> Any:
     while batch := tuple(islice(iterator, n)):
         if strict and len(batch) != n:
             raise ValueError("batched(): incomplete batch")
@@ -134,11 +148,58 @@ def count_elements(mapping: Any, iterable: Any) -> None:
         mapping[element] = mapping.get(element, 0) + 1
 
 
-def dict_fromkeys(iterable: Any, value: Any = None) -> Any:
-    made = {}
+class Key:
+    """What cmp_to_key makes of a value: it asks the function how two compare."""
+
+    __slots__ = ("compare", "obj")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare: Any, obj: Any) -> None:
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) > 0
+
+    def __le__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) >= 0
+
+    def __eq__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) == 0
+
+
+def cmp_to_key(mycmp: Any) -> Any:
+    return functools.partial(Key, mycmp)
+
+
+def prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    for item in iterable:
+        start = start * item
+    return start
+
+
+def fill(made: Any, iterable: Any, value: Any = None) -> Any:
+    """cls.fromkeys, of an empty one of the class."""
     for key in iterable:
         made[key] = value
     return made
+
+
+def dict_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill({}, iterable, value)
+
+
+def ordered_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill(collections.OrderedDict(), iterable, value)
+
+
+def default_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill(collections.defaultdict(), iterable, value)
 
 
 def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
@@ -190,14 +251,22 @@ def repeat(value: Any, times: Any = None) -> Any:
 
 def islice(iterable: Any, *bounds: Any) -> Any:
     place = slice(*bounds)
-    start, stop, step = place.start or 0, place.stop, place.step or 1
+    for bound in (place.start, place.stop):
+        if bound is not None and (not isinstance(bound, int) or bound < 0):
+            which = "Indices" if len(bounds) > 1 else "Stop argument"
+            raise ValueError(f"{which} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if place.step is not None and (not isinstance(place.step, int) or place.step < 1):
+        raise ValueError("Step for islice() must be a positive integer or None.")
+    return slice_items(iter(iterable), place.start or 0, place.stop, place.step or 1)
+
+
+def slice_items(iterator: Any, start: Any, stop: Any, step: Any) -> Any:
     if stop is not None and stop <= start:
-        iterator = iter(iterable)
         for _ in range(start if stop is None else min(start, stop)):
             next(iterator, None)
         return
     wanted = start
-    for position, item in enumerate(iterable):
+    for position, item in enumerate(iterator):
         if position == wanted:
             yield item
             wanted += step
@@ -220,7 +289,10 @@ def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
 
 
 def product(*iterables: Any, repeat: Any = 1) -> Any:
-    pools = [tuple(pool) for pool in iterables] * repeat
+    return products([tuple(pool) for pool in iterables] * repeat)
+
+
+def products(pools: Any) -> Any:
     rows: list[list[Any]] = [[]]
     for pool in pools:
         rows = [[*row, item] for row in rows for item in pool]
@@ -287,23 +359,34 @@ def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
 
 
 def combinations(iterable: Any, r: Any) -> Any:
-    pool = tuple(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return some(tuple(iterable), r)
+
+
+def some(pool: Any, r: Any) -> Any:
     if r == 0:
         yield ()
         return
     for position, item in enumerate(pool):
-        for rest in combinations(pool[position + 1 :], r - 1):
+        for rest in some(pool[position + 1 :], r - 1):
             yield (item, *rest)
 
 
 def permutations(iterable: Any, r: Any = None) -> Any:
     pool = tuple(iterable)
     r = len(pool) if r is None else r
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return orders(pool, r)
+
+
+def orders(pool: Any, r: Any) -> Any:
     if r == 0:
         yield ()
         return
     for position, item in enumerate(pool):
-        for rest in permutations(pool[:position] + pool[position + 1 :], r - 1):
+        for rest in orders(pool[:position] + pool[position + 1 :], r - 1):
             yield (item, *rest)
 
 
@@ -311,7 +394,12 @@ def copy_attributes(wrapper: Any, wrapped: Any) -> None:
     """wrapper.__dict__.update(wrapped.__dict__): builtin_library.py does it."""
 
 
-def update_wrapper(wrapper: Any, wrapped: Any, assigned: Any = (), updated: Any = ()) -> Any:
+def update_wrapper(
+    wrapper: Any,
+    wrapped: Any,
+    assigned: Any = functools.WRAPPER_ASSIGNMENTS,
+    updated: Any = functools.WRAPPER_UPDATES,
+) -> Any:
     for name in assigned:
         if hasattr(wrapped, name):
             setattr(wrapper, name, getattr(wrapped, name))

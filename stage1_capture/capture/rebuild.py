@@ -17,11 +17,13 @@ from stage0_eager import TABLE
 from stage0_eager.tape import spent
 from stage0_eager.tensor import made_in_inference
 from stage1_capture.capture.bytecode import Instruction
+from stage1_capture.capture.data_reads import note_escape
 from stage1_capture.capture.derived import FIXED, python_base
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.mro import class_lookup, made_inside
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.object_dict import described
 from stage1_capture.capture.output_graph import is_users
+from stage1_capture.capture.rebuild_classes import data_field, local_class, wrapper
 from stage1_capture.capture.resume import never_run
 from stage1_capture.capture.variables import (
     CellVariable,
@@ -31,12 +33,15 @@ from stage1_capture.capture.variables import (
     DequeVariable,
     DictViewVariable,
     ExceptionVariable,
+    FieldVariable,
+    GeneratedFunctionVariable,
     HandleVariable,
     IdVariable,
     InstructionVariable,
     IteratorVariable,
     LazyVariable,
     ListVariable,
+    LocalClassVariable,
     NestedFunctionVariable,
     NumpyNdarrayVariable,
     ObjectDictVariable,
@@ -50,6 +55,7 @@ from stage1_capture.capture.variables import (
     UserFunctionVariable,
     UserMethodVariable,
     Variable,
+    WrapperVariable,
     describe,
     from_constant,
     holds_object,
@@ -76,6 +82,8 @@ class Rebuilder:
         codegen.claim(self.outputs_name)
         self.seen: Counter[int] = Counter()
         self.names: dict[int, str] = {}  # values that have a local name
+        self.making: list[Variable] = []  # classes whose contents are being made
+        self.waiting: list[Callable[[], None]] = []  # what is filled when they are there
 
     # ---- which objects occur twice ---------------------------------------------------------------
 
@@ -109,17 +117,30 @@ class Rebuilder:
         make = _MAKE.get(type(value)) or next((m for c, m in _MAKE.items() if isinstance(value, c)), None)
         if make is None:
             return self.unsupported(value)
-        shared = self.seen[id(value)] > 1 and not isinstance(value, (ConstantVariable, TensorVariable))
+        often = self.seen[id(value)] > 1 or self.making  # what a class holds may hold the class
+        shared = often and not isinstance(value, (ConstantVariable, TensorVariable))
         if shared and type(value) in _FILL:
             empty, fill = _FILL[type(value)]
             name = self.name(value, empty(self, value))
-            fill(self, value, name)
+            self.later(lambda: fill(self, value, name))
             return name
         text = make(self, value)
-        return self.name(value, text) if shared and id(value) not in self.names else text
+        return self.name(value, text) if shared or id(value) in self.names else text
+
+    def later(self, fill: Callable[[], None]) -> None:
+        """Fill something now, or when the classes under way are made, which may lie in it."""
+        if self.making:
+            self.waiting.append(fill)
+        else:
+            fill()
 
     def name(self, value: Variable, text: str) -> str:
-        """Give what `text` makes a name, by which the value is known from now on."""
+        """Give what `text` makes a name, by which the value is known from now on.
+
+        A class in it that holds the value may have needed and made it meanwhile.
+        """
+        if id(value) in self.names:
+            return self.names[id(value)]
         name = self.names[id(value)] = self.codegen.name_of(f"value_{len(self.names)}")
         self.lines.append(f"{name} = {text}")
         return name
@@ -132,6 +153,8 @@ class Rebuilder:
         return repr(value) if plain else self.codegen.named(value)
 
     def named(self, value: Any) -> str:
+        if isinstance(value, type) and (made := made_inside(value)) is not None:
+            return self.expression(made)
         return self.codegen.named(value)
 
     def called_back(self, function: Variable) -> str:
@@ -170,20 +193,31 @@ def contents(value: Variable) -> list[Variable]:
             return [mapping]
         case CellVariable(contents=inside):
             return [] if inside is None else [inside]
+        case GeneratedFunctionVariable(owner=owner):
+            return [owner]
         case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
             more = [*value.annotations.values(), *value.attrs.values()]
             return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
+        case LocalClassVariable(bases=bases, names=names, attrs=attrs, cell=cell):
+            stored = [a for a in attrs.values() if a is not None]
+            return [*bases, *names.values(), *stored, *([] if cell is None else [cell])]
+        case WrapperVariable(parts=parts):
+            return parts
+        case FieldVariable(options=options):
+            return [*options.values()]
         case UserMethodVariable(function=function, receiver=receiver):
             return [receiver] if isinstance(function, str) else [function, receiver]
         case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
             more = [v for v in (cause, context) if v is not None]
-            return [*args, *(a for a in attrs.values() if a is not None), *more]
+            return [*args, *(a for a in attrs.values() if a is not None), *more, *_class(value)]
         case HandleVariable(call=(tensor, _, hooks)):
             return [tensor, *hooks]
         case UserDefinedObjectVariable(attrs=attrs, base=base):
-            return [*([] if base is None else [base]), *(a for a in attrs.values() if a is not None)]
-        case SuperVariable(receiver=receiver):
-            return [receiver]
+            stored = [a for a in attrs.values() if a is not None]
+            return [*([] if base is None else [base]), *stored, *_class(value)]
+        case SuperVariable(owner=owner, receiver=receiver):
+            made = made_inside(owner)
+            return [receiver] if made is None else [made, receiver]
         case NumpyNdarrayVariable(view=tuple() as view):
             return [view[0]]
         case IteratorVariable() if hasattr(value, "parts"):
@@ -191,6 +225,13 @@ def contents(value: Variable) -> list[Variable]:
         case NestedFunctionVariable(function=function):
             return [function]
     return []
+
+
+def _class(value: UserDefinedObjectVariable) -> list[Variable]:
+    """The class of an object, where the program made that; or the class that the value is."""
+    real = value.real
+    made = made_inside(real if isinstance(real, type) else type(real))
+    return [] if made is None else [made]
 
 
 def _keys(keys: Any) -> list[Variable]:
@@ -205,6 +246,9 @@ Make = Callable[[Rebuilder, Any], str]
 def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if value.node is None:
         return r.unsupported(value)
+    if value in r.codegen.output.data_of:
+        return r.name(value, f"{r.expression(r.codegen.output.data_of[value])}.data")
+    note_escape(r.codegen.output, value)
     operator = r.codegen.output.is_spent(value)
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
@@ -291,6 +335,11 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
         f"{value.name!r}, {defaults}, {closure})"
     )
     name = r.name(value, made)
+    r.later(lambda: _set_on_function(r, value, name))
+    return name
+
+
+def _set_on_function(r: Rebuilder, value: UserFunctionVariable, name: str) -> None:
     if value.kwdefaults:
         words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
         r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
@@ -299,7 +348,6 @@ def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
         r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
     for key, attribute in value.attrs.items():
         r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
-    return name
 
 
 def _method(r: Rebuilder, value: UserMethodVariable) -> str:
@@ -321,7 +369,7 @@ def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
     if value.base is not None and base not in FIXED:
         limit = f", {value.base.limit}" if isinstance(value.base, DequeVariable) else ""
         r.lines.append(f"{r.named(base)}.__init__({name}, {r.expression(value.base)}{limit})")
-    set_attributes(r, value, name)
+    r.later(lambda: set_attributes(r, value, name))
     return name
 
 
@@ -409,6 +457,10 @@ _MAKE: dict[type, Make] = {
     UserMethodVariable: _method,
     ExceptionVariable: _exception,
     HandleVariable: _handle,
+    LocalClassVariable: local_class,
+    WrapperVariable: wrapper,
+    FieldVariable: data_field,
+    GeneratedFunctionVariable: lambda r, v: f"{r.expression(v.owner)}.{v.attribute}",
     UserDefinedObjectVariable: _object,
     SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
     IteratorVariable: _iterator,

@@ -146,6 +146,12 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
 def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     """An exception of the same class with the same arguments, as far as they show."""
     cls: Any = type(value.real)
+    if issubclass(
+        cls, (UnicodeError, OSError, ImportError, SyntaxError)
+    ):  # made of their arguments, and of them only
+        if cls.__module__ != "builtins":
+            tx.unsupported("GB0001", f"the text of {describe(value)}")
+        return cls(*(stand_in(tx, a) for a in value.args))
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)
     return made

@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import class_of, dict_source
+from stage1_capture.capture.binding import class_of, dict_source, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -214,7 +214,8 @@ def store_gradient(tx: Tx, tensor: TensorVariable, value: Variable) -> None:
     tensor.attrs["grad"] = value
 
 
-_OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__")
+_OF_FUNCTIONS = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
+                 "__type_params__")  # fmt: skip
 
 
 # ---- special homes -------------------------------------------------------------------------------
@@ -234,7 +235,7 @@ def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Var
 
 def _class_source(target: Variable, name: str, function: Any, *more: str) -> AttrSource | None:
     """How something found on the class of `target` is reached again; None for the library's."""
-    base = class_of(target)
+    base = class_of(target) or inherited(type(getattr(target, "real", None)), name)
     if base is None or (function is not None and is_library(function.__globals__)):
         return None
     source = AttrSource(base, name)

@@ -71,6 +71,7 @@ class InstructionTranslator:
         self.current: bytecode.Instruction | None = None
         self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
         self.result: Variable | None = None
+        self.namespace: dict[str, Variable] | None = None  # of a class body: what it has stored
         derived = resume.users_code(function.code)
         self.program = bytecode.instructions(derived.code)
         self.index = derived.entry.index

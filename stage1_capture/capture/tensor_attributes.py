@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from stage0_eager.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.builder import function_variable, wrap
+from stage1_capture.capture.data_reads import read_data
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -69,6 +70,8 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
     if name == "grad" and tensor.real is not None and tensor.source is not None:
         return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
+    if name == "data" and not tx.output.options.data_is_written and isinstance(found, property):
+        return read_data(tx, tensor)
     if name in TENSOR_REFUSALS:
         if isinstance(found, types.FunctionType):
             return UserMethodVariable(name, tensor)  # it is the call that breaks

@@ -10,11 +10,13 @@ from __future__ import annotations
 import enum
 import itertools
 import types
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.operator import Operator
+from stage1_capture.capture.mro import made_inside
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
 from stage_contracts.symbolic import SymInt
@@ -213,6 +215,14 @@ class UserFunctionVariable(Variable):
 
 
 @dataclass(eq=False)
+class GeneratedFunctionVariable(UserFunctionVariable):
+    """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
+
+    owner: Any = None
+    attribute: str = ""
+
+
+@dataclass(eq=False)
 class TransformVariable(Variable):
     """`func.grad(f)` or `func.vmap(f)`, not called yet."""
 
@@ -245,6 +255,35 @@ class UserDefinedObjectVariable(Variable):
     class_source: Source | None = None  # of a fresh one: where its class was found
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
+
+
+@dataclass(eq=False)
+class LocalClassVariable(UserDefinedObjectVariable):
+    """A class that the program defined. `real` is its prototype: local_classes.py.
+
+    names: what its body stored, in order; `cell`: what `__class__` and super() find it in.
+    attrs: what was stored on it later.
+    """
+
+    name: str = ""
+    bases: list[Variable] = field(default_factory=list)
+    names: dict[str, Variable] = field(default_factory=dict)
+    cell: CellVariable | None = None
+    options: dict[str, Any] | None = None  # of a dataclass
+
+
+@dataclass(eq=False)
+class WrapperVariable(UserDefinedObjectVariable):
+    """A property, classmethod or staticmethod made inside; `real` is one of the stand-ins of `parts`."""
+
+    parts: list[Variable] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class FieldVariable(UserDefinedObjectVariable):
+    """dataclasses.field(**options)."""
+
+    options: dict[str, Variable] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -371,10 +410,14 @@ def as_constant(variable: Variable) -> Any:
             return value
         case TupleVariable(items=items):
             return tuple(map(as_constant, items))
+        case DequeVariable(items=items, limit=limit):
+            return deque(map(as_constant, items), limit)
         case ListVariable(items=items):
             return list(map(as_constant, items))
-        case ConstDictVariable(items=items) if not any(map(holds_object, items)):
-            return {key: as_constant(value) for key, value in items.items()}
+        case ConstDictVariable(items=items, kind=kind) if kind in (dict, OrderedDict) and not any(
+            map(holds_object, items)
+        ):
+            return kind((key, as_constant(value)) for key, value in items.items())
         case SliceVariable(items=items):
             return slice(*map(as_constant, items))
         case SetVariable(items=elements, kind=kind) if not any(map(holds_object, elements)):
@@ -396,6 +439,8 @@ def from_constant(value: Any) -> Variable:
         return ConstDictVariable({k: from_constant(v) for k, v in value.items()})
     if type(value) in (set, frozenset):
         return SetVariable(set(value), type(value))
+    if isinstance(value, type) and (known := made_inside(value)) is not None:
+        return known
     if type(value) is slice:
         return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):

@@ -87,8 +87,23 @@ def visible(value, seen=None):
             return (kind, sorted(map(repr, value)))
         case BaseException():
             return (kind, visible(value.args, seen))
-        case type():
+        case type() if "<locals>" not in value.__qualname__:
             return ("class", value.__qualname__)
+        case type():
+            seen[id(value)] = len(seen)
+            described = (
+                value.__name__,
+                value.__qualname__,
+                value.__module__,
+                value.__doc__,
+                list(vars(value)),
+            )
+            held = (
+                vars(value).get("__annotations__"),
+                value.__bases__,
+                [*map(describe_member, vars(value).values())],
+            )
+            return ("class", described, visible(held, seen))
     if callable(value) and hasattr(value, "__qualname__"):
         return ("function", value.__qualname__)
     if dataclasses.is_dataclass(value) or hasattr(value, "__dict__"):
@@ -98,6 +113,15 @@ def visible(value, seen=None):
     if hasattr(value, "__next__"):
         return ("iterator", [visible(v, seen) for v in value])
     return (kind, repr(value))
+
+
+def describe_member(value):
+    """What a class made by the program holds, as far as it compares: functions with their free variables."""
+    function = getattr(value, "__func__", getattr(value, "fget", value))
+    cells = getattr(function, "__closure__", None) or ()
+    held = value if isinstance(value, (type, Tensor, int, float, str, list, dict, tuple)) else None
+    named = type(value).__name__, getattr(function, "__qualname__", None), getattr(function, "__doc__", None)
+    return [named, held, [cell.cell_contents for cell in cells], getattr(function, "__defaults__", None)]
 
 
 def observe(function, name):

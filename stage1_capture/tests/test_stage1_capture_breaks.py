@@ -142,9 +142,10 @@ def raises(x):
 
 
 @breaks("GB0001", "class Local:", X)
-def class_inside(x):
+def class_that_is_told_of_its_end(x):
     class Local:
-        pass
+        def __del__(self):
+            pass
 
     return x, Local
 

@@ -315,3 +315,35 @@ def modules_put_in_place_of_others(x):
         setattr(many.rows, name, nn.Sequential(layer, nn.Tanh()))
     mark()
     return many(x)[0], [type(layer).__name__ for layer in many.rows]
+
+
+@program()
+def data_of_weights(x):
+    linear = STATE["linear"]
+    data = linear.weight.data
+    y = linear(x)
+    mark()
+    kept = [p.data.clone() for p in linear.parameters()]
+    return y, data, data.sum(), data * 2, data.requires_grad, data is linear.weight.data, kept, x.data + 1
+
+
+@program()
+def data_written_through(x):
+    linear = STATE["linear"]
+    before = linear(x)
+    for p in linear.parameters():
+        p.data.mul_(2)
+    mark()
+    return before, linear(x)
+
+
+@program()
+def data_written_before_the_backward(x):
+    linear, leaf = STATE["linear"], (x * 1).detach().requires_grad_()
+    data, row = linear.weight.data, linear.weight.data[0]
+    y = linear(leaf).sum()
+    mark()
+    data.mul_(3)
+    row.add_(1)
+    y.backward()  # with the weights as they are now: a write through .data is not counted
+    return leaf.grad
