@@ -371,7 +371,7 @@ def _exception_attribute(tx: Tx, value: ExceptionVariable, name: str) -> Variabl
         case "__suppress_context__":
             return ConstantVariable(value.suppress)
         case "__traceback__":
-            return TracebackVariable()
+            return NONE if value.place is None else TracebackVariable()
         case "value" if isinstance(value.real, StopIteration):
             return value.args[0] if value.args else NONE
         case "with_traceback" | "add_note":

@@ -419,6 +419,8 @@ def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable)
 
 @method(ExceptionVariable, "add_note")
 def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
+    if isinstance(note, ConstantVariable) and not isinstance(note.value, str):
+        tx.throw(TypeError, f"note must be a str, not {type(note.value).__name__!r}")
     tx.output.will_change(receiver)
     notes = receiver.attrs.get("__notes__")
     if notes is None:

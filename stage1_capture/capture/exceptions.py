@@ -12,17 +12,25 @@ from stage1_capture.capture.variables import ExceptionVariable, Variable
 
 
 def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -> ExceptionVariable:
-    """`cls(*args)` for a class whose construction is Python's own. Its context is what is handled now."""
+    """`cls(*args)` for a class whose construction is Python's own. It remembers nothing until it is raised."""
     if issubclass(cls, BaseExceptionGroup):
         output.unsupported("GB0009", "making an exception group")
     blank = cls.__new__(cls)
-    made = ExceptionVariable(blank, fresh=True, args=args)
-    set_context(output, made)
-    return made
+    return ExceptionVariable(blank, fresh=True, args=args)
 
 
 def set_context(output: Any, raised: ExceptionVariable) -> None:
     """An exception raised in a handler remembers the one that is being handled."""
     handled = output.exceptions[-1] if output.exceptions else None
-    if handled is not None and handled is not raised and raised.fresh:
-        raised.context = handled
+    if handled is None or handled is raised or not raised.fresh:
+        return
+    seen, inner = set(), handled
+    while (
+        isinstance(inner, ExceptionVariable) and id(inner) not in seen
+    ):  # it must not come to remember itself
+        seen.add(id(inner))
+        if inner.context is raised:
+            inner.context = None
+            break
+        inner = inner.context
+    raised.context = handled

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.capture import resume
-from stage1_capture.capture.exceptions import new_exception
+from stage1_capture.capture.exceptions import new_exception, set_context
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.variables import (
     NONE,
@@ -76,7 +76,9 @@ class GeneratorVariable(IteratorVariable):
     def close(self, tx: Any) -> Variable:
         if self.state == "suspended":
             try:
-                self.throw(tx, new_exception(tx.output, GeneratorExit, []))
+                ended = new_exception(tx.output, GeneratorExit, [])
+                set_context(tx.output, ended)
+                self.throw(tx, ended)
             except Raised as raised:
                 tx.resume_here()
                 if not isinstance(raised.value.real, (GeneratorExit, StopIteration)):
@@ -114,6 +116,7 @@ class GeneratorVariable(IteratorVariable):
             if isinstance(left.value.real, StopIteration):  # up to 3.11 the frame does not do it itself
                 error = new_exception(output, RuntimeError, [_words("generator raised StopIteration")])
                 error.cause = error.context = left.value
+                error.suppress = True
                 raise Raised(error) from None
             raise
         output.frames.pop()
@@ -122,7 +125,9 @@ class GeneratorVariable(IteratorVariable):
         if frame.result is not None:
             self.state = "closed"
             args = [] if _is_none(frame.result) else [frame.result]
-            raise Raised(new_exception(output, StopIteration, args))
+            ended = new_exception(output, StopIteration, args)
+            set_context(output, ended)
+            raise Raised(ended)
         self.state = "suspended"
         assert frame.yielded is not None
         return frame.yielded

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from stage1_capture.capture import bytecode, resume
 from stage1_capture.capture.builder import lazily, wrap
-from stage1_capture.capture.exceptions import new_exception
+from stage1_capture.capture.exceptions import new_exception, set_context
 from stage1_capture.capture.output_graph import OutputGraph, is_library
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.variables import (
@@ -182,7 +182,9 @@ class InstructionTranslator:
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
         """Raise an exception of Python's own."""
-        raise Raised(new_exception(self.output, cls, [from_constant(a) for a in args]))
+        made = new_exception(self.output, cls, [from_constant(a) for a in args])
+        set_context(self.output, made)
+        raise Raised(made)
 
     # ---- names -----------------------------------------------------------------------------------
 
