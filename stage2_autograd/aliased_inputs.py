@@ -85,28 +85,31 @@ def on_their_memory(graph: Graph, pattern: Pattern) -> Graph:
 
 
 def run_on_their_memory(
-    pattern: Pattern, functional: FunctionalGraph, run: Callable[..., tuple]
+    pattern: Pattern, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
     """A callable on the user's tensors, from one on the graph that `on_their_memory` made.
 
+    apart: the graph on inputs that share nothing. It knows how often each is written, and whose view a result is.
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
-    at = {(shape, strides, offset): i for i, (shape, strides, offset) in pattern.places}
     members = set(pattern.members)
-    last = len([n for n in functional.graph.placeholders if n.meta.get("role") != "rng"]) - 1
-    views: list[tuple[int, tuple] | None] = []
-    for kind, which, *steps in functional.results or ():
-        of_memory = (kind, which) == ("input", last) and steps and tuple(steps[0][1]) in at
-        views.append((at[tuple(steps[0][1])], tuple(steps[1:])) if of_memory else None)
-    writes = dict(zip(functional.writes, functional.versions[functional.num_outputs :], strict=True))
+    # not by their places in the memory, which two of them may have in common
+    views = [
+        (which, steps) if kind == "input" and which in members else None
+        for kind, which, *steps in apart.results or (("output", i) for i in range(apart.num_outputs))
+    ]
+    counts = apart.versions[apart.num_outputs :] or (1,) * len(apart.writes)
+    writes = {i: seen for i, seen in zip(apart.writes, counts, strict=True) if i in members}
 
     def call(*tensors: Tensor) -> tuple:
         lowest = next(tensors[i] for i, (_, _, offset) in pattern.places if offset == 0)
         memory = Tensor(_stretch(lowest._data, pattern.length))
         results = run(*(t for i, t in enumerate(tensors) if i not in members), memory)
-        counters = {id(version_of(tensors[i])): version_of(tensors[i]) for i in members}
-        for counter in counters.values():
-            counter[0] += writes.get(last, 0)
+        for (
+            i,
+            seen,
+        ) in writes.items():  # views of one tensor have one counter, other names of its memory their own
+            version_of(tensors[i])[0] += seen
         made = []
         for result, view in zip(results, views, strict=True):
             if view is not None:

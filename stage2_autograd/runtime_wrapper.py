@@ -26,6 +26,10 @@ from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader,
 LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
 
 
+class LeafWritten(RuntimeError):
+    """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
+
+
 def make_runtime_wrapper(
     functional: FunctionalGraph,
     forward: Callable[..., tuple],
@@ -102,8 +106,8 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
     def check(tensors: Sequence[Tensor]) -> None:
         if STATE.grad_enabled:
             for i in on_tape:
-                if tensors[i].requires_grad and tensors[i]._grad_fn is None:
-                    raise RuntimeError(LEAF_WRITTEN)
+                if tensors[i].requires_grad and tensors[i].is_leaf:
+                    raise LeafWritten(LEAF_WRITTEN)
         for i, j in _suspects(tensors, writes):
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(

@@ -83,21 +83,14 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     in_place = symbol.endswith("=")
     function, name = BINARY[symbol.removesuffix("=")]
     order = turns(class_of(left), class_of(right), name, in_place)
+    if name == "or" and isinstance(left, ConstDictVariable) and isinstance(right, ConstDictVariable):
+        return _merged(tx, left, right, in_place)
     if any(not is_left for is_left, _ in order[:-1]):  # the right operand goes before the left one
         return _first_answer(tx, symbol, left, right, order)
     if in_place and name == "add" and isinstance(left, ListVariable):
         new = iterate(tx, right)
         must_be_local(tx, left, "+=")
         left.items[:] = kept(left, [*left.items, *new])
-        return left
-    if (
-        in_place
-        and name == "or"
-        and isinstance(left, ConstDictVariable)
-        and isinstance(right, ConstDictVariable)
-    ):
-        must_be_local(tx, left, "|=")
-        left.items.update(right.items)
         return left
     if isinstance(left, (SetVariable, DictViewVariable)) and isinstance(
         right, (SetVariable, DictViewVariable)
@@ -107,8 +100,6 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         must_be_local(tx, left, symbol)
         left.items[:] = kept(left, attempt(tx, symbol, lambda: left.items * right.value))
         return left
-    if name == "or" and isinstance(left, ConstDictVariable) and isinstance(right, ConstDictVariable):
-        return _merged(left, right)
     if in_place and isinstance(left, (ListVariable, ConstDictVariable)) and unwrapped(right) is right:
         tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
     still_open = open_binary(symbol.removesuffix("="), function, left, right)
@@ -222,8 +213,12 @@ def _real_type(value: Variable) -> Any:
     return value.real if isinstance(value, UserDefinedObjectVariable) else None
 
 
-def _merged(left: ConstDictVariable, right: ConstDictVariable) -> ConstDictVariable:
-    """left | right, of the left one's kind, unless that is a plain dict."""
+def _merged(tx: Tx, left: ConstDictVariable, right: ConstDictVariable, in_place: bool) -> ConstDictVariable:
+    """left | right, of the left one's kind, unless that is a plain dict; left |= right."""
+    if in_place:
+        must_be_local(tx, left, "|=")
+        left.items.update(right.items)
+        return left
     entries = {**left.items, **right.items}
     like = right if left.kind is dict else left
     if isinstance(like, DefaultDictVariable):
