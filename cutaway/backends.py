@@ -199,6 +199,8 @@ def ahead_of_time(
     A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
     places they have in it, or, where that cannot be, the captured graph itself runs.
     """
+    from stage2_autograd.runtime_wrapper import LeafWritten
+
     captured, (graph, arrange) = graph, without_size_inputs(graph, device_of_graph(graph))
     if captured is not graph:
         on_tensors = ahead_of_time(graph, pipeline, artifacts, compile_half)
@@ -214,6 +216,8 @@ def ahead_of_time(
     def guarded(*tensors: Any) -> tuple:
         try:
             return run(*tensors)  # it refuses before it has written anything
+        except LeafWritten:
+            return as_captured(*tensors)  # it writes what comes before, and raises the error
         except Unsupported as refusal:
             variant = on_shared_memory(tensors)
             if variant is not None:
@@ -229,8 +233,10 @@ def ahead_of_time(
         if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
             with suppress(Unsupported):
-                made = two_graphs(on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half)
-                variants[pattern] = run_on_their_memory(pattern, graph, *made)
+                _, made = two_graphs(
+                    on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half
+                )
+                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
         return variants.get(pattern)
 
     return guarded

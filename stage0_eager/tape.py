@@ -79,7 +79,8 @@ class TapeNode:
         }
 
     def release(self) -> None:
-        self.saved = None
+        if self.saved:  # a node that keeps nothing can be walked again, as in torch
+            self.saved = None
 
 
 class Edge:

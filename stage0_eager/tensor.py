@@ -45,6 +45,8 @@ class Tensor:
     _base: Tensor | None = None  # the tensor whose storage this is a view of
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
+    _made_silently: bool = False  # on a view: made under no_grad, and so without a place on the tape
+
     _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
     _after_hooks: dict | None = None
 
@@ -114,6 +116,8 @@ class Tensor:
     def meta(self) -> TensorMeta:
         """All that a compiler may know of this tensor."""
         data = self._data
+        if self._view is not None:
+            self._refresh()
         if type(data) is np.ndarray:
             return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
         if is_traced(self):
@@ -126,11 +130,19 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
+        self._refresh()
         return self._grad_fn
 
     @property
     def is_leaf(self) -> bool:
         return self._grad_fn is None
+
+    def _refresh(self) -> None:
+        """A view whose base was written through another view, on the tape, takes its new history."""
+        if self._view is not None and self._written != self._base._written:  # type: ignore[union-attr]
+            from stage0_eager.views import refresh
+
+            refresh(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
@@ -208,9 +220,10 @@ class Tensor:
     @property
     def version(self) -> int:
         """How many times this storage was written to in place."""
-        base = self if self._base is None else self._base
-        version = self._version or base._version
-        return version[0] if version else 0
+        holder = self
+        while holder._version is None and holder._base is not None:
+            holder = holder._base
+        return holder._version[0] if holder._version else 0
 
     def _counter(self) -> list[int]:
         """The version counter that all views of this storage share; made when it is first asked for."""
@@ -317,6 +330,11 @@ class Tensor:
         from stage0_eager.printing import tensor_text
 
         return tensor_text(self)
+
+    def __format__(self, spec: str) -> str:
+        """As torch: a plain tensor without dimensions is formatted as its number, any other as an object."""
+        number = type(self) is Tensor and self.ndim == 0 and not is_traced(self)
+        return format(self.item(), spec) if number else object.__format__(self, spec)
 
 
 def is_traced(tensor: Tensor) -> bool:

@@ -10,8 +10,13 @@ from typing import Any
 
 from stage0_eager.core import core as c
 from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
-from stage0_eager.state import no_grad
+from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor, is_traced
+
+MADE_SILENTLY = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
+    "to it both inside the no_grad block, or both outside."
+)
 
 
 def root(view: Any) -> Any:
@@ -24,7 +29,9 @@ def root(view: Any) -> Any:
 def write_through(view: Any, value: Any) -> Any:
     """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
     base = root(view)
-    if base.requires_grad and base.is_leaf:
+    if view._made_silently and not is_traced(view):
+        raise RuntimeError(MADE_SILENTLY)
+    if base.is_leaf and (base.requires_grad or view.requires_grad):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
@@ -45,9 +52,13 @@ def refresh(view: Any) -> None:
     base = root(view)
     if view._written == base._written:
         return
+    if view._made_silently:
+        view._written = base._written
+        return
     again = base
-    for op, rest in _chain(view):
-        again = op(again, *rest)
+    with enable_grad():  # the write was recorded, whatever the mode is by now
+        for op, rest in _chain(view):
+            again = op(again, *rest)
     _take_history(view, again)
     view._written = base._written
 

@@ -133,17 +133,18 @@ def on_their_memory(graph: Graph, pattern: Pattern) -> Graph:
 
 
 def run_on_their_memory(
-    pattern: Pattern, graph: Graph, functional: FunctionalGraph, run: Callable[..., tuple]
+    pattern: Pattern, graph: Graph, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
     """A callable on the user's tensors, from one on the graph that `on_their_memory` made of `graph`.
 
+    apart: the graph on inputs that share nothing. It knows how often each is written, and whose view a result is.
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
-    if not pattern.whole:
-        return _run_on_a_row(pattern, functional, run)
     members = set(pattern.members)
     inputs = {node: i for i, node in enumerate(graph.placeholders) if i in members}
     themselves = [(k, inputs[node]) for k, node in enumerate(graph.outputs) if node in inputs]
+    if not pattern.whole:
+        return _run_on_a_row(pattern, apart, run)
 
     def call(*tensors: Tensor) -> tuple:
         base = views.root(tensors[pattern.members[0]])
@@ -156,24 +157,24 @@ def run_on_their_memory(
 
 
 def _run_on_a_row(
-    pattern: Pattern, functional: FunctionalGraph, run: Callable[..., tuple]
+    pattern: Pattern, apart: FunctionalGraph, run: Callable[..., tuple]
 ) -> Callable[..., tuple]:
-    at = {chain[0][1]: i for i, chain in pattern.chains}
     members = set(pattern.members)
-    last = len([n for n in functional.graph.placeholders if n.meta.get("role") != "rng"]) - 1
-    known: list[tuple[int, tuple] | None] = []
-    for kind, which, *steps in functional.results or ():
-        of_memory = (kind, which) == ("input", last) and steps and tuple(steps[0][1]) in at
-        known.append((at[tuple(steps[0][1])], tuple(steps[1:])) if of_memory else None)
-    writes = dict(zip(functional.writes, functional.versions[functional.num_outputs :], strict=True))
+    # not by their places in the memory, which two of them may have in common
+    known = [
+        (which, steps) if kind == "input" and which in members else None
+        for kind, which, *steps in apart.results or (("output", i) for i in range(apart.num_outputs))
+    ]
+    counts = apart.versions[apart.num_outputs :] or (1,) * len(apart.writes)
+    writes = {i: seen for i, seen in zip(apart.writes, counts, strict=True) if i in members}
     lowest = next(i for i, chain in pattern.chains if chain[0][1][2] == 0)
 
     def call(*tensors: Tensor) -> tuple:
         memory = Tensor(_stretch(tensors[lowest]._data, pattern.meta.shape[0]))
         results = run(*(t for i, t in enumerate(tensors) if i not in members), memory)
-        counters = {id(version_of(tensors[i])): version_of(tensors[i]) for i in members}
-        for counter in counters.values():
-            counter[0] += writes.get(last, 0)
+        # views of one tensor have one counter, other names of its memory their own
+        for i, seen in writes.items():
+            version_of(tensors[i])[0] += seen
         made = []
         for result, view in zip(results, known, strict=True):
             if view is not None:

@@ -41,3 +41,10 @@ def base(node: Node) -> Node:
             break
         node = node.args[0]
     return node
+
+
+def copies_an_input(node: Node) -> bool:
+    """Whether it is the program's copy of an input, or of a view of one: it keeps what the caller may overwrite."""
+    if node.op != "call_function" or getattr(node.target, "name", "") != "clone":
+        return False
+    return base(node.args[0]).op == "placeholder"

@@ -37,9 +37,11 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
         return twin.interpret(arrays, call)
 
     operands = [(n.args, n.kwargs) for n in graph.nodes if n.op == "call_function"]
-    needed = {s for size in open_sizes_in(operands) for s in expression(size).free_symbols}
-    if not needed:
+    sizes = list(open_sizes_in(operands))
+    if not sizes:
         return run
+    # none where a guard has fixed them all
+    needed = {s for size in sizes for s in expression(size).free_symbols}
     shown = shown_sizes([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))

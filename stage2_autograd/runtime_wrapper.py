@@ -28,6 +28,10 @@ LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place 
 VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
 
 
+class LeafWritten(RuntimeError):
+    """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
+
+
 def make_runtime_wrapper(
     functional: FunctionalGraph,
     forward: Callable[..., tuple],
@@ -108,10 +112,10 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
     def check(tensors: Sequence[Tensor]) -> None:
         if STATE.grad_enabled:
             for i in on_tape:
-                if tensors[i].requires_grad and tensors[i]._grad_fn is None:
-                    raise RuntimeError(LEAF_WRITTEN)
+                if tensors[i].requires_grad and tensors[i].is_leaf:
+                    raise LeafWritten(LEAF_WRITTEN)
                 if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:
-                    raise RuntimeError(VIEW_OF_LEAF_WRITTEN)
+                    raise LeafWritten(VIEW_OF_LEAF_WRITTEN)
         for i, j in _suspects(tensors, writes):
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(

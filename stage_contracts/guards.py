@@ -155,7 +155,7 @@ def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
         and len(shape) == len(meta.sizes)
         and all(want is None or want == size for want, size in zip(meta.sizes, shape, strict=True))
         and tensor.stride() == meta.strides(shape)
-        and tensor.requires_grad is meta.requires_grad
+        and tensor.meta.requires_grad is meta.requires_grad
         and tensor.device == meta.device
     )
 

@@ -59,8 +59,10 @@ def write(input: Any, value: Any) -> Any:
     if STATE.grad_enabled and not is_recorded(input):
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        if input._view is not None and (value.requires_grad or views.root(input).requires_grad):
-            return views.write_through(input, value)
+        if input._view is not None:
+            views.refresh(input)
+            if value.requires_grad or input.requires_grad or views.root(input).requires_grad:
+                return views.write_through(input, value)
         if value.requires_grad or input.requires_grad:
             input._written += 1  # views that there are of it take the new history when they are next used
     return c.copy_(input, value)

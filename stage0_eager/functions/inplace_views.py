@@ -10,7 +10,7 @@ from typing import Any
 
 from stage0_eager import arrays
 from stage0_eager.functions import joining, shape, windows
-from stage0_eager.state import STATE
+from stage0_eager.state import STATE, set_grad_enabled
 from stage0_eager.tensor import Tensor
 
 
@@ -30,7 +30,10 @@ def _in_place(view: Any) -> Any:
         # what the tensor was: the view's source, on the tape and as owner of the memory
         before = Tensor(self._data)
         _take_over(before, self)
-        _take_over(self, view(before, *args, **kwargs))
+        with set_grad_enabled(STATE.grad_enabled or not self.is_leaf):  # no_grad takes nothing off the tape
+            after = view(before, *args, **kwargs)
+        after.requires_grad, after._made_silently = self.requires_grad, self._made_silently
+        _take_over(self, after)
         return self
 
     method.__name__ = method.__qualname__ = f"{view.name}_"

@@ -24,7 +24,7 @@ SAME_AS_CORE = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc sigmoid abs floor ceil trunc neg sign isnan isinf logical_not bitwise_not mul maximum minimum "
     "floor_divide remainder fmod atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift where"
+    "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
 ).split()
 
 
@@ -38,6 +38,18 @@ def _public(name: str) -> Operator:
 
 
 globals().update({name: _public(name) for name in SAME_AS_CORE})
+
+
+@operator
+def where(condition, input=None, other=None):
+    """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
+    if input is not None and other is not None:
+        return c.where(condition, input, other)
+    if input is not None or other is not None:
+        raise TypeError("where: expected a condition alone, or condition, input and other")
+    from stage0_eager.functions.picking import nonzero
+
+    return nonzero(condition, as_tuple=True)
 
 
 @operator

@@ -66,6 +66,9 @@ def grad_(
     reached = _inputs_behind(tx, shadow, shadows[0])
     outside = [t for t in reached if t.real._grad_fn is not None and t is not wanted[0]]
     if outside or (len(wanted) > 1 and any(t.real._grad_fn is not None for t in reached)):
+        if any(t.source is None for t in wanted):
+            # after a break, the graph so far would be one step on the tape, with no way from its results to each other
+            raise SkipFrame("autograd.grad inside a longer tape", tx.output.origin(), code="GB0002")
         _refuse_outside(tx, "autograd.grad", *outside, wanted[0])
     _guard_leaves(tx, [t for t in reached if t is not wanted[0]])
     options = {"retain_graph": keeps, "create_graph": creates} | ({"allow_unused": True} if unused else {})
@@ -133,8 +136,17 @@ def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tup
             tx.unsupported("GB0002", f"a backward under {what}")
     tx.output.guard("LENGTH", RegisteredSource(register(anomaly.WATCH)), 0)
     tx.output.guard("IDENTITY", AttrSource(RegisteredSource(register(STATE)), "saved_hooks"), None)
+    if not tx.output.graph_mode:
+        tx.unsupported("GB0002", "a backward of what is computed under no_grad")
     nodes = [None if group is None else _nodes(tx, group) for group in groups]
-    shadow = tx.output.shadow_tape()
+    try:
+        shadow = tx.output.shadow_tape()
+    except Unsupported:
+        raise
+    except (
+        RuntimeError
+    ) as error:  # on it an input is a leaf, which may not be written, although the user's is none
+        raise SkipFrame(f"a backward in which {error}", tx.output.origin(), code="GB0002") from None
     values: dict[Any, Any] = {None: None, **shadow.values}
     return shadow, [None if group is None else [values[node] for node in group] for group in nodes]
 

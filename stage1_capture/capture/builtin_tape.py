@@ -12,10 +12,11 @@ from dataclasses import replace
 from stage0_eager import TABLE
 from stage0_eager.autograd import Function, FunctionCtx
 from stage0_eager.custom_gradient import BackwardGraph, custom_gradient
+from stage0_eager.functions.inplace import kept
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.backward_graphs import follow_backward
 from stage1_capture.capture.builtin_functions import builtin
-from stage1_capture.capture.calls import call_function
+from stage1_capture.capture.calls import call_function, iterate
 from stage1_capture.capture.operators import call_operator, record_node
 from stage1_capture.capture.output_graph import Restart
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -55,6 +56,14 @@ def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
     if not recording:
         return result
     return _on_the_tape(tx, cls, ctx, args, result, name)
+
+
+@builtin(kept)
+def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
+    """What nn.LeakyReLU(inplace=True) and its like read of a tensor that they write to: a copy where the tape runs."""
+    operands = [v for v in map(realize, (input, *iterate(tx, others))) if isinstance(v, TensorVariable)]
+    saved = tx.output.grad_enabled and any(v.meta.requires_grad for v in operands)
+    return call_operator(tx, TABLE["cutaway.clone"], [realize(input)], {}) if saved else input
 
 
 def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:

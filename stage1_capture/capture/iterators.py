@@ -170,7 +170,7 @@ class RowIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         assert self.tensor is not None
         tensor = r.expression(self.tensor)
-        return f"iter([{tensor}[i] for i in range({self.index}, {self.tensor.meta.shape[0]})])"
+        return f"iter([{tensor}[i] for i in range({self.index}, len({tensor}))])"
 
 
 @dataclass(eq=False)

@@ -21,7 +21,7 @@ from stage0_eager.views import root
 from stage1_capture.capture import modes
 from stage1_capture.capture.data_reads import note_write
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
-from stage1_capture.capture.output_graph import Restart
+from stage1_capture.capture.output_graph import Restart, SkipFrame
 from stage1_capture.capture.shadow_tape import whole_of
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -88,6 +88,7 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
             detached = _call(tx, TABLE["cutaway.detach"], [value], {})
+            tx.output.detached_inside.add(tx.output.node_of(detached))  # type: ignore[arg-type]
             if value.source is not None:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached
@@ -296,8 +297,17 @@ def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
     whole = tx.output.mutable_through.get(target)
     if whole is not None:
         tx.output.mutated[whole] = None
-    if target.source is None or target.real._base is None:
-        return
+    if target.source is not None and target.real._base is not None:
+        _check_view(tx, op, target)
+    inside = tx.output.detached_inside
+    if inside and is_grad_enabled() and whole_of(tx.output.graph, tx.output.node_of(target)) in inside:
+        reason = f"{op.name} writes to a view that was made under no_grad"
+        raise SkipFrame(reason, tx.output.origin(), code="GB0006")  # eager raises its error
+
+
+def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
+    """A view from outside: its memory may be written, but nothing behind it may come onto the tape."""
+    assert target.source is not None
     if target.meta.requires_grad and not is_grad_enabled():
         return
     if isinstance(target.source, ArraySource) or target.real._base.requires_grad:

@@ -113,6 +113,7 @@ class OutputGraph:
         ] = {}  # objects from outside that are keys, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
+        self.detached_inside: set[Node] = set()  # by no_grad blocks
         self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: data_reads.py
         self.taken: dict[TensorVariable, Node] | None = None  # set while higher_order.py follows a function
         self.follows_since: int | None = None  # set while backward_graphs.py follows one: when it began

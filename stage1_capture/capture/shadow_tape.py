@@ -121,7 +121,7 @@ def _viewed(graph: Graph, node: Node) -> Node | None:
     tape.values = {n: _shadows(n.val) for n in called.all_input_nodes if isinstance(n.val, TensorMeta)}
     try:
         whole = root(tape.shadow_of(graph, node))
-    except Unsupported:
+    except RuntimeError:  # an operator that needs more than shadows, such as autograd.grad
         return None
     return next((n for n, shadow in tape.values.items() if shadow is whole and n is not node), None)
 

@@ -56,7 +56,9 @@ class StandIn:
         base = getattr(self.value, "base", None)
         if base is not None:
             return format(stand_in(self.tx, base), spec)
-        return format(str(self), spec) if not spec else object.__format__(self, spec)
+        if not spec:
+            return str(self)
+        return _refused_format(self.tx, self.value)
 
     def _number(self, kind: type, name: str) -> Any:
         method = _followed(self.tx, self.value, name)
@@ -113,6 +115,16 @@ def _followed(tx: Tx, value: Variable, name: str) -> Variable | None:
         return None
     found = class_lookup(type(value.real), name)
     return special_method(tx, value, name) if isinstance(found, types.FunctionType) else None
+
+
+def _refused_format(tx: Tx, value: Variable) -> str:
+    """What object.__format__ says to a format. Breaks where the class has, in C, another __format__ than that."""
+    if isinstance(value, TensorVariable):
+        tx.unsupported("GB0004", "the text of a tensor reads its data")
+    real = getattr(value, "real", None)
+    if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
+        tx.unsupported("GB0001", f"the text of {describe(value)} in a format")
+    raise TypeError(f"unsupported format string passed to {type(real).__name__}.__format__")
 
 
 def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:

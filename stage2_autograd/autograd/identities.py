@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage2_autograd.aliasing import shares_storage
+from stage2_autograd.aliasing import copies_an_input, shares_storage
 from stage2_autograd.autograd.rewriting import Rewrite, arguments, core_name, rewrite
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node
@@ -64,6 +64,12 @@ def _operand(node: Node) -> Any:
     return node.args[0]
 
 
+def _clone(node: Node) -> Any:
+    """The operand. A copy of an input stays where a backward may want it: the caller may write to the input before."""
+    waits = any(n.meta.get("role") == "tangent" for n in node.graph.placeholders)
+    return None if waits and copies_an_input(node) else node.args[0]
+
+
 def _if_view(node: Node) -> Any:
     """contiguous, to_device: the operand where nothing is copied."""
     metas = (node.args[0].val, *node.args[1:])
@@ -87,7 +93,7 @@ RULES: dict[str, Rewrite] = {
     "slice": _operand,  # of the same shape: nothing was cut off
     "constant_pad": _operand,
     "detach": _operand,  # the tape is not there any more
-    "clone": _operand,
+    "clone": _clone,
     "contiguous": _if_view,
     "to_device": _if_view,
     "cat": lambda node: node.args[0][0] if len(node.args[0]) == 1 else None,

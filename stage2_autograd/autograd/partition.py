@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from stage2_autograd import partitioners
+from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.autograd.min_cut import Problem, bytes_of, minimum_cut, problem
 from stage2_autograd.autograd.verify import verify_partition
 from stage2_autograd.tiny import partition as save_everything
@@ -68,6 +69,7 @@ def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) 
     return lambda node: (
         node.op == "call_function"
         and node not in once
+        and not copies_an_input(node)
         and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node))
     )
 

@@ -1,0 +1,243 @@
+"""One random tensor program, compiled against eager: everything a user could see of a call and of its backward.
+
+Input: a program of grammar.py and how to compile it. What eager's backward rejects and compiled code need not is named
+in `LENIENT`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import cutaway
+from cutaway.artifacts import Artifacts
+from cutaway.backends import BACKENDS
+from stage0_eager.state import interpreting
+from stage0_eager.trace import Tracer
+from stage_contracts import events
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph
+from stage_contracts.layouts import is_dense
+from tests.tensor_programs.grammar import NAMES, TensorProgram
+
+# How a seed is compiled: by turns.
+WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("aot_eager", {"autograd.partitioner": "min_cut"}),
+    ("aot_eager", {"autograd.partitioner": "save_everything"}),
+    ("aot_eager", {"autograd.partitioner": "recompute_pointwise"}),
+    ("aot_eager", {"autograd.activation_memory_budget": 0.0}),
+)
+# Without capture, so that nothing breaks a graph: functionalize sees every write to every input.
+STAGE_2 = ("stage 2", {})
+# What a Tracer does not record: modes, the tape, another shape for the same tensor.
+ONLY_CAPTURED = re.compile(r"no_grad|autograd|\.data\b|(squeeze|transpose|\bt)_\(")
+VERIFIED = ("aot_eager", {"autograd.verify_passes": True})
+INDUCTOR = ("inductor", {"autograd.partitioner": "min_cut"})
+# Writing to what an earlier operator saved: functional values are never overwritten, so the compiled gradient exists.
+# In the other direction: the backward recomputes from an input, where eager had saved something else.
+LENIENT = "modified by an inplace operation"
+# In multiples of the dtype's precision and of the largest value: sums of a gradient may be taken in another order.
+TOLERANCE = 64
+
+
+class Differs(AssertionError):
+    """Compiled is not eager; what differs."""
+
+
+def functions_of(program: TensorProgram) -> dict[str, Callable]:
+    source = program.source()
+    name = f"<tensor program {hash(source)}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    names = dict(NAMES)
+    exec(compile(source, name, "exec"), names)
+    return names
+
+
+def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> Counter:
+    """Three calls, the last under no_grad. Raises Differs. Returns how many graph breaks and fallbacks to eager there
+    were, and whether eager raised."""
+    names = functions_of(program)
+    backend, options = way
+    function = names["program"]
+    straight = backend == "stage 2"
+    compiled = traced(function) if straight else cutaway.compile(function, backend=backend, options=options)
+    mark, refused = events.LEDGER.mark(), False
+    for mode in (contextlib.nullcontext, contextlib.nullcontext, cutaway.no_grad):
+        expected = observe(names, function, program, mode)
+        refused |= mode is contextlib.nullcontext and "error" in dict(expected)
+        got = observe(names, compiled, program, mode)
+        compare(got, expected, backend == "inductor", len(program.used) < len(program.results))
+    seen = Counter(e.kind for e in events.LEDGER.since(mark))
+    return Counter(breaks=seen["graph_break"], fallbacks=seen["fallback"], refused=refused)
+
+
+def traced(function: Callable) -> Callable:
+    """`function` through stage 2 alone, of the graph that a Tracer records; as it is where that cannot be."""
+
+    def call(*tensors: Any) -> list:
+        graph = Graph()
+        tracer = Tracer(graph, keep=lambda op: True)
+        inputs = [tracer.placeholder(name, t.meta) for name, t in zip("xyz", tensors, strict=False)]
+        try:
+            with cutaway.no_grad(), interpreting(tracer):
+                results = function(*inputs)
+            distinct = list({id(t): t for t in results}.values())  # as capture gives each result once
+            graph.output([tracer.node_of(t) for t in distinct])
+        except Exception as error:  # a program that only capture can follow, or that eager rejects
+            events.record("fallback", "eager", reason=str(error))
+            return function(*tensors)
+        artifacts = Artifacts(function.__name__, None, graph)  # type: ignore[arg-type]
+        try:
+            run = BACKENDS["aot_eager"].compile(graph, list(tensors), cutaway.default_pipeline(), artifacts)
+        except Unsupported as refusal:
+            events.record("fallback", "eager", reason=str(refusal))
+            return function(*tensors)
+        made = dict(zip(map(id, distinct), run(*tensors), strict=True))
+        return [made[id(t)] for t in results]
+
+    return call
+
+
+# ---- what is seen ---------------------------------------------------------------------------------------------
+
+
+def observe(names: dict, function: Callable, program: TensorProgram, mode: Callable) -> list[tuple[str, Any]]:
+    """(what it is, its value) of one call, in the order that things happen; it ends at the first error."""
+    seen: list[tuple[str, Any]] = []
+    cutaway.manual_seed(7)
+    inputs, leaves = names["inputs"]()
+    with np.errstate(all="ignore"):
+        try:
+            with mode():
+                results = function(*inputs)
+            seen += described("", inputs, results)
+            results = names["after"](list(results))
+            seen += described("afterwards: ", inputs, results)
+            total = loss(results, program.used)
+            if total is None:
+                return seen
+            for turn in range(program.backwards):
+                total.backward(retain_graph=turn + 1 < program.backwards)
+                seen += [(f"gradient of leaf {i}", gradient(t)) for i, t in enumerate(leaves)]
+            again = caught(lambda: total.backward())
+            seen.append(("one backward too many", again))
+        except Exception as error:
+            seen.append(("error", (type(error).__name__, str(error))))
+            if "index" not in str(error):  # found out halfway: a compiled call has then written nothing
+                seen += [(f"argument {i} after the error", bits(t)) for i, t in enumerate(inputs)]
+            seen += [(f"gradient {i} after the error", gradient(t)) for i, t in enumerate(leaves)]
+    return seen
+
+
+def caught(call: Callable) -> tuple[str, str] | None:
+    try:
+        call()
+    except RuntimeError as error:
+        return type(error).__name__, str(error)
+    return None
+
+
+def loss(results: list, used: tuple[int, ...]) -> Any:
+    """A weighted sum of the results that are used and require grad, or None."""
+    total = None
+    for i in used:
+        r = results[i]
+        if r.requires_grad:
+            weight = np.random.default_rng(90 + i).normal(size=r.shape)
+            part = (r.double() * cutaway.tensor(weight)).sum()
+            total = part if total is None else total + part
+    return total
+
+
+def described(when: str, inputs: list, results: list) -> list[tuple[str, Any]]:
+    """Values, layouts, autograd's marks, counters, who is whom and who shares memory with whom."""
+    everything = [*inputs, *results]
+    labels = [f"{when}argument {i}" for i in range(len(inputs))] + [
+        f"{when}result {i}" for i in range(len(results))
+    ]
+    seen: list[tuple[str, Any]] = []
+    # what is computed from memory with gaps is laid out as if there were none, once that has been written
+    dense = all(is_dense(t.shape, t.stride()) for t in inputs)
+    for label, t in zip(labels, everything, strict=True):
+        seen.append((label, bits(t)))
+        if dense:
+            seen.append((f"{label}: strides", t.stride()))
+        seen.append((f"{label}: version", t.version))
+        tape = t.requires_grad, t.is_leaf, t.grad_fn is None
+        seen.append((f"{label}: requires_grad, is_leaf, no grad_fn", tape))
+    seen.append((f"{when}the same object", [[a is b for b in everything] for a in everything]))
+    seen.append((f"{when}shared memory", [[shares(a, b) for b in everything] for a in everything]))
+    return seen
+
+
+def shares(a: Any, b: Any) -> bool:
+    return bool(np.shares_memory(a._data, b._data))
+
+
+def bits(t: Any) -> np.ndarray:
+    return np.array(t._data)
+
+
+def gradient(t: Any) -> np.ndarray | None:
+    return None if t.grad is None else bits(t.grad)
+
+
+# ---- what is compared -----------------------------------------------------------------------------------------
+
+
+def compare(got: list[tuple[str, Any]], expected: list[tuple[str, Any]], close: bool, unused: bool) -> None:
+    """Raises Differs.
+
+    close: values may differ by rounding, as kernels' do.
+    unused: the loss does not read every result. A compiled pair is one tape node, whose other results get a gradient
+        of zeros: then None is zeros, and what has no finite slope gives NaN (as in torch).
+    """
+    late = {
+        text for what, (_, text) in ((w, v) for w, v in (*got, *expected) if w == "error") if LENIENT in text
+    }
+    for (what, a), (label, b) in zip(got, expected, strict=False):
+        if what != label:
+            if late:
+                return
+            raise Differs(f"{what}: {shown(a)}, in eager {label}: {shown(b)}")
+        if unused and "gradient" in what and isinstance(a, np.ndarray):
+            b = np.where(np.isnan(a), a, np.zeros_like(a) if b is None else b).astype(a.dtype)
+        if "gradient" in what and (a is None) != (b is None):
+            same = not np.nan_to_num(a if b is None else b).any()  # what was overwritten: zeros, or nothing
+        elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+            same = alike(a, b, close or "gradient" in what)
+        else:
+            same = type(a) is type(b) and a == b
+        if not same and not (late and what == "error"):
+            raise Differs(f"{what}\n  got      {shown(a)}\n  expected {shown(b)}")
+    if len(got) != len(expected) and not late:
+        raise Differs(f"{len(got)} observations, in eager {len(expected)}")
+
+
+def alike(a: np.ndarray, b: np.ndarray, close: bool) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.tobytes() == b.tobytes():
+        return True
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    if not close:
+        return bool(np.array_equal(x, y, equal_nan=True) and (np.signbit(x) == np.signbit(y))[x == 0].all())
+    if not np.issubdtype(x.dtype, np.floating) or a.dtype.kind in "biu":
+        return bool(np.array_equal(a, b))
+    scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(y), y, 0)), initial=0)))
+    bits_of = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10}.get(a.dtype.name, 2.0**-7)
+    return bool(np.allclose(x, y, rtol=0, atol=TOLERANCE * bits_of * scale, equal_nan=True))
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{list(value.shape)} {np.array2string(value, threshold=12, max_line_width=10**6)}".replace(
+            "\n", ""
+        )
+    return repr(value)

@@ -1,0 +1,211 @@
+"""Random tensor programs through AOT autograd: a slice, the same every time, and those that once differed from eager.
+
+Input: tests/tensor_programs. `make fuzz-autograd` runs twenty thousand others.
+"""
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import cutaway
+from tests.tensor_programs.compare import ONLY_CAPTURED, STAGE_2, WAYS, check, functions_of, observe
+from tests.tensor_programs.fuzz import way_of
+from tests.tensor_programs.grammar import TensorProgram, write_program
+
+SLICE = range(0, 30)
+
+
+@pytest.mark.parametrize("first", range(SLICE.start, SLICE.stop, 10))
+def test_random_programs_are_as_in_eager(first):
+    for seed in range(first, first + 10):
+        program = write_program(seed)
+        way = way_of(seed, program)
+        check(program, WAYS[0] if way[0] == "inductor" else way)  # which needs a compiler
+
+
+def test_a_seed_is_a_program_and_a_program_may_end_in_an_error():
+    assert write_program(3) == write_program(3)
+    last = [
+        observe(functions_of(p), functions_of(p)["program"], p, cutaway.enable_grad)
+        for p in map(write_program, range(40))
+    ]
+    assert 1 <= sum(("error" in dict(seen)) for seen in last) <= 20
+
+
+def test_what_differs_is_found():
+    """A compiled function that forgets a write, or a gradient, is not eager."""
+    program = FOUND["a view of a leaf is written"]
+    for body in ("return [x * 1]", "with torch.no_grad():\n        x[0] = 1\n    return [x * 1]"):
+        names = functions_of(program)
+        exec(f"def wrong(x):\n    {body}\n", names)
+        assert observe(names, names["wrong"], program, cutaway.enable_grad) != observe(
+            names, names["program"], program, cutaway.enable_grad
+        )
+
+
+# ---- what the random programs found, made smaller ---------------------------------------------------------------
+
+NON_LEAF = ("leaf = fresh(3, 4).requires_grad_()", "x = leaf * 1")
+LEAF_AND_VIEW = ("whole = fresh(3, 4)", "x = whole[..., ::2].requires_grad_()")
+
+
+def found(inputs, *body, results=("x",), used=(), after=(), arguments=("x",)):
+    return TensorProgram(tuple(inputs), arguments, body, tuple(results), after, used, 1)
+
+
+FOUND = {
+    "a view of a leaf is written": found(LEAF_AND_VIEW, "v = x.mean()", "x[1:] -= x[:-1]"),
+    "a leaf is written after something else": found(
+        ("x = fresh(3)", "z = fresh(3).requires_grad_()"), "x.add_(1)", "z.mul_(2)", arguments=("x", "z")
+    ),
+    "a view made under no_grad is written": found(
+        NON_LEAF,
+        "with torch.no_grad():\n    v = x[0]",
+        "w = x.expand(3, 4)",
+        "v.sub_(2)",
+        results=("w.sin()",),
+        used=(0,),
+    ),
+    "a view of one made under no_grad is written": found(
+        NON_LEAF,
+        "with torch.no_grad():\n    v = x.unsqueeze(1)",
+        "u = v[0]",
+        "v.mul_(2)",
+        results=("u.sum(-1)",),
+    ),
+    "a view is looked at under no_grad after its base was written": found(
+        ("leaf = fresh(2, 2, 2).requires_grad_()", "whole = leaf * 1", "x = whole[1:]"),
+        "v = x.unflatten(1, (1, -1))",
+        "v *= 1.5",
+        "with torch.no_grad():\n    x.relu_()",
+        results=("v * 1",),
+        used=(0,),
+    ),
+    "a view comes to require grad by a write to its base": found(
+        ("whole = fresh(3, 2)", "x = whole[..., ::2]", "y = fresh(3, 1).requires_grad_()"),
+        "x[...] = y * x",
+        "v = x.repeat_interleave(2, 0)[0]",
+        "x[...] = v * x",
+        results=("v.expand_as(y) * 1",),
+        used=(0,),
+        arguments=("x", "y"),
+    ),
+    "the gradient of something inside, on a tape from outside": found(
+        NON_LEAF,
+        "v = x.unsqueeze(1)",
+        "g = torch.autograd.grad(v.pow(3).sum(), v, create_graph=True)[0]",
+        results=("g",),
+        used=(0,),
+    ),
+    "a gradient, and a write beside it": found(
+        ("x = fresh(3).requires_grad_()",),
+        "g = torch.autograd.grad((x * x).sum(), x)[0]",
+        "with torch.no_grad():\n    v = g.ravel()\n    u = x.expand(3)",
+        "v.index_add_(0, torch.tensor([0]), v.narrow(-1, 0, 1))",
+        results=("u * 1", "v"),
+    ),
+    "a gradient after a write to a view of the input": found(
+        NON_LEAF,
+        "v = x.view(-1)[::2].mul_(2)",
+        "g = torch.autograd.grad(x.sin().sum(), x, create_graph=True)[0]",
+        results=("g",),
+        used=(0,),
+    ),
+    "a gradient where nothing is on the tape": found(
+        ("x = fresh(3).requires_grad_()",), "g = torch.autograd.grad(x.sin().sum(), x)[0]", results=("g",)
+    ),
+    "data has a version counter of its own": found(
+        ("x = fresh(4).requires_grad_()",),
+        "v = x * 2",
+        "v.data.mul_(2)",
+        "w = v[None]",
+        results=("v", "w", "v.sin()"),
+    ),
+    "two names of one place, one is handed out": found(
+        NON_LEAF, "v = x.sum()[None]", "w = v.data.mul_(0.5)", "u = v[...]", results=("w.expand(1)",)
+    ),
+    "another shape, in place, under no_grad": found(
+        NON_LEAF, "with torch.no_grad():\n    x.unsqueeze_(0)", results=("x", "x * 2"), used=(0, 1)
+    ),
+    "a view's counter after its base took another shape": found(
+        NON_LEAF, "v = x.mT", "x.relu_()", "x.transpose_(0, 1)", results=("v",)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", [WAYS[0], WAYS[1], STAGE_2], ids=("min_cut", "save_everything", "stage 2"))
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_differed(name, way):
+    if way is not STAGE_2 or not ONLY_CAPTURED.search("".join(FOUND[name].body)):
+        check(FOUND[name], way)
+
+
+# ---- memory, failures, threads -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_after_the_backward():
+    """Arguments, results and what was saved are gone when the user lets go of them."""
+    for seed in (0, 3, 6, 9):
+        program = write_program(seed)
+        names = functions_of(program)
+        compiled = cutaway.compile(names["program"], backend="aot_eager")
+        for _ in range(2):
+            inputs, leaves = names["inputs"]()
+            with np.errstate(all="ignore"):
+                results = compiled(*inputs)
+                total = sum((r.double().sum() for r in results if r.requires_grad), cutaway.zeros(()))
+                if total.requires_grad:
+                    total.backward()
+            gone = [weakref.ref(t) for t in (*inputs, *leaves, *results, total)]
+            del inputs, leaves, results, total
+            gc.collect()
+            assert not [r for r in gone if r() is not None], program.source()
+
+
+def test_a_backward_that_fails_leaves_no_gradient():
+    x, y = (cutaway.ones(3, requires_grad=True) for _ in range(2))
+
+    def refuse(gradient):
+        raise KeyError("from the hook")
+
+    a, b = cutaway.compile(lambda x, y: (x * y, (x + y).sin()), backend="aot_eager")(x, y)
+    b.register_hook(refuse)
+    with pytest.raises(KeyError):
+        (a.sum() + b.sum()).backward()
+    assert x.grad is None and y.grad is None
+
+
+def test_two_threads_run_one_compiled_program():
+    programs = [write_program(seed) for seed in (1, 4, 13, 21)]
+    everything = [functions_of(p) for p in programs]
+    compiled = [cutaway.compile(names["program"], backend="aot_eager") for names in everything]
+    problems = []
+
+    def work(turn):
+        for program, names, function in list(zip(programs, everything, compiled, strict=True))[::turn]:
+            for _ in range(3):
+                inputs, leaves = names["inputs"]()
+                seen = []
+                try:
+                    results = function(*inputs)
+                    for r in results:
+                        if r.requires_grad:
+                            r.double().sum().backward(retain_graph=True)
+                    seen = [t.tolist() for t in (*inputs, *results)] + [
+                        t.grad is None or t.grad.tolist() for t in leaves
+                    ]
+                except Exception as error:
+                    seen = [str(error)]
+                problems.append((program, seen))
+
+    threads = [threading.Thread(target=work, args=(turn,)) for turn in (1, -1)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for program in programs:
+        runs = [repr(seen) for p, seen in problems if p is program]
+        assert len(runs) == 6 and len(set(runs)) == 1
