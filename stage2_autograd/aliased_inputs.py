@@ -137,14 +137,14 @@ def run_on_their_memory(
 ) -> Callable[..., tuple]:
     """A callable on the user's tensors, from one on the graph that `on_their_memory` made of `graph`.
 
-    apart: `graph` on inputs that share nothing. It knows how often each is written, and whose view a result is.
+    apart: the graph on inputs that share nothing. It knows how often each is written, and whose view a result is.
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
-    if not pattern.whole:
-        return _run_on_a_row(pattern, apart, run)
     members = set(pattern.members)
     inputs = {node: i for i, node in enumerate(graph.placeholders) if i in members}
     themselves = [(k, inputs[node]) for k, node in enumerate(graph.outputs) if node in inputs]
+    if not pattern.whole:
+        return _run_on_a_row(pattern, apart, run)
 
     def call(*tensors: Tensor) -> tuple:
         base = views.root(tensors[pattern.members[0]])

@@ -133,9 +133,9 @@ def test_a_view_that_was_plain_is_on_the_tape_now(backend):
     assert not compiled.breaks and plain[0].tolist() == [2.0] * 4
     with cutaway.no_grad():
         hidden = cutaway.ones(4, 4, requires_grad=True)[0]
-    with pytest.raises(RuntimeError, match="view of a leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match="view was created in no_grad mode"):
         program(hidden)
-    with pytest.raises(RuntimeError, match="view of a leaf Variable that requires grad"):
+    with pytest.raises(RuntimeError, match="view was created in no_grad mode"):
         compiled(hidden)
     whole = cutaway.ones(4)
     compiled(whole)  # no view at all

@@ -297,12 +297,17 @@ def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
     whole = tx.output.mutable_through.get(target)
     if whole is not None:
         tx.output.mutated[whole] = None
+    if target.source is not None and target.real._base is not None:
+        _check_view(tx, op, target)
     inside = tx.output.detached_inside
     if inside and is_grad_enabled() and whole_of(tx.output.graph, tx.output.node_of(target)) in inside:
         reason = f"{op.name} writes to a view that was made under no_grad"
         raise SkipFrame(reason, tx.output.origin(), code="GB0006")  # eager raises its error
-    if target.source is None or target.real._base is None:
-        return
+
+
+def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
+    """A view from outside: its memory may be written, but nothing behind it may come onto the tape."""
+    assert target.source is not None
     if target.meta.requires_grad and not is_grad_enabled():
         return
     if isinstance(target.source, ArraySource) or target.real._base.requires_grad:
