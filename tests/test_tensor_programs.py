@@ -127,6 +127,9 @@ FOUND = {
     "two names of one place, one is handed out": found(
         NON_LEAF, "v = x.sum()[None]", "w = v.data.mul_(0.5)", "u = v[...]", results=("w.expand(1)",)
     ),
+    "a part without overlaps of windows that overlap": found(
+        ("x = fresh(3, 4)",), "v = x.unfold(1, 2, 1)", "v.diagonal().mul_(-1)"
+    ),
     "another shape, in place, under no_grad": found(
         NON_LEAF, "with torch.no_grad():\n    x.unsqueeze_(0)", results=("x", "x * 2"), used=(0, 1)
     ),

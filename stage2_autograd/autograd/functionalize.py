@@ -236,6 +236,11 @@ class FunctionalTracer(Tracer):
         place = self._stored(target)
         storage, whole = place.storage, place.storage.base
         assert whole is not None
+        between = whole.meta
+        for op, rest in place.chain:  # what overlaps cannot be put back, also where the part written does not
+            between = op.meta(between, *rest)
+            if overlaps(between):
+                self.refuse(f"a write through {between}, where several elements are one place in memory")
         if storage.twin or storage.origin[0] == "twin":
             self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
         if storage.origin[0] == "constant":
