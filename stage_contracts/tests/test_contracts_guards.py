@@ -41,7 +41,7 @@ class FakeTensor:
             meta.device,
             meta.requires_grad,
         )
-        self.stride = lambda: meta.strides
+        self.meta, self.stride = meta, lambda: meta.strides
 
 
 def names(**more):
