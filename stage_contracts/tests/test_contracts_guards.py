@@ -11,7 +11,7 @@ import pytest
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
-from stage_contracts.device import CPU
+from stage_contracts.device import CPU, Device
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_tensor, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.source import (
@@ -258,9 +258,7 @@ def test_expected_objects_are_compared_by_identity_and_never_hashed():
 
 def test_check_tensor_reads_every_field():
     assert check_tensor(FakeTensor(), META)
-    gpu = FakeTensor()
-    gpu.device = "cuda"
-    assert not check_tensor(gpu, META) and META.device == CPU
+    assert not check_tensor(FakeTensor(device=Device("cuda")), META) and META.device == CPU
 
 
 # ---- breaks -----------------------------------------------------------------------------------------------------
