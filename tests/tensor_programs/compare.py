@@ -169,7 +169,9 @@ def described(when: str, inputs: list, results: list) -> list[tuple[str, Any]]:
     for label, t in zip(labels, everything, strict=True):
         seen.append((label, bits(t)))
         if dense:
-            seen.append((f"{label}: strides", t.stride()))
+            # no element is found by the stride of a dimension of one
+            steps = tuple(step for step, size in zip(t.stride(), t.shape, strict=True) if size != 1)
+            seen.append((f"{label}: strides", steps))
         seen.append((f"{label}: version", t.version))
         tape = t.requires_grad, t.is_leaf, t.grad_fn is None
         seen.append((f"{label}: requires_grad, is_leaf, no grad_fn", tape))
