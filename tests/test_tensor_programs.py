@@ -49,6 +49,7 @@ def test_what_differs_is_found():
 # ---- what the random programs found, made smaller ---------------------------------------------------------------
 
 NON_LEAF = ("leaf = fresh(3, 4).requires_grad_()", "x = leaf * 1")
+GAPS = ("whole = fresh(2, 3)", "x = whole[..., 1:]")
 LEAF_AND_VIEW = ("whole = fresh(3, 4)", "x = whole[..., ::2].requires_grad_()")
 
 
@@ -132,6 +133,30 @@ FOUND = {
     ),
     "another shape, in place, under no_grad": found(
         NON_LEAF, "with torch.no_grad():\n    x.unsqueeze_(0)", results=("x", "x * 2"), used=(0, 1)
+    ),
+    "a copy of memory with gaps that was written": found(
+        GAPS, "x.mul_(0)", "x.contiguous().add_(1.5)", "x.reshape(-1)[0] = 1.5", results=("x * 1",)
+    ),
+    "two copies of memory with gaps that was written": found(
+        GAPS, "x.mul_(2)", results=("x.reshape(-1)", "x.contiguous()"), after=("r[0].zero_()",)
+    ),
+    "a transposed copy of memory with gaps that was written": found(
+        ("whole = fresh(3, 4)", "x = whole[..., 1:]"),
+        "v = x.t().expand_as(x)",
+        "v.index_fill_(1, torch.tensor([0]), 2)",
+        "v.flatten()[1:].neg_()",
+        results=("v.sum()",),
+    ),
+    "a part of an expanded input is written": found(
+        ("whole = fresh(3, 4)", "x = whole[:1].expand(3, 4)"), "x[-1] -= 1", "x.diagonal().mul_(2)"
+    ),
+    "a part of an expanded input is written under no_grad": found(
+        ("leaf = fresh(3, 4).requires_grad_()", "x = (leaf * 1)[:1].expand(3, 4)"),
+        "with torch.no_grad():\n    x.diagonal()[::2].mul_(2)",
+        results=("x * 1",),
+    ),
+    "a part of an expanded input, after another shape": found(
+        ("x = fresh(3, 4)",), "v = x.expand(2, 3, 4)", "u = v[:0]", "u.unsqueeze_(0)", "v[::2] = v[::2] * 0.5"
     ),
     "a view's counter after its base took another shape": found(
         NON_LEAF, "v = x.mT", "x.relu_()", "x.transpose_(0, 1)", results=("v",)

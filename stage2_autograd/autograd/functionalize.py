@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator as python
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 from stage0_eager.core import core as c
@@ -144,6 +145,8 @@ class FunctionalTracer(Tracer):
             return written_back(self, op, args)
         if op is autograd_grad:
             return self.differentiated(*args)
+        if op.name in ("reshape", "contiguous") and self._copies_what_has_gaps(op, args):
+            args = (c.clone(args[0]), *args[1:])
         out = super().process(op, args)
         if out is None:
             return None
@@ -161,6 +164,12 @@ class FunctionalTracer(Tracer):
         chain = (*source.chain, (op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
+
+    def _copies_what_has_gaps(self, op: Operator, args: tuple) -> bool:
+        """Whether it copies the user's memory, which has gaps, but not the value written there, which has none."""
+        if self._stored(args[0]).storage.gaps is None:
+            return False
+        return not shares_storage(op, map_tensors(args, lambda t: t.meta))
 
     def _results_of_the_users_own(self, op: Operator, args: tuple) -> Any:
         """What an autograd.Function or a hook puts on the tape: operands as they were, under another history.
@@ -236,9 +245,8 @@ class FunctionalTracer(Tracer):
         place = self._stored(target)
         storage, whole = place.storage, place.storage.base
         assert whole is not None
-        between = whole.meta
-        for op, rest in place.chain:  # what overlaps cannot be put back, also where the part written does not
-            between = op.meta(between, *rest)
+        seen = accumulate(place.chain, lambda meta, step: step[0].meta(meta, *step[1]), initial=whole.meta)
+        for between in seen:  # what overlaps cannot be put back, also where the part written does not
             if overlaps(between):
                 self.refuse(f"a write through {between}, where several elements are one place in memory")
         if storage.twin or storage.origin[0] == "twin":

@@ -36,6 +36,9 @@ class Storage:
     def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
         self.origin = origin
         self.base: Tensor | None = None  # set by `owns`
+        self.gaps: tuple | None = (
+            None  # the strides of memory that is not dense, which a written value cannot have
+        )
         self.twin = False
         self.generation = 0  # how many writes it has seen
         self.recorded = False  # whether autograd sees one of them
@@ -48,9 +51,15 @@ class Storage:
 
     def replace(self, value: Tensor, recorded: bool) -> None:
         """A write happened: `value` is the base from now on. Tensors are older until `current` is asked."""
+        assert self.base is not None
+        memory = self.base.meta
+        if not self.generation and not is_dense(memory.shape, memory.strides):
+            self.gaps = memory.strides
         self.generation += 1
         self.recorded |= recorded
         self.owns(Tensor(value._data))
+        if self.gaps is not None:  # what is a view of it is one for the user's memory, not for the value
+            self.base._data.meta = value.meta.with_(strides=self.gaps)
 
 
 class StoredArray(TracedArray):
