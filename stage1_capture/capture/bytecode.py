@@ -73,6 +73,7 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
         while prefixed >= 2 and raw[prefixed - 2] == _EXTENDED:
             prefixed -= 2
         starts.append(prefixed)
+    twice = {*code.co_varnames} & {*code.co_freevars}
     handlers = [
         (entry.start, entry.end, Handler(index_of[entry.target], entry.depth, bool(entry.lasti)))
         for entry in exception_entries(code)
@@ -81,7 +82,7 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
         Instruction(
             i.opname,
             i.arg or 0,
-            i.argval,
+            _with_own_name(code, i) if twice else i.argval,
             i.argval.removeprefix("bool(").removesuffix(")") if i.opname == "COMPARE_OP" else i.argrepr,
             index_of[i.argval] if i.opcode in _JUMPS else -1,
             starts[index],
@@ -94,6 +95,20 @@ def _decode(code: types.CodeType, file: str) -> tuple[Instruction, ...]:
     )
 
 
+def _with_own_name(code: types.CodeType, i: dis.Instruction) -> Any:
+    """What an instruction is about. From 3.12 on a class body with a comprehension may have a variable beside a cell
+    of the same name, and only their slots tell them apart: the variable gets a name of its own."""
+    if i.opcode not in _LOCALS or i.arg is None:
+        return i.argval
+    several = isinstance(i.argval, tuple)
+    slots = (i.arg >> 4, i.arg & 15) if several else (i.arg,)
+    names = [
+        f"{name} of a comprehension" if slot < code.co_nlocals and name in code.co_freevars else name
+        for slot, name in zip(slots, i.argval if several else (i.argval,), strict=True)
+    ]
+    return tuple(names) if several else names[0]
+
+
 @functools.lru_cache(maxsize=512)
 def exception_entries(code: types.CodeType) -> tuple[Any, ...]:
     """The exception table: start, end, target (offsets), depth, lasti of each protected region."""
@@ -101,6 +116,7 @@ def exception_entries(code: types.CodeType) -> tuple[Any, ...]:
 
 
 _EXTENDED = dis.opmap["EXTENDED_ARG"]
+_LOCALS = {*dis.haslocal}
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 

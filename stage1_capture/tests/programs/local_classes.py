@@ -190,6 +190,22 @@ def class_body_that_computes(x):
 
 
 @program()
+def class_body_with_comprehensions(x):
+    a = x * 2
+
+    class Local:
+        same = len([v for v in (x, a) if v is a])
+        names = [a for a in (3, 4)]
+        both = [n * b for n in (1, 2) for b in (same, 5)], a
+        mark("body")
+
+        def get(self):
+            return a * self.same
+
+    return Local().get(), Local.names, Local.both
+
+
+@program()
 def class_body_that_raises(x):
     y = x + 1
     try:
