@@ -331,16 +331,19 @@ def _cast(xp: Any, x: Any, dtype: DType) -> Any:
     return x.astype(dtype.numpy)
 
 
+OVERLAPS = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please "
+    "clone() the tensor before performing the operation."
+)
+
+
 def _copy_(xp: Any, dst: Any, src: Any) -> Any:
     if src.ndim > dst.ndim:
         raise ValueError("the meta rule says why")  # NumPy would drop leading sizes of 1
     if dst.size and any(
         stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)
     ):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-            "location. Please clone() the tensor before performing the operation."
-        )
+        raise RuntimeError(OVERLAPS)
     dst[...] = src
     return dst
 

@@ -135,6 +135,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        self._refresh()
         return self._grad_fn is None
 
     def _refresh(self) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from stage0_eager.arrays import address
 from stage0_eager.core import core as c
 from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
+from stage0_eager.formulas import OVERLAPS
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor, is_traced
 
@@ -29,13 +31,15 @@ def root(view: Any) -> Any:
 def write_through(view: Any, value: Any) -> Any:
     """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
     base = root(view)
+    if view.numel() and any(s == 0 and n > 1 for s, n in zip(view.stride(), view.shape, strict=True)):
+        raise RuntimeError(OVERLAPS)
     if view._made_silently and not is_traced(view):
         raise RuntimeError(MADE_SILENTLY)
     if base.is_leaf and (base.requires_grad or view.requires_grad):
         raise RuntimeError(
             "a view of a leaf Variable that requires grad is being used in an in-place operation."
         )
-    new = _replaced(base, _chain(view), value)
+    new = _replaced(base, _places(view, base), value)
     if is_traced(view):  # inside vmap: without a place on this tape, but on the one around the vmap
         c.copy_(Tensor(view._data), Tensor(value._data))
     else:
@@ -61,6 +65,15 @@ def refresh(view: Any) -> None:
             again = op(again, *rest)
     _take_history(view, again)
     view._written = base._written
+
+
+def _places(view: Any, base: Any) -> list[tuple]:
+    """The chain from base to view, for a write. Of an expanded tensor a part: one step, by its place in the memory."""
+    chain = _chain(view)
+    if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
+        return chain
+    offset = (address(view._data) - address(base._data)) // base.dtype.itemsize
+    return [(c.as_strided, (view.shape, view.stride(), offset))]
 
 
 def _chain(view: Any) -> list[tuple]:
@@ -93,7 +106,7 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
     return c.permute(part, tuple(order.index(i) for i in range(len(order))))
 
 
-# From the whole and a new value for what the view shows to the new whole. (A write to an expanded view is refused.)
+# From the whole and a new value for what the view shows to the new whole.
 UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,

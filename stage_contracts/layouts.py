@@ -18,9 +18,13 @@ def elementwise_strides(shape: tuple[Any, ...], metas: Sequence[TensorMeta]) -> 
     full = [m for m in metas if same_shape(m.shape, shape)]
     if all(m.is_contiguous for m in full):
         return contiguous_strides(shape)
-    layouts = dict.fromkeys(m.strides for m in full)
+    # no element is found by the stride of a dimension of one
+    layouts = {
+        tuple(0 if same_size(n, 1) else s for s, n in zip(m.strides, shape, strict=True)): m.strides
+        for m in full
+    }
     if len(layouts) == 1 and len(full) == len([m for m in metas if m.ndim]):
-        (strides,) = layouts
+        (strides,) = layouts.values()
         if is_dense(shape, strides):
             return packed_strides(shape, strides) if any(same_size(n, 1) for n in shape) else strides
     return contiguous_strides(shape)

@@ -155,6 +155,27 @@ FOUND = {
         "with torch.no_grad():\n    x.diagonal()[::2].mul_(2)",
         results=("x * 1",),
     ),
+    "a view of an input puts it on the tape, and no_grad follows": found(
+        ("x = (fresh(3).requires_grad_()) * 1", "z = fresh(2, 3)"),
+        "z.unsqueeze(0)[0].mul_(x.sum())",
+        "v = z.square()",
+        "with torch.no_grad():\n    u = v.sin()",
+        results=("u", "v"),
+        used=(1,),
+        arguments=("x", "z"),
+    ),
+    "a view puts what it shows on the tape, and no_grad follows": found(
+        NON_LEAF,
+        "v = x.detach().sin()",
+        "w = v.mT",
+        "w += x.mT",
+        "with torch.no_grad():\n    u = v[::2]",
+        results=("u", "v * 2"),
+        used=(1,),
+    ),
+    "a part of what an expansion shows of a result is written": found(
+        NON_LEAF, "v = x * 2", results=("v", "v.expand(2, 3, 4)"), used=(0, 1), after=("r[1][0] += 1",)
+    ),
     "a part of an expanded input, after another shape": found(
         ("x = fresh(3, 4)",), "v = x.expand(2, 3, 4)", "u = v[:0]", "u.unsqueeze_(0)", "v[::2] = v[::2] * 0.5"
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from stage0_eager import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from stage0_eager import functions as f
-from stage0_eager.functions.creation import tensor, zeros
+from stage0_eager.functions.creation import ones, tensor, zeros
 from stage0_eager.operator import TABLE
 from stage0_eager.tape import backward, grad
 from stage0_eager.tensor import Tensor
@@ -335,6 +335,29 @@ def test_a_write_to_an_expanded_tensor_is_refused():
         RuntimeError, match="more than one element of the written-to tensor refers to a single memory"
     ):
         zeros(2, 1).expand(2, 3).add_(1)
+
+
+def test_a_write_to_an_expanded_tensor_on_the_tape_is_refused():
+    x = ones(2, 3, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        x.expand(4, 2, 3).mul_(2)
+
+
+def test_a_part_of_an_expanded_tensor_is_written_on_the_tape():
+    leaf = ones(2, 3, requires_grad=True)
+    x = leaf * 2
+    seen = x.expand(4, 2, 3)
+    seen[1, 1].mul_(5)
+    assert x.tolist() == [[2, 2, 2], [10, 10, 10]] and seen[3].tolist() == x.tolist()
+    x.sum().backward()
+    assert leaf.grad.tolist() == [[2, 2, 2], [10, 10, 10]]
+
+
+def test_a_view_is_no_leaf_once_its_base_came_onto_the_tape():
+    whole, x = zeros(4), ones(1, requires_grad=True)
+    view = whole[1:2]
+    whole[1:2].add_(x)
+    assert not view.is_leaf and view.requires_grad
 
 
 def test_overlapping_source_and_destination():

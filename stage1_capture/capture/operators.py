@@ -42,6 +42,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
+from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
@@ -326,6 +327,13 @@ def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
         tx.unsupported("GB0006", f"{op.name} writes to a view of a leaf that requires grad")
 
 
+def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
+    """Break where a write puts other tensors on the tape too: what they are views of, or what is a view of them."""
+    others = [whole_of(tx.output.graph, n) for n in node.users if n.op == "call_function"]
+    if whole_of(tx.output.graph, node) is not node or node in others:
+        tx.unsupported("GB0006", f"{op.name} puts a tensor and its views on the tape")
+
+
 def _call_in_place(
     tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None
 ) -> Variable:
@@ -346,6 +354,7 @@ def _call_in_place(
     if result is not None and result.requires_grad and not meta.requires_grad:
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
+        _check_alone(tx, op, tx.output.node_of(target))
         target.meta = meta.with_(requires_grad=True, strides=meta.strides)
     _record(tx, op, args, kwargs, result)
     tx.output.mutated[target] = None
