@@ -46,9 +46,25 @@ def pattern_of(tensors: Sequence[Tensor], functional: FunctionalGraph) -> Patter
     written = [i for i in functional.writes if meets.get(i)]
     if not written:
         return None
-    if any(tensors[i].requires_grad for w in written for i in (w, *meets[w])):
+    reaching = {i for w in written for i in (w, *meets[w])}
+    if STATE.grad_enabled:  # the memory may come onto the tape, and its views have to know
+        reaching |= _read_by(functional, written)
+    if any(tensors[i].requires_grad for i in reaching):
         return _of_one_base(tensors, spans, written, functional.silent)
     return _of_one_row(tensors, spans, written)
+
+
+def _read_by(functional: FunctionalGraph, written: list[int]) -> set[int]:
+    """The inputs from which the values written on the tape are computed."""
+    graph, values = functional.graph, functional.graph.outputs[functional.num_outputs :]
+    noticed = {*written} - {*functional.silent}
+    waiting = [v for i, v in zip(functional.writes, values, strict=True) if i in noticed]
+    seen = set(waiting)
+    while waiting:
+        new = set(waiting.pop().all_input_nodes) - seen
+        seen |= new
+        waiting += new
+    return {i for i, node in enumerate(graph.placeholders) if node in seen and node.meta.get("role") != "rng"}
 
 
 def _of_one_row(tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int]) -> Pattern | None:

@@ -173,6 +173,21 @@ FOUND = {
         results=("u", "v * 2"),
         used=(1,),
     ),
+    "an item puts its tensor on the tape, and no_grad follows": found(
+        NON_LEAF,
+        "v = x.detach() * 0",
+        "v[0] = x[1]",
+        "with torch.no_grad():\n    u = v.sin()",
+        results=("u", "v * 2"),
+        used=(1,),
+    ),
+    "one of two inputs in one memory comes onto the tape": found(
+        ("y = (fresh(3, 4).requires_grad_()) * 1", "z = fresh(3, 4)", "x = z[...]"),
+        "x[:] = y",
+        results=("x * 2", "z.sin()"),
+        used=(0, 1),
+        arguments=("x", "y", "z"),
+    ),
     "a part of what an expansion shows of a result is written": found(
         NON_LEAF, "v = x * 2", results=("v", "v.expand(2, 3, 4)"), used=(0, 1), after=("r[1][0] += 1",)
     ),

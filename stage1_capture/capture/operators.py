@@ -351,7 +351,9 @@ def _call_in_place(
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
     if target.source is None and meta.requires_grad and is_grad_enabled():
         _check_leaf(tx, op, target)
-    if result is not None and result.requires_grad and not meta.requires_grad:
+    value = [t for a in (*args, *kwargs.values()) for t in _tensors_in(a)]
+    recorded = result.requires_grad if result is not None else any(t.meta.requires_grad for t in value)
+    if recorded and is_grad_enabled() and meta.dtype.is_floating_point and not meta.requires_grad:
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
         _check_alone(tx, op, tx.output.node_of(target))
