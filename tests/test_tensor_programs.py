@@ -194,6 +194,14 @@ FOUND = {
     "a part of an expanded input, after another shape": found(
         ("x = fresh(3, 4)",), "v = x.expand(2, 3, 4)", "u = v[:0]", "u.unsqueeze_(0)", "v[::2] = v[::2] * 0.5"
     ),
+    "a base with several views by one operator comes onto the tape": found(
+        NON_LEAF,
+        "v = fresh(3).unsqueeze(-1)",
+        "u = v.split(1, -1)[0]",
+        "v += x.mean()",
+        results=("u.sin()",),
+        used=(0,),
+    ),
     "a view's counter after its base took another shape": found(
         NON_LEAF, "v = x.mT", "x.relu_()", "x.transpose_(0, 1)", results=("v",)
     ),

@@ -120,10 +120,12 @@ def _viewed(graph: Graph, node: Node) -> Node | None:
     tape = ShadowTape()
     tape.values = {n: _shadows(n.val) for n in called.all_input_nodes if isinstance(n.val, TensorMeta)}
     try:
-        whole = root(tape.shadow_of(graph, node))
+        made = tape.shadow_of(graph, node)
     except RuntimeError:  # an operator that needs more than shadows, such as autograd.grad
         return None
-    return next((n for n, shadow in tape.values.items() if shadow is whole and n is not node), None)
+    made = made if isinstance(made, (tuple, list)) else (made,)
+    wholes = {id(root(shadow)) for shadow in made if isinstance(shadow, Tensor)}
+    return next((n for n, shadow in tape.values.items() if id(shadow) in wholes and n is not node), None)
 
 
 def _shadows(result: Any) -> Any:
