@@ -46,7 +46,7 @@ def verdict(pair: Pair) -> Verdict:
     except Refused as refusal:
         alone = {case.row.name: _refused_alone(case) for case in (first, second)}
         found = [name for name, why in alone.items() if why]
-        return "refused", found[0] if found else names, alone[found[0]] if found else str(refusal)
+        return ("refused", f"{found[0]}: ", alone[found[0]]) if found else ("refused", "", str(refusal))
     except Mismatch as error:
         return "differ", names, str(error).splitlines()[0][:100]
 
@@ -132,8 +132,8 @@ def report(found: list[Verdict], seconds: float, operators: int) -> str:
     return "\n".join(
         [
             *lines,
-            *(["", "Refused, by the operator that is refused alone:"] if refused else []),
-            *(f"{count:7d}  {name}: {why}" for (name, why), count in refused.most_common()),
+            *(["", "Refused, by the operator that is refused alone, or the reason:"] if refused else []),
+            *(f"{count:7d}  {name}{why}" for (name, why), count in refused.most_common()),
             *(["", "Errors, raised by both where nothing else is said:"] if raised else []),
             *(f"{count:7d}  {why}" for why, count in raised.most_common()),
             *sorted(f"\nDIFFERS  {name}: {why}" for kind, name, why in found if kind == "differ"),
