@@ -46,10 +46,8 @@ from stage1_capture.capture.variables import (
 Tx = InstructionTranslator
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
-_READ_NOW = (
-    "__slots__",
-    "__match_args__",
-)  # tuples that Python reads when it makes the class, and capture later
+# tuples that Python reads when it makes the class, and capture later
+_READ_NOW = ("__slots__", "__match_args__")
 # Python runs these at times of its own, or for what capture does with a blank object of the class.
 _REFUSED = ("__del__", "__getattribute__", "__set_name__")
 
