@@ -147,13 +147,8 @@ def _of_plain_values(left: ConstantVariable, right: Variable, name: str) -> bool
 # ---- whose turn it is --------------------------------------------------------------------------------
 
 Order = tuple[tuple[bool, str], ...]
-_SEQUENCES = (
-    list,
-    tuple,
-    str,
-    bytes,
-    collections.deque,
-)  # in C these join and repeat last, after all that add
+# in C these join and repeat last, after all that add
+_SEQUENCES = (list, tuple, str, bytes, collections.deque)
 
 
 def turns(left: type | None, right: type | None, name: str, in_place: bool = False) -> Order:

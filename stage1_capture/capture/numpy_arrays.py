@@ -33,10 +33,8 @@ from stage_contracts.source import ArraySource, AttrSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
-FUNCTION_KINDS: tuple[type, ...] = (
-    np.ufunc,
-    type(np.sum),
-)  # the classes of NumPy's functions beside Python's own
+# the classes of NumPy's functions beside Python's own
+FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
 
 
 # ---- from outside -----------------------------------------------------------------------------------------------

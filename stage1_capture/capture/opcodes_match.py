@@ -26,11 +26,9 @@ from stage1_capture.capture.variables import (
     realize,
 )
 
+# Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
+_SEQUENCE, _MAPPING = 1 << 5, 1 << 6
 # Classes whose only positional pattern is the value itself.
-_SEQUENCE, _MAPPING = (
-    1 << 5,
-    1 << 6,
-)  # Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
 _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
 
 
