@@ -194,6 +194,9 @@ FOUND = {
     "a part of an expanded input, after another shape": found(
         ("x = fresh(3, 4)",), "v = x.expand(2, 3, 4)", "u = v[:0]", "u.unsqueeze_(0)", "v[::2] = v[::2] * 0.5"
     ),
+    "a view of what was detached comes onto the tape": found(
+        NON_LEAF, "v = x.detach()", "v.unsqueeze(0)[0].mul_(x)", results=("v",), used=(0,)
+    ),
     "a base with several views by one operator comes onto the tape": found(
         NON_LEAF,
         "v = fresh(3).unsqueeze(-1)",

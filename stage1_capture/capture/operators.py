@@ -330,8 +330,12 @@ def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
 def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
     """Break where a write puts other tensors on the tape too: what they are views of, or what is a view of them."""
     others = [whole_of(tx.output.graph, n) for n in node.users if n.op == "call_function"]
-    if whole_of(tx.output.graph, node) is not node or node in others:
-        tx.unsupported("GB0006", f"{op.name} puts a tensor and its views on the tape")
+    whole, reason = whole_of(tx.output.graph, node), f"{op.name} puts a tensor and its views on the tape"
+    if whole is not node and getattr(whole.target, "name", "") == "detach":
+        # after a break each of them would be made anew from what was detached, and be no view of the other
+        raise SkipFrame(reason, tx.output.origin(), code="GB0006")
+    if whole is not node or node in others:
+        tx.unsupported("GB0006", reason)
 
 
 def _call_in_place(
