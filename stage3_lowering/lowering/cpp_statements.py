@@ -42,7 +42,9 @@ class Statements:
         operands = [a for a in instr.args if isinstance(a, Value)]
         of = self.types[operands[-1]]  # where's last operand is a value, its first the condition
         template = CPP_OPS[of.category][instr.op]
-        written = template.format(*[self.text[a] for a in operands], T=CPP_TYPES[of.name])
+        written = template.format(
+            *[self.text[a] for a in operands], T=CPP_TYPES[of.name], f="f" * (of is dt.float32)
+        )
         return [self._declare(instr, written)]
 
     def _declare(self, instr: Instr, expression: str) -> str:
@@ -121,8 +123,8 @@ def _limit(dtype: DType, highest: bool) -> str:
     """The start of a minimum (highest) or a maximum."""
     if dtype.is_floating_point:
         return "INFINITY" if highest else "-INFINITY"
-    limits = f"std::numeric_limits<{CPP_TYPES[dtype.name]}>"
-    return f"{limits}::max()" if highest else f"{limits}::lowest()"
+    assert dtype.limits is not None
+    return literal(dtype.limits[highest], dtype)
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -133,7 +135,8 @@ def literal(value: Any, dtype: DType) -> str:
         with np.errstate(over="ignore"):
             number = dtype.numpy.type(value)
         if not np.isfinite(number):
-            return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+            word = "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+            return word if dtype is dt.float32 else f"double({word})"
         text = (
             np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
         )

@@ -12,7 +12,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from stage3_lowering.lowering.cpp_ops import COSTS, CPP_TYPES, FOLDS, HELPERS, OPENMP_FOLDS
+from stage3_lowering.lowering.cpp_math import math_text
+from stage3_lowering.lowering.cpp_ops import COSTS, CPP_TYPES, FOLDS, HELPERS, NUMBERS, OPENMP_FOLDS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
@@ -38,10 +39,18 @@ def emit_cpp(program: Program, target: Target) -> Program:
 def _preamble(code: str) -> str:
     """Includes and the helpers that `code` calls."""
     used = set(re.findall(r"cutaway::(\w+)", code))
-    lines = ["#include <cmath>", "#include <cstdint>", "#include <limits>", "#include <type_traits>", ""]
+    lines = ["#include <stdint.h>  // no other header: each costs more time than a kernel", ""]
     helpers = [text for name, text in HELPERS.items() if name in used]
-    if helpers:
-        lines += ["namespace cutaway {", *helpers, "}  // namespace cutaway", ""]
+    mathematics = math_text("\n".join([code, *helpers]))
+    if helpers or mathematics:
+        lines += [
+            "namespace cutaway {",
+            *[mathematics] * bool(mathematics),
+            *helpers,
+            "}  // namespace cutaway",
+            "",
+        ]
+    lines += [f"#define {name} {text}" for name, text in NUMBERS.items() if name in code]
     types = ", ".join(t for t in CPP_TYPES.values() if t != "bool")
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
