@@ -1,4 +1,4 @@
-"""Generated kernels on one CPU thread, beside our own eager and torch.compile: ratios of medians in one run.
+"""Generated kernels on one CPU thread, beside our own eager and torch.compile: the quietest turn of each.
 
 Input: names of rows, or nothing for all. Each row runs in this process; the three take turns, `--repeats` times.
 `taskset -c 1 python benchmarks/cpu_kernels.py softmax layer_norm`
@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import cutaway.nn.functional as F
 import numpy as np
 
 import cutaway
-import cutaway.nn.functional as F
 
 RNG = np.random.default_rng(0)
 
@@ -129,7 +128,7 @@ def stepping(run: Callable[..., Any], tensors: list, wanting: int, module: Any) 
 
 def median_times(calls: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for name, call in calls.items():
+    for call in calls.values():
         call(), call()
     for _ in range(repeats):
         for name, call in calls.items():
@@ -157,7 +156,7 @@ def main() -> None:
         if not options.no_torch:
             calls["torch"] = theirs(name)
         times = median_times(calls, options.repeats)
-        middle = {key: statistics.median(values) * 1e6 for key, values in times.items()}
+        middle = {key: min(values) * 1e6 for key, values in times.items()}
         spread = [max(v) / min(v) for v in times.values()]
         torch_time = middle.get("torch", float("nan"))
         print(

@@ -286,10 +286,12 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         lowered = pipeline.lower(core).verify()
     with events.timed("pass", "fuse"):
         fused = pipeline.fuse(lowered).verify()
-    with events.timed("pass", "plan_memory"):
-        planned = pipeline.plan_memory(fused).verify()
-    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
     target = target_for(device)
+    with events.timed("pass", "schedule"):
+        scheduled = pipeline.schedule(fused, target).verify()
+    with events.timed("pass", "plan_memory"):
+        planned = pipeline.plan_memory(scheduled).verify()
+    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
     with events.timed("pass", "emit"):
         emitted = half.emitted[target.name] = pipeline.emit(planned, target)
     try:

@@ -1,7 +1,8 @@
 """C++ for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type, `{f}` an f for float. Helpers live in
-the namespace `cutaway`, so that a value may be called `sign`; a unit contains only those it uses.
+Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type, `{f}` an f for
+float. Helpers live in the namespace `cutaway`, so that a value may be called `sign`;
+a unit contains only those it uses.
 """
 
 from __future__ import annotations
@@ -157,11 +158,18 @@ template <class T> T shift_right(T a, T b) {
 }""",
     "wrap_index": """\
 inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negatives count from the end
-    if (index < 0) index += size;
-    if (index >= 0 && index < size) return index;
-    bad = 1;
-    return 0;
+    index += index < 0 ? size : 0;
+    int64_t outside = (index < 0) | (index >= size);
+    bad |= outside;
+    return outside ? 0 : index;
 }""",
+    "Row": """\
+template <class T> struct Row {  // memory of a thread's own, for a row too long for its stack
+    T* const start;
+    explicit Row(int64_t length) : start((T*)__builtin_malloc(sizeof(T) * (length ? length : 1))) {}
+    ~Row() { __builtin_free(start); }
+    T& operator[](int64_t place) { return start[place]; }
+};""",
     "larger": """\
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\
