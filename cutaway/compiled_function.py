@@ -166,7 +166,11 @@ class CompiledFunction:
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
-            if self.failed or not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
+            if (
+                self.failed
+                or not may_compile_now(self, args, kwargs)
+                or not within_limits(self, args, kwargs)
+            ):
                 return None
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes

@@ -15,6 +15,10 @@ class CompilerMissing(RuntimeError):
     """There is no compiler for the target on this machine; run the graph another way."""
 
 
+class OutOfRange(IndexError, RuntimeError):
+    """An index tensor holds a place outside. torch raises the one or the other, by operator; a kernel cannot tell."""
+
+
 class ForbiddenInGraph(RuntimeError):
     """A call that the program itself forbids in compiled code (forbid_in_graph, set_stance)."""
 
