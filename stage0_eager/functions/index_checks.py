@@ -70,6 +70,8 @@ def check_classes(input, target, weight):
     if input.ndim > 1 and (not target.ndim or input.shape[0] != target.shape[0]):
         seen = target.shape[0] if target.ndim else 0
         raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({seen}).")
+    if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
+        raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
     if input.ndim <= 2 and target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input.ndim == 4 and target.ndim != 3:

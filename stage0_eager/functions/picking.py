@@ -69,6 +69,8 @@ def index_add(input, dim, index, source, *, alpha=1):
 @operator
 def index_copy(input, dim, index, source):
     """A copy of input with the slices of `dim` that index names replaced by source's."""
+    if index.dtype is dt.int32:
+        raise RuntimeError("index_copy_(): Expected a long tensor for index, but got Int")
     index = not_negative(_vector("index_copy", index), size_along(input, dim), IndexError, OUTSIDE)
     return _into("index_copy", c.scatter, input, dim, index, source)
 
@@ -77,8 +79,10 @@ def index_copy(input, dim, index, source):
 def index_fill(input, dim, index, value):
     """A copy of input with the slices of `dim` that index names filled with a value."""
     wrapped = wrap_dim(dim, input.ndim)
-    if index.dtype not in (dt.int64, dt.int32):
-        raise IndexError(f"index_fill_(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
+    if index.dtype is not dt.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, got {index.dtype.name}")
+    if index.ndim > 1:
+        raise RuntimeError("Index is supposed to be a vector")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
