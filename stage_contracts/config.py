@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from stage_contracts.messages import did_you_mean, say
+from stage_contracts.messages import did_you_mean, near, say
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         ]
         if len(owners) != 1:
             known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
-            hint = did_you_mean(key, [*known, *(k.partition(".")[2] for k in known)])
-            raise AttributeError(say("unknown_field", name=key, hint=hint, known=", ".join(known)))
+            meant = near(key, [*known, *(k.partition(".")[2] for k in known)])
+            raise AttributeError(say("unknown_field", name=key, known=meant or ", ".join(known)))
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):

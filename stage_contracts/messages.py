@@ -22,7 +22,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_field": (
         "AttributeError",
         "options or config.patch name a field that the configuration does not have",
-        "no configuration field {name!r}{hint}; expected one of {known}",
+        "no configuration field {name!r}; expected one of {known}",
         "take one of the fields that stage_contracts/config.py lists",
     ),
     "unknown_mode": (
