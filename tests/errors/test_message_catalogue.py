@@ -45,9 +45,9 @@ def test_the_program_makes_the_message_appear(row):
 
 
 def test_every_row_is_said_somewhere():
-    sources = [p for p in ROOT.glob("*/*.py") if p.name != "messages.py"]
+    sources = ROOT.glob("*/*.py")
     text = "\n".join(p.read_text(encoding="utf-8") for p in sources)
-    assert {row for row in MESSAGES if f'"{row}"' not in text} == set()
+    assert {row for row in MESSAGES if not re.search(rf'say\(\s*"{row}"', text)} == set()
 
 
 def test_a_page_shows_every_row_with_its_program():
