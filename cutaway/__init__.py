@@ -19,39 +19,29 @@ from cutaway.compiled_function import reset
 from cutaway.explain import explain
 from cutaway.logs import logs_of_environment as _logs_of_environment
 from cutaway.pipelines import default_pipeline, tiny_pipeline
-from stage0_eager import (
-    Tensor,
-    amp,
-    autograd,
-    core,
-    enable_grad,
-    func,
-    is_grad_enabled,
-    linalg,
-    nn,
-    no_grad,
-    optim,
-)
-from stage0_eager import autocast as _autocast
-from stage0_eager import checkpoint as _checkpoint
-from stage0_eager import control_flow as _control_flow
+from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
 from stage0_eager import defaults as _defaults
 from stage0_eager import printing as _printing
-from stage0_eager import random as _random
-from stage0_eager import torch_special as special
 from stage0_eager import type_info as _type_info
+from stage0_eager.amp import autocast as _autocast
+from stage0_eager.autograd import checkpoint as _checkpoint
+from stage0_eager.control_flow import functions as _control_flow
+from stage0_eager.functions import comparison as _special_values
 from stage0_eager.functions import creation as _creation
-from stage0_eager.functions import distributions as _distributions
-from stage0_eager.functions import einsum as _einsum
-from stage0_eager.functions import matrices as _matrices
-from stage0_eager.functions import pieces as _pieces
-from stage0_eager.functions import sequences as _sequences
-from stage0_eager.functions import signal_windows as _signal_windows
-from stage0_eager.functions import special_values as _special_values
-from stage0_eager.library import ops
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager.functions import other_operations as _sequences
+from stage0_eager.functions import random_sampling as _distributions
+from stage0_eager.functions import slicing as _pieces
+from stage0_eager.functions import spectral as _signal_windows
+from stage0_eager.functions.linalg import decompositions as _matrices
+from stage0_eager.functions.linalg import einsum as _einsum
+from stage0_eager.library.custom_op import ops
+from stage0_eager.namespaces import amp, autograd, linalg, special
+from stage0_eager.random import generator as _random
 from stage0_eager.serialization import load, save
 from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
+from stage0_eager.table.core import core
+from stage0_eager.table.operator import TABLE, Operator
+from stage0_eager.transforms import func
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.device import Device

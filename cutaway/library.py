@@ -1,6 +1,6 @@
 """`cutaway.library`: custom operators, as torch.library, and the check that one keeps its promises.
 
-Input: functions of the user's. What they become is in stage0_eager/library.py; opcheck is here because it compiles.
+Input: functions of the user. What they become is in stage0_eager/library/custom_op.py; opcheck is here as it compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.library import (
+from stage0_eager.library.custom_op import (
     CustomOpDef,
     custom_op,
     define,
@@ -27,8 +27,8 @@ from stage0_eager.library import (
     wrap_triton,
     writes_of,
 )
-from stage0_eager.pytree import leaves_of, mapped
 from stage0_eager.tensor import Tensor
+from stage0_eager.utils.pytree import leaves_of, mapped
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 

@@ -1,7 +1,7 @@
 """Tensor: an array with a dtype from the table, a place on the tape, and torch's methods.
 
 Input: a NumPy or CuPy array, or a TracedArray while an interpreter records instead of computing. Methods and
-arithmetic are operators of the table, attached by functions/methods.py.
+arithmetic are operators of the table, attached by functions/tensor_methods.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Tensor:
 
     __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
 
-    if TYPE_CHECKING:  # functions/methods.py attaches the operators
+    if TYPE_CHECKING:  # functions/tensor_methods.py attaches the operators
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Tensor: ...
@@ -141,7 +141,7 @@ class Tensor:
     def _refresh(self) -> None:
         """A view whose base was written through another view, on the tape, takes its new history."""
         if self._view is not None and self._written != self._base._written:  # type: ignore[union-attr]
-            from stage0_eager.views import refresh
+            from stage0_eager.autograd.views import refresh
 
             refresh(self)
 
@@ -170,7 +170,7 @@ class Tensor:
         inputs: Any = None,
     ) -> None:
         """Accumulate gradients into the leaves, or `inputs` only. Without `gradient` this must be a single element."""
-        from stage0_eager.autograd import backward
+        from stage0_eager.namespaces.autograd import backward
 
         backward(self, gradient, retain_graph, create_graph, inputs)
 
@@ -179,7 +179,7 @@ class Tensor:
 
         Returns a handle with remove(). Hooks run in order of registration.
         """
-        from stage0_eager.autograd import RemovableHandle, hooks_of
+        from stage0_eager.namespaces.autograd import RemovableHandle, hooks_of
 
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -187,13 +187,13 @@ class Tensor:
 
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """`hook(tensor)` after backward has added to this leaf's `.grad`."""
-        from stage0_eager.autograd import add_post_accumulate_hook
+        from stage0_eager.namespaces.autograd import add_post_accumulate_hook
 
         return add_post_accumulate_hook(self, hook)
 
     def retain_grad(self) -> None:
         """Keep this inner tensor's gradient in `.grad`, as a leaf's is kept."""
-        from stage0_eager.autograd import retain_grad
+        from stage0_eager.namespaces.autograd import retain_grad
 
         retain_grad(self)
 

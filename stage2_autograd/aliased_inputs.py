@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stage0_eager import arrays, views
-from stage0_eager.core import core as c
+from stage0_eager import arrays
+from stage0_eager.autograd import views
+from stage0_eager.autograd.tape import up_to_date, version_of
 from stage0_eager.state import STATE
-from stage0_eager.tape import up_to_date, version_of
+from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph

@@ -8,25 +8,23 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from stage0_eager import views
-from stage0_eager.core import core as c
-from stage0_eager.derivatives import zeros
+from stage0_eager.autograd import views
+from stage0_eager.derivatives.rules import zeros
 from stage0_eager.functions import (
-    activations,
-    einsum,
-    elementary,
-    elementwise_aliases,
-    linalg,
+    aliases,
+    comparison,
+    cumulative,
     pointwise,
-    rectifiers,
+    pointwise_composed,
     reductions,
-    scans,
     shape,
     special,
-    special_values,
 )
-from stage0_eager.operator import Operator, operator, register
+from stage0_eager.functions.linalg import einsum, products
+from stage0_eager.functions.nn import activations, rectifiers
 from stage0_eager.state import STATE
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator, operator, register
 from stage0_eager.tensor import Tensor, is_recorded, is_traced
 from stage_contracts import dtype as dt
 
@@ -128,7 +126,7 @@ def float_power_(input, exponent):
             f"the base given to float_power_ has dtype {input.dtype.name} but the operation's result requires "
             "dtype float64"
         )
-    return write_computed(input, elementary.float_power(kept(input, (exponent,)), exponent))
+    return write_computed(input, pointwise_composed.float_power(kept(input, (exponent,)), exponent))
 
 
 @operator
@@ -150,8 +148,8 @@ overwrite.derivative(input=lambda g, input_meta: zeros(input_meta), data=lambda 
 
 
 _MODULES = (
-    pointwise, activations, elementary, special_values, rectifiers, elementwise_aliases, special, scans, reductions,
-    einsum, linalg, shape,
+    pointwise, activations, pointwise_composed, comparison, rectifiers, aliases, special, cumulative, reductions,
+    einsum, products, shape,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import joining, shape, windows
+from stage0_eager.functions import joining, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
 from stage0_eager.tensor import Tensor
 
@@ -42,7 +42,8 @@ def _in_place(view: Any) -> Any:
 
 
 VIEWS = (
-    shape.squeeze, shape.unsqueeze, shape.transpose, shape.t, joining.swapaxes, joining.swapdims, windows.as_strided,
+    shape.squeeze, shape.unsqueeze, shape.transpose, shape.t, joining.swapaxes, joining.swapdims,
+    strided_windows.as_strided,
 )  # fmt: skip
 METHODS = {f"{view.name}_": _in_place(view) for view in VIEWS}
 

@@ -1,14 +1,14 @@
 """Tensors taken apart, put side by side, repeated and turned: torch's shape functions beyond the basic views.
 
 Input: tensors. What torch gives as a view is a view here: bodies call the core views, and copies only for what
-repeats or reorders elements. The variadic methods (x.repeat(2, 3)) are in methods.py.
+repeats or reorders elements. The variadic methods (x.repeat(2, 3)) are in tensor_methods.py.
 """
 
 from __future__ import annotations
 
-from stage0_eager.core import core as c
 from stage0_eager.functions.shape import builtin_sum, cat, flip, select, transpose, unsqueeze
-from stage0_eager.operator import operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from stage0_eager.core import core as c
-from stage0_eager.derivatives import fit
-from stage0_eager.operator import Operator, operator, register
+from stage0_eager.derivatives.rules import fit
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator, operator, register
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -47,7 +47,7 @@ def where(condition, input=None, other=None):
         return c.where(condition, input, other)
     if input is not None or other is not None:
         raise TypeError("where: expected a condition alone, or condition, input and other")
-    from stage0_eager.functions.picking import nonzero
+    from stage0_eager.functions.gather_scatter import nonzero
 
     return nonzero(condition, as_tuple=True)
 

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.evaluation import on_array
-from stage0_eager.operator import operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.evaluation import on_array
+from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 

@@ -1,6 +1,6 @@
 """Public view and shape functions, by torch's names: bodies over the core views and movements.
 
-Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in methods.py.
+Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in tensor_methods.py.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from numpy import ndarray
 
-from stage0_eager.core import core as c
-from stage0_eager.evaluation import quick_view
-from stage0_eager.operator import Operator, operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.evaluation import quick_view
+from stage0_eager.table.operator import Operator, operator
 from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim

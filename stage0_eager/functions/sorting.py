@@ -6,12 +6,12 @@ that torch gives as named tuples are named tuples here.
 
 from __future__ import annotations
 
-from stage0_eager.core import core as c
-from stage0_eager.functions.picking import bincount
+from stage0_eager.functions.gather_scatter import bincount
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.shape import narrow
 from stage0_eager.functions.shape import select as select_
-from stage0_eager.operator import operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim

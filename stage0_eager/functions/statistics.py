@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 
-from stage0_eager.core import core as c
 from stage0_eager.functions.reductions import all_dims, count, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
 from stage0_eager.functions.shape import transpose
-from stage0_eager.operator import operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim

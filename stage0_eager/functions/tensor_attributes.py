@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager import arrays, storage
-from stage0_eager.functions import creation, joining, pointwise, reductions, windows
+from stage0_eager.functions import creation, joining, pointwise, reductions, strided_windows
 from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
@@ -120,7 +120,7 @@ _METHODS = {
     "element_size": element_size, "data_ptr": data_ptr, "storage_offset": storage_offset, "get_device": get_device,
     "is_nonzero": is_nonzero, "type": type_, "new_full": new_full, "new_zeros": new_zeros, "new_empty": new_zeros,
     "new_ones": new_ones, "new_tensor": new_tensor, "sum_to_size": sum_to_size, "bernoulli": bernoulli,
-    "as_strided": windows.as_strided, "untyped_storage": storage.untyped_storage, "set_": storage.set_,
+    "as_strided": strided_windows.as_strided, "untyped_storage": storage.untyped_storage, "set_": storage.set_,
     "nelement": Tensor.numel, "ndimension": Tensor.dim,
     "is_complex": lambda self: False, "is_signed": lambda self: self.dtype.is_signed,
     "is_same_size": lambda self, other: self.shape == other.shape,

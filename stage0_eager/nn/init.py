@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.functions import creation, pointwise
-from stage0_eager.random import randperm
+from stage0_eager.random.generator import randperm
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import float64

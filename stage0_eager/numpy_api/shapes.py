@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
 from stage0_eager.numpy_api import promotion
 from stage0_eager.numpy_api.creation import shape_of
 from stage0_eager.numpy_api.rows import NotHere, array, axes_of, axis_of, cast, flat, numpy_function
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 

@@ -6,11 +6,12 @@ Input: small functions; a module with dropout for checkpoint, which has to give 
 import numpy as np
 import pytest
 
-from stage0_eager import autograd as ag
-from stage0_eager import func, nn
-from stage0_eager.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from stage0_eager import nn
+from stage0_eager.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 from stage0_eager.functions.creation import randn, tensor
-from stage0_eager.random import manual_seed
+from stage0_eager.namespaces import autograd as ag
+from stage0_eager.random.generator import manual_seed
+from stage0_eager.transforms import func
 
 
 def value(*numbers, **options):

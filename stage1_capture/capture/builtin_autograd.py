@@ -11,7 +11,9 @@ import operator as python
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage0_eager import TABLE, anomaly, autograd, tape
+from stage0_eager import TABLE
+from stage0_eager.autograd import anomaly, tape
+from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor

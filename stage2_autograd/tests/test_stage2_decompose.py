@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE, Tensor
-from stage0_eager.random import rand_of_shape
+from stage0_eager.random.generator import rand_of_shape
 from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.passes import PASS_ORDER, PASSES, Pass, check_order, common_subexpressions, dead_code
 from stage2_autograd.tests.helpers import (

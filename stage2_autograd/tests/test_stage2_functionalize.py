@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE, Tensor
-from stage0_eager.random import default_generator, manual_seed
+from stage0_eager.random.generator import default_generator, manual_seed
 from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import (

@@ -11,7 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, enable_grad, no_grad, tape
+from stage0_eager import Tensor, enable_grad, no_grad
+from stage0_eager.autograd import tape
 from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import capture, compile_with, pointwise, reductions, tensor

@@ -6,9 +6,9 @@ backward walk then runs under the same Tracer, so the derivative rules write the
 
 from __future__ import annotations
 
-from stage0_eager import tape
+from stage0_eager.autograd import tape
 from stage0_eager.state import enable_grad, interpreting
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage2_autograd.passes import dead_code
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage_contracts.graph import Graph

@@ -1,0 +1,127 @@
+"""Writing through views on the tape: a write to `x[0]` gives x, and every other view of it, a new history.
+
+Input: a view that write() is about to change while gradients are recorded. The new history is that of a functional
+program: the base with one part replaced, seen through the views again. (torch's CopySlices does the same by hand.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.arrays import address
+from stage0_eager.derivatives.rules import into_diagonal, into_strided, into_windows
+from stage0_eager.kernels.formulas import OVERLAPS
+from stage0_eager.state import enable_grad, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor, is_traced
+
+MADE_SILENTLY = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
+    "to it both inside the no_grad block, or both outside."
+)
+
+
+def root(view: Any) -> Any:
+    """The tensor at the end of the chain of views; the tensor itself when it is none."""
+    while view._view is not None:
+        view = view._view[1]
+    return view
+
+
+def write_through(view: Any, value: Any) -> Any:
+    """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
+    base = root(view)
+    if view.numel() and any(s == 0 and n > 1 for s, n in zip(view.stride(), view.shape, strict=True)):
+        raise RuntimeError(OVERLAPS)
+    if view._made_silently and not is_traced(view):
+        raise RuntimeError(MADE_SILENTLY)
+    if base.is_leaf and (base.requires_grad or view.requires_grad):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    new = _replaced(base, _places(view, base), value)
+    if is_traced(view):  # inside vmap: without a place on this tape, but on the one around the vmap
+        c.copy_(Tensor(view._data), Tensor(value._data))
+    else:
+        with no_grad():
+            c.copy_(view, value)
+    _take_history(base, new)
+    base._written += 1
+    refresh(view)
+    return view
+
+
+def refresh(view: Any) -> None:
+    """Bring a view's place on the tape up to date with the writes its base has seen since."""
+    base = root(view)
+    if view._written == base._written:
+        return
+    if view._made_silently:
+        view._written = base._written
+        return
+    again = base
+    with enable_grad():  # the write was recorded, whatever the mode is by now
+        for op, rest in _chain(view):
+            again = op(again, *rest)
+    _take_history(view, again)
+    view._written = base._written
+
+
+def _places(view: Any, base: Any) -> list[tuple]:
+    """The chain from base to view, for a write. Of an expanded tensor a part: one step, by its place in the memory."""
+    chain = _chain(view)
+    if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
+        return chain
+    offset = (address(view._data) - address(base._data)) // base.dtype.itemsize
+    return [(c.as_strided, (view.shape, view.stride(), offset))]
+
+
+def _chain(view: Any) -> list[tuple]:
+    """The operators from the base to the view, with their arguments besides the tensor."""
+    steps: list[tuple] = []
+    while view._view is not None:
+        op, source, rest = view._view
+        if op.core is None:  # a quick view (x[0]): the steps are those of its body
+            with no_grad():
+                steps[:0] = _chain(op.body(Tensor(source._data), *rest))
+        else:
+            steps.insert(0, (op, rest))
+        view = source
+    return steps
+
+
+def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
+    """A copy of `whole` in which what the chain of views shows is `value`."""
+    if not chain:
+        value = value if value.dtype is whole.dtype else c.cast(value, whole.dtype)
+        value = c.expand(value, (1, *whole.shape))
+        # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
+        return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
+    (op, rest), inner = chain[0], chain[1:]
+    return UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
+
+
+def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
+    order = [d % len(dims) for d in dims]
+    return c.permute(part, tuple(order.index(i) for i in range(len(order))))
+
+
+# From the whole and a new value for what the view shows to the new whole.
+UNDO: dict[str, Any] = {
+    "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "permute": _undo_permute,
+    "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
+        whole, part, dim, start, stop, step
+    ),
+    "diagonal": into_diagonal,
+    "unfold": lambda whole, part, dim, size, step: into_windows(whole, part, dim, size, step, c.scatter),
+    "as_strided": lambda whole, part, shape, strides, offset: into_strided(
+        whole, part, shape, strides, offset, c.scatter
+    ),
+}
+
+
+def _take_history(tensor: Any, source: Any) -> None:
+    tensor.requires_grad = source.requires_grad
+    tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index
