@@ -40,7 +40,8 @@ from stage0_eager.random import generator as _random
 from stage0_eager.serialization import load, save
 from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
 from stage0_eager.table.core import core
-from stage0_eager.table.operator import TABLE, Operator
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import TABLE
 from stage0_eager.transforms import func
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported

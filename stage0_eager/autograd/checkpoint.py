@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.amp.autocast import autocast_as
-from stage0_eager.namespaces.autograd import saved_tensors_hooks
+from stage0_eager.autograd.hooks import saved_tensors_hooks
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE, enable_grad
 from stage0_eager.tensor import Tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage0_eager.autograd import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.state import enable_grad
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
@@ -37,7 +37,7 @@ def _prepared(func: Callable, inputs: Any, strict: bool) -> tuple[tuple, bool]:
         for i, out in enumerate(outputs):
             if not out.requires_grad:
                 raise RuntimeError(f"Output {i} of the user-provided function does not require gradients.")
-            found = tape.grad([out], fresh, [_ones(out)], retain_graph=True, allow_unused=True)
+            found = backward_pass.grad([out], fresh, [_ones(out)], retain_graph=True, allow_unused=True)
             for k, g in enumerate(found):
                 if g is None:
                     raise RuntimeError(

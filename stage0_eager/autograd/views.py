@@ -11,21 +11,14 @@ from typing import Any
 from stage0_eager.arrays import address
 from stage0_eager.derivatives.rules import into_diagonal, into_strided, into_windows
 from stage0_eager.kernels.formulas import OVERLAPS
-from stage0_eager.state import enable_grad, no_grad
+from stage0_eager.state import no_grad
 from stage0_eager.table.core import core as c
-from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager.tensor import Tensor, is_traced, refresh, root, steps_from_base, take_history
 
 MADE_SILENTLY = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
     "to it both inside the no_grad block, or both outside."
 )
-
-
-def root(view: Any) -> Any:
-    """The tensor at the end of the chain of views; the tensor itself when it is none."""
-    while view._view is not None:
-        view = view._view[1]
-    return view
 
 
 def write_through(view: Any, value: Any) -> Any:
@@ -45,49 +38,19 @@ def write_through(view: Any, value: Any) -> Any:
     else:
         with no_grad():
             c.copy_(view, value)
-    _take_history(base, new)
+    take_history(base, new)
     base._written += 1
     refresh(view)
     return view
 
 
-def refresh(view: Any) -> None:
-    """Bring a view's place on the tape up to date with the writes its base has seen since."""
-    base = root(view)
-    if view._written == base._written:
-        return
-    if view._made_silently:
-        view._written = base._written
-        return
-    again = base
-    with enable_grad():  # the write was recorded, whatever the mode is by now
-        for op, rest in _chain(view):
-            again = op(again, *rest)
-    _take_history(view, again)
-    view._written = base._written
-
-
 def _places(view: Any, base: Any) -> list[tuple]:
     """The chain from base to view, for a write. Of an expanded tensor a part: one step, by its place in the memory."""
-    chain = _chain(view)
+    chain = steps_from_base(view)
     if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
         return chain
     offset = (address(view._data) - address(base._data)) // base.dtype.itemsize
     return [(c.as_strided, (view.shape, view.stride(), offset))]
-
-
-def _chain(view: Any) -> list[tuple]:
-    """The operators from the base to the view, with their arguments besides the tensor."""
-    steps: list[tuple] = []
-    while view._view is not None:
-        op, source, rest = view._view
-        if op.core is None:  # a quick view (x[0]): the steps are those of its body
-            with no_grad():
-                steps[:0] = _chain(op.body(Tensor(source._data), *rest))
-        else:
-            steps.insert(0, (op, rest))
-        view = source
-    return steps
 
 
 def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
@@ -120,8 +83,3 @@ UNDO: dict[str, Any] = {
         whole, part, shape, strides, offset, c.scatter
     ),
 }
-
-
-def _take_history(tensor: Any, source: Any) -> None:
-    tensor.requires_grad = source.requires_grad
-    tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index

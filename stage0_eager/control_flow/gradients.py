@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from stage0_eager.autograd import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP, WHILE_LOOP_BACKWARD
 from stage0_eager.state import enable_grad, interpreting, no_grad
 from stage0_eager.table.core import core as c
@@ -51,7 +51,7 @@ def _gradients(
     used = [(r, t) for r, t in zip(results, tangents, strict=True) if r.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(operands)
     if used and operands:
-        found = tape.grad([r for r, _ in used], operands, [t for _, t in used], allow_unused=True)
+        found = backward_pass.grad([r for r, _ in used], operands, [t for _, t in used], allow_unused=True)
     with no_grad():
         return [_owned(g) if g is not None else _zeros(o.meta) for g, o in zip(found, operands, strict=True)]
 

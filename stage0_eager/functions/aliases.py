@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.functions import pointwise
-from stage0_eager.table.operator import Operator, register
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import register
 
 if TYPE_CHECKING:  # the rows that a loop below makes
 

@@ -5,7 +5,7 @@ Input: tensors on the tape. Eager code calls `autograd.grad` itself; capture rec
 
 from __future__ import annotations
 
-from stage0_eager.autograd import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -25,9 +25,9 @@ def autograd_grad(
 
     for_leaves: as backward leaves them in `.grad`, each in memory of its own.
     """
-    found = tape.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused)
+    found = backward_pass.grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused)
     if for_leaves:
-        found = tuple(tape.own_memory(found, grad_outputs, create_graph))
+        found = tuple(backward_pass.own_memory(found, grad_outputs, create_graph))
     # under a Tracer the walk leaves ordinary nodes, through which a later derivative would flow
     traced = STATE.interpreter is not None
     return tuple(

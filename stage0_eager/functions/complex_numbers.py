@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager.functions import joining, other_operations, shape
 from stage0_eager.functions.linalg import products
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import Operator, operator, register
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
 
 if TYPE_CHECKING:  # the rows that a loop below makes
 

@@ -242,6 +242,16 @@ def nonzero(input, *, as_tuple=False):
 
 
 @operator
+def where(condition, input=None, other=None):
+    """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
+    if input is not None and other is not None:
+        return c.where(condition, input, other)
+    if input is not None or other is not None:
+        raise TypeError("where: expected a condition alone, or condition, input and other")
+    return nonzero(condition, as_tuple=True)
+
+
+@operator
 def argwhere(input):
     """As nonzero, a row for each place. Eager only."""
     return c.nonzero(input)

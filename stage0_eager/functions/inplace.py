@@ -24,8 +24,9 @@ from stage0_eager.functions.linalg import einsum, products
 from stage0_eager.functions.nn import activations, rectifiers
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import Operator, operator, register
-from stage0_eager.tensor import Tensor, is_recorded, is_traced
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
+from stage0_eager.tensor import Tensor, is_recorded, is_traced, refresh, root
 from stage_contracts import dtype as dt
 
 if TYPE_CHECKING:  # the rows that a loop below makes
@@ -58,8 +59,8 @@ def write(input: Any, value: Any) -> Any:
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         if input._view is not None:
-            views.refresh(input)
-            if value.requires_grad or input.requires_grad or views.root(input).requires_grad:
+            refresh(input)
+            if value.requires_grad or input.requires_grad or root(input).requires_grad:
                 return views.write_through(input, value)
         if value.requires_grad or input.requires_grad:
             input._written += 1  # views that there are of it take the new history when they are next used

@@ -6,7 +6,7 @@ repeats or reorders elements. The variadic methods (x.repeat(2, 3)) are in tenso
 
 from __future__ import annotations
 
-from stage0_eager.functions.shape import builtin_sum, cat, flip, select, transpose, unsqueeze
+from stage0_eager.functions.shape import builtin_sum, cat, flip, select, transpose, unsqueeze, view
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor
@@ -355,8 +355,6 @@ def expand_as(input, other):
 @operator
 def view_as(input, other):
     """A view with other's shape."""
-    from stage0_eager.functions.shape import view
-
     return view(input, other.shape)
 
 

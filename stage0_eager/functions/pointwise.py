@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import Operator, operator, register
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -38,18 +39,6 @@ def _public(name: str) -> Operator:
 
 
 globals().update({name: _public(name) for name in SAME_AS_CORE})
-
-
-@operator
-def where(condition, input=None, other=None):
-    """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
-    if input is not None and other is not None:
-        return c.where(condition, input, other)
-    if input is not None or other is not None:
-        raise TypeError("where: expected a condition alone, or condition, input and other")
-    from stage0_eager.functions.gather_scatter import nonzero
-
-    return nonzero(condition, as_tuple=True)
 
 
 @operator

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager.functions.pointwise_composed import as_operand, needs_floating
 from stage0_eager.functions.results import MantissaExponent
 from stage0_eager.table.core import core as c
-from stage0_eager.table.operator import Operator, operator, register
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
 from stage0_eager.tensor import Tensor
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt

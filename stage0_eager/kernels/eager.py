@@ -18,6 +18,7 @@ from stage0_eager.kernels import formulas
 from stage0_eager.kernels import linalg as kernels_linalg
 from stage0_eager.kernels import special as kernels_special
 from stage0_eager.kernels.formulas import MANY, ON_NUMPY, REDUCE
+from stage0_eager.table.registry import OPAQUE
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
@@ -54,9 +55,8 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     kernel of an opaque operator (by its qualname) is the one it came with.
     """
     if "." in name:
-        from stage0_eager.table.opaque import opaque_kernel
-
-        return opaque_kernel(name)
+        op = OPAQUE[name]
+        return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))
     core = COPY_ if name == "copy_" else CORE_OPS[name]
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name != "cast":

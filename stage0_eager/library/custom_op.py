@@ -12,12 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from stage0_eager import arrays
+from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.autograd.tape import needs_tape
 from stage0_eager.library.schema import Schema, infer_schema, parse_schema, schema_of
-from stage0_eager.namespaces.autograd import Function, FunctionCtx
 from stage0_eager.state import STATE, interpreting, no_grad
-from stage0_eager.table.opaque import OPAQUE, OpaqueOperator
+from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.table.operator import Derivative, metas_in
+from stage0_eager.table.registry import OPAQUE
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer, run_on_metas
 from stage0_eager.transforms.vmap import Batcher

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 
 _NAMES = (
     "digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p log_ndtr "

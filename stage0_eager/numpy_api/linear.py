@@ -9,7 +9,7 @@ from typing import Any
 
 from stage0_eager.functions.linalg import decompositions, products
 from stage0_eager.functions.linalg import einsum as einsums
-from stage0_eager.numpy_api import reductions, shapes
+from stage0_eager.numpy_api import creation, reductions, shapes
 from stage0_eager.numpy_api.rows import NotHere, array, axes_of, axis_of, cast, flat, numpy_function, operands
 from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
@@ -222,8 +222,6 @@ def matrix_power(a, n):
         raise NotHere("a negative power of a matrix")
     if n == 0:
         size = a.shape[-1]
-        from stage0_eager.numpy_api import creation
-
         return c.clone(c.expand(creation.eye(size, dtype=a.dtype), a.shape))
     if n == 3:  # in NumPy's order
         return _matmul(_matmul(a, a), a)

@@ -6,6 +6,7 @@ Input: parameters with `.grad`. As in optimizer.py, each update is a pure functi
 from __future__ import annotations
 
 from stage0_eager.functions import creation, pointwise
+from stage0_eager.functions.gather_scatter import where
 from stage0_eager.optim.adaptive import check_betas, decayed, gradient_of, refuse_negative
 from stage0_eager.optim.optimizer import Optimizer, speed_options
 
@@ -122,9 +123,9 @@ class RAdam(Optimizer):
 def rprop_update(p, g, prev, step_size, shrink, grow, smallest, largest):
     """(new parameter, gradient to remember, step sizes). Riedmiller and Braun 1993, without going back."""
     agree = g * prev
-    waiting = pointwise.where(agree < 0, step_size * shrink, step_size)
-    step_size = pointwise.where(agree > 0, step_size * grow, waiting).clamp(smallest, largest)
-    g = pointwise.where(agree < 0, 0.0, g)  # where the sign turned, wait
+    waiting = where(agree < 0, step_size * shrink, step_size)
+    step_size = where(agree > 0, step_size * grow, waiting).clamp(smallest, largest)
+    g = where(agree < 0, 0.0, g)  # where the sign turned, wait
     return p - g.sign() * step_size, g, step_size
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from stage0_eager.table.operator import Operator, register
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import register
 from stage_contracts.core_ops import COPY_, CORE_OPS, CoreOp
 
 
@@ -18,5 +19,3 @@ def _row(row: CoreOp) -> Operator:
 
 
 core: Any = SimpleNamespace(**{row.name: _row(row) for row in (*CORE_OPS.values(), COPY_)})
-
-from stage0_eager.derivatives import convolution as convolution_derivatives  # noqa: E402, F401  (they attach rules; they call `core`)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.arrays import owner
-from stage0_eager.autograd.tape import needs_tape, record, up_to_date
+from stage0_eager.autograd.tape import needs_tape, record
 from stage0_eager.kernels.eager import (
     FLOATS,
     namespace_of_all,
@@ -28,7 +28,7 @@ from stage0_eager.kernels.eager import (
 )
 from stage0_eager.kernels.formulas import KERNELS, REDUCE
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, up_to_date
 
 
 def eager_call(op: Any) -> Callable[..., Any]:

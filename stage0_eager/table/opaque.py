@@ -14,14 +14,11 @@ from stage0_eager.arrays import is_array
 from stage0_eager.autograd.tape import needs_tape, record
 from stage0_eager.state import STATE
 from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import OPAQUE
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer
 from stage0_eager.utils.pytree import leaves_of, mapped
 from stage_contracts.tensor_meta import TensorMeta
-
-OPAQUE: dict[
-    str, OpaqueOperator
-] = {}  # by qualname: where graphs that are read back, and runtimes, find them
 
 
 class OpaqueOperator(Operator):
@@ -104,9 +101,3 @@ def _several(result: Any) -> tuple:
     if result is None:
         return ()
     return tuple(result) if isinstance(result, (tuple, list)) else (result,)
-
-
-def opaque_kernel(qualname: str) -> Callable[..., Any]:
-    """The kernel of an opaque operator, called as the operator is, after the array namespace. Raises KeyError."""
-    op = OPAQUE[qualname]
-    return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]

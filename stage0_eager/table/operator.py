@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
+from stage0_eager.amp.autocast import autocast_off, call_with_casts
 from stage0_eager.autograd.tape import needs_tape, record
 from stage0_eager.kernels.eager import eager_kernel
 from stage0_eager.state import STATE, interpreting
 from stage0_eager.table.evaluation import eager_call
 from stage0_eager.table.out_argument import into_out
+from stage0_eager.table.registry import TABLE, find, register
 from stage0_eager.tensor import made_in_inference
+from stage0_eager.transforms.trace import run_on_metas
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -85,7 +88,7 @@ class Operator:
         return f"<operator {self.qualname}>"
 
     def __reduce__(self) -> tuple:
-        return _find, (self.qualname,)
+        return find, (self.qualname,)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """As a class attribute of Tensor an operator is a method."""
@@ -95,8 +98,6 @@ class Operator:
         if kwargs:
             if "out" in kwargs:
                 if STATE.autocast:
-                    from stage0_eager.amp.autocast import autocast_off
-
                     with autocast_off():
                         return into_out(self, args, kwargs, TABLE["core.copy_"])
                 return into_out(self, args, kwargs, TABLE["core.copy_"])
@@ -109,8 +110,6 @@ class Operator:
             except AttributeError as error:
                 raise self._refusal(args, error) from error
         if STATE.autocast and self.core is None:
-            from stage0_eager.amp.autocast import call_with_casts
-
             return call_with_casts(self, args, kwargs)
         return self.without_casts(args, kwargs)
 
@@ -182,8 +181,6 @@ class Operator:
         if self.core is not None:
             result = self.core.meta(*args)
         else:
-            from stage0_eager.transforms.trace import run_on_metas
-
             result = run_on_metas(lambda *a: self._run_body(a), args)
         grad = STATE.grad_enabled and self.name != "detach" and any(m.requires_grad for m in metas_in(args))
         return _with_grad(result, grad)
@@ -256,33 +253,6 @@ def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tupl
     return namespace[name]  # type: ignore[return-value]
 
 
-# ---- the table ------------------------------------------------------------------------------------------------
-
-TABLE: dict[str, Operator] = {}  # by qualname
-
-
-def register(op: Operator) -> Operator:
-    """Add a row. Raises ValueError for a name that is taken."""
-    if op.qualname in TABLE:
-        raise ValueError(f"operator {op.qualname} is defined twice")
-    TABLE[op.qualname] = op
-    return op
-
-
 def operator(body: Callable) -> Operator:
     """Decorator: make a public function a composite row of the table."""
     return register(Operator(body.__name__, "", body=body))
-
-
-def _find(qualname: str) -> Operator:
-    return TABLE[qualname]
-
-
-def lookup(table: Mapping[str, Operator], qualname: str) -> Operator:
-    """The row called `qualname`. Raises KeyError with the nearest names."""
-    import difflib
-
-    if qualname not in table:
-        near = difflib.get_close_matches(qualname, table, n=3)
-        raise KeyError(f"no operator {qualname!r}; nearest: {', '.join(near) or 'none'}")
-    return table[qualname]

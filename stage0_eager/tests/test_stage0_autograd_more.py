@@ -15,7 +15,7 @@ from stage0_eager.functions.creation import from_numpy, ones, tensor
 from stage0_eager.namespaces import autograd as ag
 from stage0_eager.random.generator import rand_of_shape
 from stage0_eager.state import inference_mode, no_grad
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.transforms import func
 
 X = np.random.default_rng(0).normal(size=(3,))

@@ -10,12 +10,12 @@ import pytest
 
 import stage0_eager.functions  # noqa: F401  (fills the table)
 from stage0_eager import nn
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions.creation import ones, tensor
 from stage0_eager.functions.nn import activations as F
 from stage0_eager.random.generator import manual_seed, rand_of_shape
 from stage0_eager.state import interpreting, no_grad
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage0_eager.tests import test_stage0_derivatives as rules
 from stage0_eager.tests import test_stage0_external as external

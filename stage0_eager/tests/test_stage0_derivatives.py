@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.table.core import core
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.transforms.trace import Tracer, interpreting
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special as special
 
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import aliases, inplace, pointwise, pointwise_composed
 from stage0_eager.functions import comparison as V
 from stage0_eager.functions.creation import tensor, zeros

@@ -10,7 +10,7 @@ import scipy.linalg
 import scipy.special as special
 
 from stage0_eager import Tensor
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.table.core import core
 from stage0_eager.tests.layouts import layouts
 from stage0_eager.transforms.trace import Tracer, interpreting

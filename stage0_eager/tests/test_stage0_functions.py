@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from stage0_eager import Tensor
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import pointwise as P
 from stage0_eager.functions import reductions as R
 from stage0_eager.functions.creation import tensor, zeros

@@ -11,10 +11,10 @@ import scipy.spatial.distance as distance
 import scipy.special as sp
 
 from stage0_eager import Tensor
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.namespaces import linalg
 from stage0_eager.namespaces import special as torch_special
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 
 RNG = np.random.default_rng(0)

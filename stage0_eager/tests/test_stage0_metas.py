@@ -263,7 +263,7 @@ def test_eager_kernels_lay_out_their_results_too():
 
 
 def test_composites_have_the_metas_their_bodies_give():
-    from stage0_eager.table.operator import TABLE
+    from stage0_eager.table.registry import TABLE
 
     x, w = Tensor(np.ones((2, 3), np.float32)), Tensor(np.ones((4, 3), np.float32))
     for name, args in {

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import creation
 from stage0_eager.functions.creation import tensor
 from stage0_eager.nn import functional as F

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, no_grad
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.transforms.trace import Tracer, interpreting
 from stage_contracts.graph import Graph
 

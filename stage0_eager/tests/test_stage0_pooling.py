@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions.nn import adaptive_pooling as A
 from stage0_eager.functions.nn import pooling as P
 from stage0_eager.tests.numeric import check_gradients, value

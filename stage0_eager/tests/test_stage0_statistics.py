@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import creation, reductions
 from stage0_eager.functions import other_operations as Q
 from stage0_eager.functions import statistics as S
 from stage0_eager.functions.creation import tensor, zeros
 from stage0_eager.functions.linalg import matrix_properties
 from stage0_eager.functions.results import MinMax, ValuesIndices
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage0_eager.tests.test_stage0_elementary import check_gradient
 

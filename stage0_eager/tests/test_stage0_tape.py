@@ -11,9 +11,9 @@ import pytest
 
 from stage0_eager import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from stage0_eager import functions as f
-from stage0_eager.autograd.tape import backward, grad
+from stage0_eager.autograd.backward_pass import backward, grad
 from stage0_eager.functions.creation import ones, tensor, zeros
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 
 

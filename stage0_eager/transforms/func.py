@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from stage0_eager.autograd import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.nn.module import Module, bump_structure_epoch
 from stage0_eager.state import enable_grad, transforming
 from stage0_eager.table.core import core as c
@@ -58,7 +58,9 @@ class _Level:
     def leave(self, tree: Any) -> Any:
         def finished(t: Tensor) -> Tensor:
             if t.requires_grad:
-                leaves = {id(e.leaf) for n in tape.nodes_behind([t]) for e in n.edges if e.leaf is not None}
+                leaves = {
+                    id(e.leaf) for n in backward_pass.nodes_behind([t]) for e in n.edges if e.leaf is not None
+                }
                 if (leaves or {id(t)}) <= self.fresh:
                     t = Tensor(t._data)
             if not isinstance(t._data, BatchedArray):
@@ -81,7 +83,7 @@ def _gradients(outputs: list, inputs: list, cotangents: list | None) -> list:
     if not pairs:
         return [_zeros(x) for x in inputs]
     kept, seeds = [o for o, _ in pairs], None if cotangents is None else [g for _, g in pairs]
-    found = tape.grad(kept, inputs, seeds, create_graph=True, allow_unused=True)
+    found = backward_pass.grad(kept, inputs, seeds, create_graph=True, allow_unused=True)
     return [_zeros(x) if g is None else g for x, g in zip(inputs, found, strict=True)]
 
 

@@ -7,14 +7,15 @@ which run their bodies; `stage2_autograd` uses this for its joint graph and its 
 from __future__ import annotations
 
 import inspect
+import operator as python
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stage0_eager.state import STATE, interpreting
-from stage0_eager.table.operator import TABLE, Operator
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts import dtype as dt
 from stage_contracts.device import Device
@@ -22,6 +23,9 @@ from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage0_eager.table.operator import Operator
 
 
 class TracedArray:
@@ -84,8 +88,6 @@ class Tracer:
             return None
         if isinstance(result, TensorMeta):
             return Tensor(TracedArray(result, node))
-        import operator as python
-
         items = [
             self.graph.call_function(python.getitem, (node, i), val=m, origins=self.origins, **self.marks)
             for i, m in enumerate(result)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from stage0_eager.functions.inplace import write
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import map_tensors
@@ -216,8 +217,6 @@ def alone(call: Call) -> Tensor:
 
 def copy_(call: Call) -> Tensor:
     """A write. Raises RuntimeError where each example would write something else to one place."""
-    from stage0_eager.functions.inplace import write
-
     target, src = call.args
     if not call.level.batched(target):
         raise RuntimeError(

@@ -15,7 +15,8 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.state import STATE
-from stage0_eager.table.opaque import OPAQUE, OpaqueOperator
+from stage0_eager.table.opaque import OpaqueOperator
+from stage0_eager.table.registry import OPAQUE
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer
 from stage0_eager.triton.driver import interprets, launch

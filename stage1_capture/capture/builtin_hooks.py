@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import custom_gradient
-from stage0_eager.namespaces.autograd import RemovableHandle
+from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.nn.module import HookHandle
 from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor

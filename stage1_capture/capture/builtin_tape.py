@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
+from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
-from stage0_eager.namespaces.autograd import Function, FunctionCtx
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.backward_graphs import follow_backward
 from stage1_capture.capture.builtin_functions import builtin

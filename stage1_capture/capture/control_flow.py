@@ -13,7 +13,7 @@ from typing import Any, cast
 from stage0_eager.control_flow import functions as control_flow
 from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP
 from stage0_eager.table.opaque import OpaqueOperator
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.builtin_functions import EMPTY, FALSE, ZERO, builtin
 from stage1_capture.capture.calls import call_function, iterate

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from stage0_eager.amp import autocast, autocast_lists
-from stage0_eager.table.operator import TABLE, Operator
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (

@@ -6,7 +6,7 @@ backward walk then runs under the same Tracer, so the derivative rules write the
 
 from __future__ import annotations
 
-from stage0_eager.autograd import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.state import enable_grad, interpreting
 from stage0_eager.transforms.trace import Tracer
 from stage2_autograd.passes import dead_code
@@ -36,7 +36,9 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     if tangents:
         tracer.marks = {"region": "backward"}
         with interpreting(tracer):
-            gradients = tape.grad([outputs[i] for i in tangent_outputs], wanted, tangents, allow_unused=True)
+            gradients = backward_pass.grad(
+                [outputs[i] for i in tangent_outputs], wanted, tangents, allow_unused=True
+            )
         found = {id(p): tracer.node_of(g) for p, g in zip(wanted, gradients, strict=True) if g is not None}
     graph.output([*map(tracer.node_of, outputs), *(found.get(id(p)) for p in primals)])
     joint = JointGraph(dead_code(graph), len(primals), len(outputs), tangent_outputs)

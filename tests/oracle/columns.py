@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import cutaway as ct
-from stage0_eager.autograd.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import run_on_metas

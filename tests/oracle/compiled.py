@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import cutaway as ct
-from stage0_eager.autograd.tape import backward
+from stage0_eager.autograd.backward_pass import backward
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from tests.oracle import compare
 from tests.oracle.cases import Case, plain_cases
 from tests.oracle.columns import COLUMNS, check, eager_is_numpy, meta_is_kernel, run

@@ -6,7 +6,7 @@ Input: the alias table of stage 0, and every row of the operator table that ends
 from dataclasses import replace
 
 from stage0_eager.functions.aliases import ALIASES
-from stage0_eager.table.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from tests.oracle.spec import ROWS, internal, same_as
 
 for _name, _original in ALIASES.items():
