@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.conversion import of_data
 from stage0_eager.defaults import device_or_default, dtype_or_default
+from stage0_eager.kernels.conversion import of_data
 from stage0_eager.random import generator as random_module
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c

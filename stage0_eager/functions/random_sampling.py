@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage0_eager import exact_math
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
 from stage0_eager.functions.inplace import write
+from stage0_eager.random import exact_math
 from stage0_eager.random.generator import (
     exponential,
     open_unit,

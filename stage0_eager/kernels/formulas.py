@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.conversion import converted, number_as
 from stage0_eager.kernels import convolution as convolution_kernels
 from stage0_eager.kernels import indexing_formulas
+from stage0_eager.kernels.conversion import converted, number_as
 from stage0_eager.random.philox import philox_words
 from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt

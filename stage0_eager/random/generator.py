@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager import arrays, exact_math
+from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default
+from stage0_eager.random import exact_math
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator

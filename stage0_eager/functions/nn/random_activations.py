@@ -5,8 +5,8 @@ Input: tensors; the draws come from the default generator.
 
 from __future__ import annotations
 
-from stage0_eager import exact_math
 from stage0_eager.functions.reductions import softmax
+from stage0_eager.random import exact_math
 from stage0_eager.random.generator import exponential, rounded, uniform
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
