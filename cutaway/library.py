@@ -124,7 +124,8 @@ def _compiled(op: CustomOpDef, args: tuple, words: dict) -> None:
         results = [t for t in leaves_of(call(*given, **named)) if isinstance(t, Tensor)]
         wanted = [t for t in results if t.requires_grad]
         if wanted:
-            sum(t.sum() for t in wanted).backward()
+            total: Any = sum(t.sum() for t in wanted)
+            total.backward()
         leaves = [t for t in leaves_of((given, named)) if isinstance(t, Tensor)]
         runs.append([*results, *leaves, *(t.grad for t in leaves if t.grad is not None)])
     if len(runs[0]) != len(runs[1]) or not all(map(_close, *runs)):

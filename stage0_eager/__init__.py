@@ -1,6 +1,6 @@
 """Stage 0: the language. Tensor, operators, tape, modules, optimizers, random numbers, run op by op on arrays."""
 
-from stage0_eager import derivatives, functions, nn, optim  # noqa: F401  (derivatives attaches its rules)
+from stage0_eager import derivatives, functions, nn, optim, storage  # noqa: F401  (they attach rules and methods)
 from stage0_eager.autograd import tensor_methods  # noqa: F401  (attaches Tensor.backward and hooks)
 from stage0_eager.kernels.eager import eager_kernel
 from stage0_eager.namespaces import amp

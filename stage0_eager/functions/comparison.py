@@ -12,28 +12,32 @@ import ml_dtypes
 from stage0_eager.functions.pointwise import clamp
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 
 
+@method
 @operator
 def isposinf(input):
     """x is plus infinity."""
     return c.eq(input, math.inf)
 
 
+@method
 @operator
 def isneginf(input):
     """x is minus infinity."""
     return c.eq(input, -math.inf)
 
 
+@method
 @operator
 def isreal(input):
     """True for every element: no dtype here is complex."""
     return c.full(input.shape, True, dt.bool_, input.device)
 
 
+@method
 @operator
 def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     """NaN and the infinities replaced: by `nan` and by the largest and smallest finite value unless given."""
@@ -46,30 +50,35 @@ def nan_to_num(input, nan=0.0, posinf=None, neginf=None):
     return c.where(c.isnan(input), 0.0 if nan is None else nan, finite)
 
 
+@method
 @operator
 def clamp_min(input, min):
     """Each element raised to at least `min`; NaN stays NaN."""
     return clamp(input, min)
 
 
+@method
 @operator
 def clamp_max(input, max):
     """Each element lowered to at most `max`; NaN stays NaN."""
     return clamp(input, None, max)
 
 
+@method
 @operator
 def fmax(input, other):
     """The larger; the other one where one is NaN. At a tie the gradient goes to input."""
     return c.where(c.logical_or(c.ge(input, other), c.isnan(other)), input, other)
 
 
+@method
 @operator
 def fmin(input, other):
     """The smaller; the other one where one is NaN. At a tie the gradient goes to input."""
     return c.where(c.logical_or(c.le(input, other), c.isnan(other)), input, other)
 
 
+@method
 @operator
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """|input - other| <= atol + rtol * |other|, or equal; NaN equals NaN only with equal_nan."""
@@ -92,6 +101,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     return c.logical_or(close, c.logical_and(finite, near))
 
 
+@method
 def allclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
@@ -100,6 +110,7 @@ def allclose(
     return bool(c.all(close, tuple(range(close.ndim)), False).item())
 
 
+@method
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements agree: a Python bool."""
     if input.shape != other.shape:

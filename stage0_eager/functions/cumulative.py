@@ -9,34 +9,40 @@ from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
 
+@method
 @operator
 def cumprod(input, dim, *, dtype=None):
     """Running product along `dim`."""
     return c.cumprod(input if dtype is None else c.cast(input, dtype), wrap_dim(dim, input.ndim))
 
 
+@method
 @operator
 def logcumsumexp(input, dim):
     """log of the running sum of exp along `dim`, without overflow."""
     return c.logcumsumexp(input, wrap_dim(dim, input.ndim))
 
 
+@method
 @operator
 def cummax(input, dim):
     """(running largest, the last place where it was met) along `dim`; NaN wins."""
     return ValuesIndices(*c.cummax(input, wrap_dim(dim, input.ndim)))
 
 
+@method
 @operator
 def cummin(input, dim):
     """(running smallest, the last place where it was met) along `dim`; NaN wins."""
     return ValuesIndices(*c.cummin(input, wrap_dim(dim, input.ndim)))
 
 
+@method
 @operator
 def mode(input, dim=-1, keepdim=False):
     """(values, indices): the most frequent value along `dim`, the smallest of equals, and the last place it has."""
@@ -93,6 +99,7 @@ def pdist(input, p=2.0):
     return vector_norm(c.cat(rows, 0), float(p), -1)
 
 
+@method
 @operator
 def histc(input, bins=100, min=0, max=0):
     """How many elements fall into each of `bins` equal bins over [min, max]; over the data's range when both are 0."""

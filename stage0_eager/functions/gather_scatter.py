@@ -10,7 +10,7 @@ from stage0_eager.functions import indexing
 from stage0_eager.functions.index_checks import NAMES, OUTSIDE, not_negative, size_along
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes, wrap_dim
 
@@ -29,6 +29,7 @@ def _long(name, index):
     return index if index.dtype is dt.int64 else c.cast(index, dt.int64)
 
 
+@method
 @operator
 def index_select(input, dim, index):
     """The positions of `dim` that a vector of indices names, in its order; a copy."""
@@ -57,6 +58,7 @@ def _into(name, move, input, dim, index, source):
     return c.reshape(move(whole, dim, indexing._along(index, whole.shape, dim), source), input.shape)
 
 
+@method
 @operator
 def index_add(input, dim, index, source, *, alpha=1):
     """A copy of input with alpha * source added to the slices of `dim` that index names; repeats add up."""
@@ -66,6 +68,7 @@ def index_add(input, dim, index, source, *, alpha=1):
     return _into("index_add", c.scatter_add, input, dim, index, source)
 
 
+@method
 @operator
 def index_copy(input, dim, index, source):
     """A copy of input with the slices of `dim` that index names replaced by source's."""
@@ -75,6 +78,7 @@ def index_copy(input, dim, index, source):
     return _into("index_copy", c.scatter, input, dim, index, source)
 
 
+@method
 @operator
 def index_fill(input, dim, index, value):
     """A copy of input with the slices of `dim` that index names filled with a value."""
@@ -96,6 +100,7 @@ def index_fill(input, dim, index, value):
     return _into("index_fill", c.scatter, input, dim, index, c.expand(value, shape))
 
 
+@method
 @operator
 def index_put(input, indices, values, accumulate=False):
     """A copy of input after input[indices] = values; with accumulate, added, repeats adding up."""
@@ -110,6 +115,7 @@ def index_put(input, indices, values, accumulate=False):
     return indexing.written(view, arrays, values, accumulate)
 
 
+@method
 @operator
 def take(input, index):
     """Elements by their place in the flattened tensor, in the shape of index."""
@@ -119,6 +125,7 @@ def take(input, index):
     return c.reshape(c.gather(flat, 0, where), index.shape)
 
 
+@method
 @operator
 def take_along_dim(input, indices, dim=None):
     """Elements of `dim` by place, the other dimensions broadcast; of the flattened tensor without `dim`."""
@@ -139,6 +146,7 @@ def take_along_dim(input, indices, dim=None):
 # ---- scatter with values and folds ---------------------------------------------------------------------------
 
 
+@method
 @operator
 def scatter(input, dim, index, src, *, reduce=None):
     """A copy of input with out[index[i][j]][j] = src[i][j] for dim 0; src may be a number. reduce: add, multiply."""
@@ -165,6 +173,7 @@ _NEUTRAL = {
 }
 
 
+@method
 @operator
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     """A copy of input with src folded into the places index names: sum, prod, mean, amax or amin.
@@ -212,6 +221,7 @@ def _check_mask(name, mask):
         raise RuntimeError(f"{name}: expected BoolTensor for mask, got {mask.dtype.name}")
 
 
+@method
 @operator
 def masked_select(input, mask):
     """The elements where a broadcast mask is true, as a vector. Its size depends on data: eager only."""
@@ -223,6 +233,7 @@ def masked_select(input, mask):
     )
 
 
+@method
 @operator
 def masked_scatter(input, mask, source):
     """A copy of input with its elements where mask is true replaced by source's, in order."""
@@ -243,6 +254,7 @@ def masked_scatter(input, mask, source):
     return c.reshape(c.where(mask, picked, flat), shape)
 
 
+@method
 @operator
 def nonzero(input, *, as_tuple=False):
     """The places of nonzero elements: a row each, or one vector per dimension. Eager only."""
@@ -264,12 +276,14 @@ def where(condition, input=None, other=None):
     return nonzero(condition, as_tuple=True)
 
 
+@method
 @operator
 def argwhere(input):
     """As nonzero, a row for each place. Eager only."""
     return c.nonzero(input)
 
 
+@method
 @operator
 def bincount(input, weights=None, minlength=0):
     """How often each of 0, 1, ... occurs in a vector, or the sum of the weights there. Eager only."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 from stage0_eager.functions import gather_scatter, inplace, shape
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 
-IN_PLACE = "index_add index_copy index_fill index_put masked_scatter scatter_reduce".split()
+index_add_ = method(inplace.in_place_form("index_add", gather_scatter.index_add))
+index_copy_ = method(inplace.in_place_form("index_copy", gather_scatter.index_copy))
+index_fill_ = method(inplace.in_place_form("index_fill", gather_scatter.index_fill))
+index_put_ = method(inplace.in_place_form("index_put", gather_scatter.index_put))
+masked_scatter_ = method(inplace.in_place_form("masked_scatter", gather_scatter.masked_scatter))
+scatter_reduce_ = method(inplace.in_place_form("scatter_reduce", gather_scatter.scatter_reduce))
 
-globals().update(
-    {f"{name}_": inplace.in_place_form(name, getattr(gather_scatter, name)) for name in IN_PLACE}
-)
 
-
+@method
 @operator
 def scatter_(input, dim, index, src=None, *, value=None, reduce=None):
     """Write src (a tensor or a number, which torch calls value) to the places of dim that index names."""
@@ -27,12 +29,14 @@ def scatter_(input, dim, index, src=None, *, value=None, reduce=None):
     )
 
 
+@method
 @operator
 def scatter_add_(input, dim, index, src):
     """Add src to the places of dim that index names; repeats add up."""
     return inplace.write_computed(input, shape.scatter_add(inplace.kept(input, ()), dim, index, src))
 
 
+@method
 @operator
 def fill_diagonal_(input, fill_value, wrap=False):
     """Set the main diagonal of a matrix (of a cube: its space diagonal). wrap: of a tall matrix, again and again."""
@@ -59,5 +63,3 @@ def _row_major(sizes):
 
 for _op in (scatter_, scatter_add_, fill_diagonal_):
     _op.mutates = ("input",)
-for _name in (*(f"{name}_" for name in IN_PLACE), "scatter_", "scatter_add_", "fill_diagonal_"):
-    setattr(Tensor, _name, globals()[_name])

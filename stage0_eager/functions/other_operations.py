@@ -13,7 +13,7 @@ from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.dtype import dtype_of
@@ -120,6 +120,7 @@ def _ends(x, dim):
     return c.slice(x, dim, 1, n, 1), c.slice(x, dim, 0, n - 1, 1)
 
 
+@method
 @operator
 def diff(input, n=1, dim=-1, prepend=None, append=None):
     """Differences of neighbours along `dim`, n times; bools are compared."""

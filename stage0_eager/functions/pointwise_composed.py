@@ -11,7 +11,7 @@ import math
 from stage0_eager.derivatives.rules import fit
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 
 
@@ -46,6 +46,7 @@ def needs_floating(name, *tensors):
             raise NotImplementedError(f'"{name}" not implemented for {tensor.dtype.name!r}')
 
 
+@method
 @operator
 def hypot(input, other):
     """sqrt(input ** 2 + other ** 2) without overflow; an infinity wins over NaN."""
@@ -68,6 +69,7 @@ def _distance(input, other):
     return c.abs(c.where(c.eq(input, other), 0.0, c.sub(input, other)))
 
 
+@method
 @operator
 def logaddexp(input, other):
     """log(exp(input) + exp(other)) without overflow."""
@@ -75,6 +77,7 @@ def logaddexp(input, other):
     return c.add(c.maximum(input, other), c.log1p(c.exp(c.neg(_distance(input, other)))))
 
 
+@method
 @operator
 def logaddexp2(input, other):
     """log2(2 ** input + 2 ** other) without overflow."""
@@ -83,6 +86,7 @@ def logaddexp2(input, other):
     return c.add(c.maximum(input, other), c.mul(tail, 1 / math.log(2.0)))
 
 
+@method
 @operator
 def xlogy(input, other):
     """input * log(other); 0 where input is 0, whatever other is, except NaN."""
@@ -110,6 +114,7 @@ def entr(input):
     return c.where(c.logical_or(positive, c.isnan(input)), inside, below)
 
 
+@method
 @operator
 def logit(input, eps=None):
     """log(x / (1 - x)), with x moved into [eps, 1 - eps] when eps is given."""
@@ -130,6 +135,7 @@ def _logit_input(g, input, eps):
 logit.derivative(input=_logit_input)
 
 
+@method
 @operator
 def sinc(input):
     """sin(pi x) / (pi x); 1 at 0."""
@@ -138,18 +144,21 @@ def sinc(input):
     return c.where(zero, 1.0, c.div(c.sin(angle), angle))
 
 
+@method
 @operator
 def deg2rad(input):
     """Degrees to radians."""
     return c.mul(input, math.pi / 180)
 
 
+@method
 @operator
 def rad2deg(input):
     """Radians to degrees."""
     return c.mul(input, 180 / math.pi)
 
 
+@method
 @operator
 def frac(input):
     """The part after the point, with the sign of input."""
@@ -157,12 +166,14 @@ def frac(input):
     return c.sub(input, c.trunc(input))
 
 
+@method
 @operator
 def signbit(input):
     """Whether the sign bit is set: also of -0.0."""
     return c.lt(c.copysign(1.0, input) if input.is_floating_point() else input, 0)
 
 
+@method
 @operator
 def heaviside(input, values):
     """0 below zero, 1 above, `values` at zero."""
@@ -171,6 +182,7 @@ def heaviside(input, values):
     return c.where(c.eq(input, 0), values, c.cast(c.gt(input, 0), input.dtype))
 
 
+@method
 @operator
 def float_power(input, exponent):
     """input ** exponent in float64."""
@@ -178,6 +190,7 @@ def float_power(input, exponent):
     return c.pow(wide(input), wide(exponent))
 
 
+@method
 @operator
 def ldexp(input, other):
     """input * 2 ** other, in two steps, so that only the result may overflow."""
@@ -190,6 +203,7 @@ def ldexp(input, other):
     return c.mul(c.mul(input, c.exp2(half)), c.exp2(rest))
 
 
+@method
 @operator
 def positive(input):
     """input itself; bool has no sign."""

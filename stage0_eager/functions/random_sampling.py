@@ -23,7 +23,7 @@ from stage0_eager.random.generator import (
 from stage0_eager.random.generator import normal as normal_draw
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes
 
@@ -68,6 +68,7 @@ def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any
     return randint(low, high, input.shape, dtype=dtype or input.dtype, device=input.device)
 
 
+@method
 @operator
 def multinomial(input, num_samples, replacement=False, *, generator=None):
     """Places drawn with the probabilities that the last dimension of `input` (1-d or 2-d) gives, up to scale.
@@ -114,6 +115,7 @@ def _unit(input: Any, generator: Any) -> Any:
     return uniform(input.shape, wide, input.device, generator)
 
 
+@method
 @operator
 def uniform_(input, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform draws from [low, high)."""
@@ -122,6 +124,7 @@ def uniform_(input, low=0.0, high=1.0, *, generator=None):
     return _written(input, c.add(c.mul(_unit(input, generator), high - low), low))
 
 
+@method
 @operator
 def normal_(input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal draws."""
@@ -130,6 +133,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
     return _written(input, c.add(c.mul(normal_draw(input.shape, input.device, generator), std), mean))
 
 
+@method
 @operator
 def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     """Fill with the exponentials of normal draws."""
@@ -139,6 +143,7 @@ def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     return _written(input, exact_math.exp(c.add(c.mul(draw, std), mean)))
 
 
+@method
 @operator
 def exponential_(input, lambd=1.0, *, generator=None):
     """Fill with exponential draws of rate lambd."""
@@ -147,6 +152,7 @@ def exponential_(input, lambd=1.0, *, generator=None):
     return _written(input, c.div(exponential(input.shape, input.device, generator), lambd))
 
 
+@method
 @operator
 def cauchy_(input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with draws from Cauchy's distribution."""
@@ -156,6 +162,7 @@ def cauchy_(input, median=0.0, sigma=1.0, *, generator=None):
     return _written(input, c.add(c.mul(exact_math.tangent_of_half_turns(turn), sigma), median))
 
 
+@method
 @operator
 def geometric_(input, p, *, generator=None):
     """Fill with how many trials of probability p the first success takes: 1, 2, ..."""
@@ -173,6 +180,7 @@ def _rate(p: float, device: Any) -> Any:
     return c.div(c.mul(exact_math.log(c.full((), w, dt.float64, device)), p), w - 1.0)
 
 
+@method
 @operator
 def bernoulli_(input, p=0.5, *, generator=None):
     """Fill with 1 with probability p (a number or a tensor), else 0."""
@@ -181,6 +189,7 @@ def bernoulli_(input, p=0.5, *, generator=None):
     return _written(input, c.lt(_unit(input, generator), p))
 
 
+@method
 @operator
 def random_(input, low, high=None, *, generator=None):
     """random_(high) or random_(low, high): fill with integers in [low, high)."""

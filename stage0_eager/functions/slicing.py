@@ -16,7 +16,7 @@ from stage0_eager.functions.shape import narrow, split
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -24,12 +24,14 @@ from stage_contracts.core_metas import wrap_dim
 # ---- cut -------------------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def split_with_sizes(input, split_sizes, dim=0):
     """Pieces of the sizes given. Views."""
     return split(input, list(split_sizes), dim)
 
 
+@method
 @operator
 def unsafe_split_with_sizes(input, split_sizes, dim=0):
     """As split_with_sizes."""
@@ -55,21 +57,25 @@ def _sections(given: tuple) -> Any:
     return given[0] if len(given) == 1 else given
 
 
+@method
 def hsplit(input: Tensor, *indices_or_sections: Any) -> tuple:
     """Equal pieces, or pieces between indices, along dimension 1 (0 of a vector). Views."""
     return _split_along("hsplit", 1, input, _sections(indices_or_sections))
 
 
+@method
 def vsplit(input: Tensor, *indices_or_sections: Any) -> tuple:
     """Equal pieces, or pieces between indices, along dimension 0. Views."""
     return _split_along("vsplit", 2, input, _sections(indices_or_sections))
 
 
+@method
 def dsplit(input: Tensor, *indices_or_sections: Any) -> tuple:
     """Equal pieces, or pieces between indices, along dimension 2. Views."""
     return _split_along("dsplit", 3, input, _sections(indices_or_sections))
 
 
+@method
 @operator
 def narrow_copy(input, dim, start, length):
     """A copy of narrow's piece."""
@@ -79,12 +85,14 @@ def narrow_copy(input, dim, start, length):
 # ---- put back --------------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1):
     """A copy of input with input[start:end:step] of `dim` replaced by src."""
     return c.slice_scatter(input, src, wrap_dim(dim, input.ndim), start, end, step)
 
 
+@method
 @operator
 def select_scatter(input, src, dim, index):
     """A copy of input with position `index` of `dim` replaced by src."""
@@ -97,12 +105,14 @@ def select_scatter(input, src, dim, index):
     return c.slice_scatter(input, src, dim, index, index + 1, 1)
 
 
+@method
 @operator
 def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
     """A copy of input with a diagonal replaced by src."""
     return into_diagonal(input, src, offset, dim1, dim2)
 
 
+@method
 @operator
 def diagflat(input, offset=0):
     """A matrix with the flattened input as its diagonal."""
@@ -174,6 +184,7 @@ def unravel_index(indices, shape):
     return tuple(reversed(places))
 
 
+@method
 @operator
 def renorm(input, p, dim, maxnorm):
     """Each part of input along `dim` scaled down to the p-norm maxnorm where it is above."""

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 
 
+@method
 @operator
 def unfold(input, dimension, size, step):
     """All windows of `size` along `dimension`, `step` apart; their elements are a new last dimension. A view."""
     return c.unfold(input, dimension, size, step)
 
 
+@method
 @operator
 def as_strided(input, size, stride, storage_offset=None):
     """The storage under another shape and strides (in elements), from the input's first element on; a view.

@@ -56,7 +56,7 @@ def eager_kernel(name: str) -> Callable[..., Any]:
     """
     if "." in name:
         op = OPAQUE[name]
-        return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))
+        return lambda xp, *args, **kwargs: op.kernel(xp, *op.bind(*args, **kwargs))  # type: ignore[misc]
     core = COPY_ if name == "copy_" else CORE_OPS[name]
     kernel = KERNELS[name]
     if core.kind == "pointwise" and name not in ("cast", "bitcast"):

@@ -13,6 +13,7 @@ from stage0_eager.functions.linalg.products import mm
 from stage0_eager.functions.shape import tril
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 
 
@@ -25,18 +26,21 @@ def _eye(x):
 # ---- determinants and inverses -------------------------------------------------------------------------------
 
 
+@method
 @operator
 def det(input):
     """Determinant of square matrices."""
     return c.det(input)
 
 
+@method
 @operator
 def slogdet(input):
     """(sign, logabsdet) of the determinant."""
     return results.SignLogabsdet(*c.slogdet(input))
 
 
+@method
 @operator
 def logdet(input):
     """log of the determinant: NaN where it is negative, minus infinity where it is 0."""
@@ -44,6 +48,7 @@ def logdet(input):
     return c.where(c.lt(sign, 0), float("nan"), log)
 
 
+@method
 @operator
 def inverse(input):
     """The inverse. Raises LinAlgError for a singular matrix."""
@@ -56,6 +61,7 @@ def linalg_inv_ex(A, *, check_errors=False):
     return results.InverseInfo(c.inv(A), c.full(A.shape[:-2], 0, dt.int32, A.device))
 
 
+@method
 @operator
 def matrix_exp(A):
     """sum of A ** k / k!."""
@@ -65,6 +71,7 @@ def matrix_exp(A):
 # ---- Cholesky --------------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def cholesky(input, upper=False):
     """L, lower triangular, with L @ L.T = input (or U = L.T). Raises LinAlgError unless input is positive-definite."""
@@ -77,6 +84,7 @@ def linalg_cholesky_ex(A, *, upper=False, check_errors=False):
     return results.FactorInfo(c.cholesky(A, bool(upper)), c.full(A.shape[:-2], 0, dt.int32, A.device))
 
 
+@method
 @operator
 def cholesky_solve(B, L, upper=False):
     """X with A @ X = B, from the Cholesky factor of A."""
@@ -85,6 +93,7 @@ def cholesky_solve(B, L, upper=False):
     return c.triangular_solve(transpose_last(low), half, True, False)
 
 
+@method
 @operator
 def cholesky_inverse(L, upper=False):
     """The inverse of A from its Cholesky factor."""
@@ -126,6 +135,7 @@ def linalg_solve_triangular(A, B, *, upper, left=True, unitriangular=False):
     return transpose_last(turned)
 
 
+@method
 @operator
 def triangular_solve(b, A, upper=True, transpose=False, unitriangular=False):
     """(X, A) with A @ X = b, or A.T @ X = b."""
@@ -189,6 +199,7 @@ def _pinv_input(g, A, out):
 linalg_pinv.derivative(A=_pinv_input)
 
 
+@method
 @operator
 def pinverse(input, rcond=1e-15):
     """As linalg_pinv with rtol=rcond."""
@@ -209,6 +220,7 @@ def linalg_qr(A, mode="reduced"):
     return results.QR(c.full((0,), 0.0, A.dtype, A.device) if mode == "r" else q, r)
 
 
+@method
 @operator
 def qr(input, some=True):
     """(Q, R): torch's older spelling."""
@@ -227,6 +239,7 @@ def linalg_svdvals(A, *, driver=None):
     return c.svd(A, False)[1]
 
 
+@method
 @operator
 def svd(input, some=True, compute_uv=True):
     """(U, S, V), V not transposed: torch's older spelling."""
@@ -309,6 +322,7 @@ def linalg_cross(input, other, *, dim=-1):
     return c.cat(parts, dim % parts[0].ndim)
 
 
+@method
 @operator
 def cross(input, other, dim=None):
     """As linalg_cross; without `dim` along the first dimension of size 3."""

@@ -12,6 +12,7 @@ from typing import Any
 from stage0_eager.functions.linalg.products import addmm, bmm, matmul, mm, summed
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 
 
@@ -158,6 +159,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     return einsum_of(equation, list(operands))
 
 
+@method
 @operator
 def mv(input, vec):
     """Matrix (n, m) times vector (m,)."""
@@ -173,30 +175,35 @@ def _blend(input, product, beta, alpha):
     return c.add(product, input if beta == 1 else c.mul(input, beta))
 
 
+@method
 @operator
 def addmv(input, mat, vec, *, beta=1, alpha=1):
     """beta * input + alpha * (mat @ vec)."""
     return _blend(input, mv(mat, vec), beta, alpha)
 
 
+@method
 @operator
 def baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * (batch1 @ batch2), over a batch of matrices."""
     return _blend(input, bmm(batch1, batch2), beta, alpha)
 
 
+@method
 @operator
 def addbmm(input, batch1, batch2, *, beta=1, alpha=1):
     """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
     return _blend(input, summed(bmm(batch1, batch2), (0,)), beta, alpha)
 
 
+@method
 @operator
 def addr(input, vec1, vec2, *, beta=1, alpha=1):
     """beta * input + alpha * the outer product of two vectors."""
     return _blend(input, c.mul(c.reshape(vec1, (vec1.shape[0], 1)), vec2), beta, alpha)
 
 
+@method
 @operator
 def matrix_power(input, n):
     """The n-th power of square matrices by repeated squaring; of the inverse where n < 0."""
@@ -221,6 +228,7 @@ def matrix_power(input, n):
     return out
 
 
+@method
 @operator
 def inner(input, other):
     """Sum of products over the last dimension of both: (..., n) and (*, n) give (..., *)."""
@@ -250,6 +258,7 @@ def tensordot(a, b, dims=2):
     return c.reshape(c.matmul(one, two), (*row_sizes, *column_sizes))
 
 
+@method
 @operator
 def kron(input, other):
     """Kronecker product: sizes multiply, the shorter shape padded with leading ones."""
@@ -260,6 +269,7 @@ def kron(input, other):
     return c.reshape(c.mul(left, right), tuple(x * y for x, y in zip(a, b, strict=True)))
 
 
+@method
 @operator
 def trace(input):
     """Sum of a matrix's diagonal."""

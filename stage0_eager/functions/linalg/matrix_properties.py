@@ -12,6 +12,7 @@ import numpy as np
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts.core_metas import wrap_dim
 
 
@@ -96,6 +97,7 @@ def linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None):
     return linalg_matrix_norm(A, ord, dims, keepdim, dtype=dtype)
 
 
+@method
 @operator
 def norm(input, p="fro", dim=None, keepdim=False, dtype=None):
     """torch's older spelling: the vector norm of order p over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""

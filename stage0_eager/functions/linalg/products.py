@@ -8,8 +8,10 @@ from __future__ import annotations
 from stage0_eager.derivatives.rules import transpose_last
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 
 
+@method
 @operator
 def matmul(input, other):
     """Matrix product; 1-D operands are vectors, leading dimensions broadcast."""
@@ -30,6 +32,7 @@ def matmul(input, other):
     return out if len(shape) == out.ndim else c.reshape(out, tuple(shape))
 
 
+@method
 @operator
 def mm(input, mat2):
     """Product of two matrices."""
@@ -37,6 +40,7 @@ def mm(input, mat2):
     return c.matmul(input, mat2)
 
 
+@method
 @operator
 def bmm(input, mat2):
     """Product of two batches of matrices."""
@@ -44,6 +48,7 @@ def bmm(input, mat2):
     return c.matmul(input, mat2)
 
 
+@method
 @operator
 def dot(input, tensor):
     """Inner product of two vectors."""
@@ -57,6 +62,7 @@ def summed(x, dims):
     return out if out.dtype is x.dtype else c.cast(out, x.dtype)
 
 
+@method
 @operator
 def outer(input, vec2):
     """Outer product of two vectors."""
@@ -64,6 +70,7 @@ def outer(input, vec2):
     return c.mul(c.reshape(input, (*input.shape, 1)), vec2)
 
 
+@method
 @operator
 def addmm(input, mat1, mat2, *, beta=1, alpha=1):
     """beta * input + alpha * (mat1 @ mat2)."""

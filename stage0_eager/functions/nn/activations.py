@@ -23,11 +23,13 @@ from stage0_eager.random.generator import uniform
 from stage0_eager.table.core import core as c
 from stage0_eager.table.evaluation import on_array
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.errors import OutOfRange
 
 
+@method
 @operator
 def relu(input):
     """max(x, 0); NaN stays NaN, the gradient at 0 is 0."""

@@ -10,6 +10,7 @@ from stage0_eager.functions.pointwise_composed import needs_floating
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts.core_metas import wrap_dim
 
 
@@ -128,6 +129,7 @@ def tanhshrink(input):
     return c.sub(input, c.tanh(input))
 
 
+@method
 @operator
 def hardshrink(input, lambd=0.5):
     """0 in [-lambd, lambd], x outside."""
@@ -154,6 +156,7 @@ def threshold(input, threshold, value):
     return _as_input(c.where(c.le(input, threshold), value, input), input)
 
 
+@method
 @operator
 def prelu(input, weight):
     """x above 0, weight * x below; weight has one element, or one per channel (dimension 1)."""
