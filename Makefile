@@ -33,7 +33,7 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
+.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: call-overhead training-step capture-time capture-coverage
 .NOTPARALLEL:
@@ -49,6 +49,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What an editor completes after `cutaway.` and `Tensor.`, with signatures.
+stubs: $(VENV)/installed-dev
+	$(BIN)/python -m cutaway.stubs
 
 test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/oracle $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))

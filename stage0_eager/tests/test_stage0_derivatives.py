@@ -8,10 +8,11 @@ import operator
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core
-from stage0_eager.operator import TABLE
-from stage0_eager.tape import grad
-from stage0_eager.trace import Tracer, interpreting
+from stage0_eager import Tensor
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.table.core import core
+from stage0_eager.table.registry import TABLE
+from stage0_eager.transforms.trace import Tracer, interpreting
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
 from stage_contracts.graph import Graph
