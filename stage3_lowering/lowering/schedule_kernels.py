@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
@@ -91,6 +92,7 @@ def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
     return found
 
 
+@lru_cache(maxsize=65536)
 def stride(index: Any, variable: str) -> Any:
     """How far `index` moves when the variable makes a step; None where that is not one number."""
     v = symbol(variable)
@@ -101,7 +103,7 @@ def stride(index: Any, variable: str) -> Any:
     return None if v in rest.expand().free_symbols or index.has(FloorDiv, Mod) else step
 
 
-def _cost_of(accesses: list[dict[str, Any]], loop: str) -> int:
+def innermost_cost(accesses: list[dict[str, Any]], loop: str) -> int:
     """What the accesses cost per element when `loop` is innermost."""
     return sum(
         0 if step == 0 else 1 if step == 1 else SCATTERED
@@ -116,7 +118,7 @@ def _pointwise_order(
         return outer, ()
     accesses = access_steps(kernel)
     long = [v for v in outer if hinted(sizes[v]) >= 8] or outer
-    costs = {v: _cost_of(accesses, v) for v in long}
+    costs = {v: innermost_cost(accesses, v) for v in long}
     best = min(reversed(long), key=lambda v: costs[v])  # the last of equals: as it lies in memory
     order = [v for v in outer if v != best] + [best]
     scattered = [a for a in accesses if a.get(best, 0) not in (0, 1)]
@@ -138,8 +140,8 @@ def _fold_vector(
         i.op == "reduction" and i.args[0] in ("argmax", "argmin") for n in kernel.nests for i in n.body
     )
     if candidates and not positions and not kernel.row_buffers:
-        best = min(reversed(candidates), key=lambda v: _cost_of(accesses, v))
-        if _cost_of(accesses, best) < _cost_of(accesses, last):
+        best = min(reversed(candidates), key=lambda v: innermost_cost(accesses, v))
+        if innermost_cost(accesses, best) < innermost_cost(accesses, last):
             size = sizes[best]
             return best, ((best, min(size, COLUMNS) if isinstance(size, int) else COLUMNS),)
     return last, ()
