@@ -274,7 +274,7 @@ def into_diagonal(whole: Any, part: Any, offset: int, dim1: int, dim2: int) -> A
     first, second, length = diagonal_window(whole.shape, offset, dim1, dim2)
     order = [*(d for d in range(whole.ndim) if d not in (first, second)), first, second]
     rows, columns = whole.shape[first], whole.shape[second]
-    above = max(-offset, 0)
+    above = -offset if offset < 0 and length else 0  # a diagonal beyond the last row is nowhere
     pads = (*[(0, 0)] * (part.ndim - 1), (above, rows - above - length))
     part = c.constant_pad(part, pads, 0)
     part = c.reshape(part, (*part.shape, 1))
