@@ -7,6 +7,8 @@ function that builds a case in core operators. `shape`, `dtype` and `layout` des
 from __future__ import annotations
 
 import itertools
+import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -36,10 +38,17 @@ class Space:
     dtypes: tuple[str, ...] = ("float64",)
     layouts: tuple[str, ...] = ("dense",)
 
-    def cases(self) -> Iterator[dict[str, Any]]:
+    def cases(self, most: int = 0) -> Iterator[dict[str, Any]]:
+        """The product of the axes; `most` of it, drawn the same every time, unless that is 0."""
         axes = {"shape": self.shapes, "dtype": self.dtypes, "layout": self.layouts, **self.axes}
-        for values in itertools.product(*axes.values()):
-            yield dict(zip(axes, values, strict=True))
+        count = math.prod(map(len, axes.values()))
+        drawn = sorted(random.Random(0).sample(range(count), most)) if 0 < most < count else range(count)
+        for at in drawn:
+            case = {}
+            for name, values in axes.items():
+                at, place = divmod(at, len(values))
+                case[name] = values[place]
+            yield case
 
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -112,7 +121,18 @@ def _expanded(operand: Operand, first: tuple | None, last: tuple) -> Any:
     return c["expand"](operand.x if first is None else c["expand"](operand.x, first), last)
 
 
-LARGER = ((3, 1), (3, 4), (-1, -1), (-1, 1), (2, 3, 4), (2, -1, -1), (1, 3, 1), (0, 3, 1), (2, 2, 3, 4), (1, 1, 3, 1))
+LARGER = (
+    (3, 1),
+    (3, 4),
+    (-1, -1),
+    (-1, 1),
+    (2, 3, 4),
+    (2, -1, -1),
+    (1, 3, 1),
+    (0, 3, 1),
+    (2, 2, 3, 4),
+    (1, 1, 3, 1),
+)
 
 
 def _copied(operand: Operand, name: str, rest: tuple) -> Any:
@@ -121,7 +141,11 @@ def _copied(operand: Operand, name: str, rest: tuple) -> Any:
 
 def _copy(name: str, *rest: Any) -> Space:
     return Space(
-        _copied, {"name": (name,), "rest": (rest,)}, ((4, 6), (0, 3), (1, 1), ()), ("float32", "int64"), LAYOUTS
+        _copied,
+        {"name": (name,), "rest": (rest,)},
+        ((4, 6), (0, 3), (1, 1), ()),
+        ("float32", "int64"),
+        LAYOUTS,
     )
 
 
@@ -134,7 +158,11 @@ def _padded(operand: Operand, first: tuple, second: tuple, value: Any) -> Any:
 
 
 def _cat_of(operand: Operand, parts: str, dim: int) -> Any:
-    named = {"x": operand.x, "i": operand.of(operand.x.shape, "int64"), "y": operand.of(operand.x.shape, "float64")}
+    named = {
+        "x": operand.x,
+        "i": operand.of(operand.x.shape, "int64"),
+        "y": operand.of(operand.x.shape, "float64"),
+    }
     return c["cat"]([named[p] for p in parts], dim)
 
 
@@ -149,8 +177,10 @@ def _window_shape(x: Any, dim: int, window: tuple) -> tuple:
     return c["slice"].meta(x.meta, dim, *window).shape
 
 
-def _read_of_a_write(operand: Operand, dim: int, window: tuple, there: int, window_there: tuple, dtype: str) -> Any:
-    source = operand.of(_window_shape(operand.x, dim, window), dtype)
+def _read_of_a_write(
+    operand: Operand, dim: int, window: tuple, there: int, window_there: tuple, kind: str
+) -> Any:
+    source = operand.of(_window_shape(operand.x, dim, window), kind)
     return c["slice"](c["slice_scatter"](operand.x, source, dim, *window), there, *window_there)
 
 
@@ -160,12 +190,12 @@ def _write_over_a_write(operand: Operand, dim: int, window: tuple, there: int, w
     return c["slice_scatter"](c["slice_scatter"](operand.x, one, dim, *window), other, there, *window_there)
 
 
-def _part_of_a_cat(operand: Operand, sizes: tuple, along: int, dim: int, window: tuple, dtype: str) -> Any:
+def _part_of_a_cat(operand: Operand, sizes: tuple, along: int, dim: int, window: tuple, kind: str) -> Any:
     shape = list(operand.x.shape)
     parts = []
     for i, size in enumerate(sizes):
         shape[along] = size
-        parts.append(operand.of(tuple(shape), dtype if i else "float64", i))
+        parts.append(operand.of(tuple(shape), kind if i else "float64", i))
     return c["slice"](c["cat"](parts, along), dim, *window)
 
 
@@ -176,8 +206,8 @@ def _cat_of_parts(operand: Operand, windows: tuple, dims: tuple, along: int, oth
     return c["cat"](parts, along)
 
 
-def _cat_of_cats(operand: Operand, inner: tuple, dtype: str, along: int, second: bool) -> Any:
-    first = c["cat"]([operand.x, operand.of(operand.x.shape, dtype)], inner[0])
+def _cat_of_cats(operand: Operand, inner: tuple, kind: str, along: int, second: bool) -> Any:
+    first = c["cat"]([operand.x, operand.of(operand.x.shape, kind)], inner[0])
     parts = [first, c["cat"]([operand.x, operand.x], inner[1])] if second else [operand.x, first]
     parts = [first, first] if second is None else parts
     return c["cat"](parts, along)
@@ -199,20 +229,31 @@ def _constant(operand: Operand, name: str, values: tuple, dtypes: tuple, shapes:
     return c[name](*condition, *made)
 
 
-def _constant_cast(operand: Operand, value: float, dtype: str, into: str, shape: tuple) -> Any:
-    return c["cast"](c["full"](shape, value, dt.DTYPES[dtype], CPU), dt.DTYPES[into])
+def _constant_cast(operand: Operand, value: float, kind: str, into: str, shape: tuple) -> Any:
+    return c["cast"](c["full"](shape, value, dt.DTYPES[kind], CPU), dt.DTYPES[into])
 
 
 def _constants(name: str) -> Space:
     shapes = ((4, 6), (), (0, 3), (2, 1, 1))
     if name == "cast":
-        return Space(_constant_cast, {"value": (0, 1, 3.0, -0.0), "dtype": DTYPES, "into": DTYPES, "shape": shapes})
+        return Space(
+            _constant_cast, {"value": (0, 1, 3.0, -0.0), "kind": DTYPES, "into": DTYPES, "shape": shapes}
+        )
     values = ((0, 1), (2, -1), (3, 0), (1, 3), (-2, 2), (-0.0, 0.0), (NAN, 1), (INF, -INF))
     dtypes = (("float64", "float64"), ("float32", "float64"), ("int64", "float32"), ("int32", "uint8"), ("float16", "int64"),
               ("bool", "bool"), ("bfloat16", "float16"))  # fmt: skip
-    pairs = (((4, 6), (4, 6)), ((), (6,)), ((6,), None), (None, (4, 1)), ((0, 3), (1, 1)), ((2, 1, 1), (4, 6)))
+    pairs = (
+        ((4, 6), (4, 6)),
+        ((), (6,)),
+        ((6,), None),
+        (None, (4, 1)),
+        ((0, 3), (1, 1)),
+        ((2, 1, 1), (4, 6)),
+    )
     if name != "where" and "," not in CORE_OPS[name].params:
-        values, dtypes, pairs = (tuple((v,) for v in some) for some in ((0, 1, -1, 0.5, 2, -0.0, INF, NAN), DTYPES, shapes))
+        values, dtypes, pairs = (
+            tuple((v,) for v in some) for some in ((0, 1, -1, 0.5, 2, -0.0, INF, NAN), DTYPES, shapes)
+        )
     return Space(_constant, {"name": (name,), "values": values, "dtypes": dtypes, "shapes": pairs})
 
 
@@ -238,18 +279,19 @@ SPACES: dict[tuple[str, str], Space | tuple[Space, ...]] = {
     ("views", "permute"): Space(_permuted, {"first": ORDERS, "last": ORDERS}, ((3, 3, 3), (1, 3, 0))),
     ("views", "expand"): Space(_expanded, {"first": LARGER, "last": LARGER}, ((3, 1), (1, 1), (1,))),
     ("views", "slice"): Space(_read_of_a_write, {"dim": (0, 1, -1), "window": WINDOWS, "there": (0, 1), "window_there": WINDOWS,
-                                                 "dtype": ("float64", "float32")}, ((4, 4), (0, 4))),
+                                                 "kind": ("float64", "float32")}, ((4, 4), (0, 4))),
     ("views", "slice_scatter"): Space(_write_over_a_write, {"dim": (0, 1), "window": WINDOWS, "there": (0, 1, -1),
                                                             "window_there": WINDOWS}, ((4, 4), (0, 4))),
     ("joins", "slice"): Space(_part_of_a_cat, {"sizes": ((2, 2), (0, 4), (4, 0), (1, 0, 3), (4,), (4, 4)), "along": (0, 1, -1), "dim": (0, 1, -1),
-                                               "window": WINDOWS, "dtype": ("float64", "int64")}, ((4, 4),)),
+                                               "window": WINDOWS, "kind": ("float64", "int64")}, ((4, 4),)),
     ("joins", "cat"): (Space(_cat_of_parts, {"windows": PARTS, "dims": ((0, 0, 0), (1, 1, 1), (-1, 1, -1), (0, 1, 0)), "along": (0, 1, -1),
                                              "other": (False, True)}, ((4, 4), (4, 0))),
-                       Space(_cat_of_cats, {"inner": ((0, 0), (0, 1), (1, 0), (-1, 1)), "dtype": ("float64", "int64", "float32"),
+                       Space(_cat_of_cats, {"inner": ((0, 0), (0, 1), (1, 0), (-1, 1)), "kind": ("float64", "int64", "float32"),
                                             "along": (0, 1, -2), "second": (True, False, None)}, ((4, 4), (2, 0)), ("float64", "int8"))),
 }  # fmt: skip
 
 # Where the operand of an equal kind is the result, whatever the attributes: there is nothing to catch.
 EQUAL_KIND_SUFFICES = frozenset(
-    ("identities", name) for name in ("cast", "reshape", "expand", "slice", "detach", "clone", "contiguous", "to_device")
+    ("identities", name)
+    for name in ("cast", "reshape", "expand", "slice", "detach", "clone", "contiguous", "to_device")
 )
