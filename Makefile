@@ -22,6 +22,7 @@
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager; keeps what it prints as a report
+#   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend; keeps what it prints as a report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -33,7 +34,7 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
+.PHONY: tour test lint test-torch test-versions fuzz-capture fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: call-overhead training-step capture-time capture-coverage
 .NOTPARALLEL:
@@ -65,6 +66,12 @@ AUTOGRAD_PROGRAMS ?= 20000
 fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report tests/tensor_programs/report.txt
+
+# REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes nearly all of the time.
+REWRITE_PROGRAMS ?= 20000
+fuzz-rewrites: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \
+	    --report tests/rewrite_programs/report.txt
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3

