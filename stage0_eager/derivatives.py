@@ -91,6 +91,8 @@ def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
         if other == 0:
             return zeros(input_meta)
         return fit(c.mul(g, c.mul(c.pow(input, other - 1), other)), input_meta)
+    if other.dtype is dt.bool_:  # from which nothing can be subtracted
+        other = c.cast(other, dt.int8)
     slope = c.mul(other, c.pow(input, c.sub(other, 1)))
     return fit(c.where(c.eq(other, 0), 0.0, c.mul(g, slope)), input_meta)
 
