@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
@@ -159,15 +159,15 @@ def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifac
     """Stage 2's graphs, operator by operator."""
     from stage2_autograd.aot_eager import aot_eager as interpreter
 
-    return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
+    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): (interpreter(core), None))
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Every stage: kernels for the device the inputs live on."""
     device = device_of_graph(graph)
 
-    def compile_half(core: Graph) -> tuple[Callable[..., tuple], HalfArtifacts]:
-        half = lower_and_build(core, device, pipeline)
+    def compile_half(core: Graph, updates: Updates = ()) -> tuple[Callable[..., tuple], HalfArtifacts]:
+        half = lower_and_build(core, device, pipeline, updates)
         assert half.run is not None
         return half.run, half
 
@@ -185,6 +185,11 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
+# (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
+Updates = Sequence[tuple[int, int]]
+CompileHalf = Callable[..., tuple[Callable[..., tuple], HalfArtifacts | None]]  # (graph, updates)
+
+
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
 
 
@@ -192,7 +197,7 @@ def ahead_of_time(
     graph: Graph,
     pipeline: Pipeline,
     artifacts: Artifacts,
-    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+    compile_half: CompileHalf,
 ) -> Callable[..., tuple]:
     """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
 
@@ -246,7 +251,7 @@ def two_graphs(
     graph: Graph,
     pipeline: Pipeline,
     artifacts: Artifacts,
-    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+    compile_half: CompileHalf,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
     """The functional graph, and a callable on the user's tensors."""
     from stage2_autograd.runtime_wrapper import make_runtime_wrapper
@@ -268,11 +273,14 @@ def two_graphs(
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
-    forward, artifacts.forward = compile_half(core)
+    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
+    forward, artifacts.forward = compile_half(core, updates)
     return functional, make_runtime_wrapper(functional, forward)
 
 
-def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:
+def lower_and_build(
+    core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
+) -> HalfArtifacts:
     """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy.
 
     The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
@@ -286,6 +294,7 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         lowered = pipeline.lower(core).verify()
     with events.timed("pass", "fuse"):
         fused = pipeline.fuse(lowered).verify()
+        fused = fused.with_(updates=updated_inputs(fused, updates))
     with events.timed("pass", "plan_memory"):
         planned = pipeline.plan_memory(fused).verify()
     half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
@@ -306,6 +315,17 @@ def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArti
         runs = {name: part.run for name, part in inner.items()}
         half.run = pipeline.launch(emitted, kernels, {**lowered.constants, **runs})
     return half
+
+
+def updated_inputs(program: Program, updates: Updates) -> dict[str, str]:
+    """The program's buffer for each output that goes into an input, and that input."""
+    values = program.return_step.values
+    pairs = [(values[out], program.inputs[i]) for out, i in updates]
+    return {
+        ref.name: name
+        for ref, name in pairs
+        if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
+    }
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:

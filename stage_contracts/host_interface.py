@@ -27,6 +27,8 @@ struct Array : Object {{
     int ndim;
     const int64_t *shape, *strides;  // strides in bytes
     const Object *base, *dtype;
+    int flags;
+    bool writeable() const {{ return flags & 0x400; }}  // NPY_ARRAY_WRITEABLE
 }};
 
 // NumPy's BLAS. Row-major: 101; a matrix as it lies or transposed: 111, 112.

@@ -56,12 +56,14 @@ def _steps_function(segment: Segment, program: Program) -> Iterator[str]:
 def _steps(segment: Segment, program: Program) -> Iterator[str]:
     for number, size in enumerate(program.sizes):
         yield f"const int64_t {size.name} = sizes[{number}];"
-    touched = _touched(segment, program)
+    touched, written = _touched(segment, program), program.written_inputs
     if segment.checked:
         yield "if (check && !("
         for number, name in enumerate(segment.arrays[: segment.checked]):
             last = number == segment.checked - 1
-            yield f"{INDENT}{_fits(number, program.buffers[name].meta)}{'))' if last else ' &&'}  // {name}"
+            test = _fits(number, program.buffers[name].meta)
+            test += f" && arrays[{number}]->writeable()" * (name in written)
+            yield f"{INDENT}{test}{'))' if last else ' &&'}  // {name}"
         yield f"{INDENT}return {NOT_AS_COMPILED};"
     for number, name in enumerate(segment.arrays):
         if name in touched:
@@ -73,7 +75,6 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
     for step in segment.steps:
         match step:
             case Launch(kernel=kernel, buffers=buffers):
-                yield from _lines_of(program.kernels[kernel].origins)
                 words = ", ".join([*buffers, *program.kernels[kernel].sizes])
                 yield f"if ({kernel}({words})) return {numbers[kernel]};"
             case External():

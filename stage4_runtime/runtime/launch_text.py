@@ -114,8 +114,9 @@ def write_launch_text(
     ]
     lines += [f"def {out.function}({', '.join(map(out.name, program.inputs))}):"]
     lines += [f"    {line}" for line in _size_lines(program, out)]
+    written = program.written_inputs
     for name in () if any(call.checked for call in calls) else program.inputs:
-        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out)]
+        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out, name in written)]
     if streams:
         lines += ["    stream = current_stream()"]
     key = "".join(f", {name}" for name in _arena_sizes(program, pooled, out))
@@ -177,7 +178,7 @@ def _size_lines(program: Program, out: LaunchText) -> Iterable[str]:
             yield f"{name} = {out.size(size.expr)}"
 
 
-def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
+def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str]:
     name, meta = out.name(buffer.name), buffer.meta
     checks = (
         f"{name}.__class__ is not ndarray",
@@ -188,7 +189,7 @@ def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
     )
     yield f"# {buffer.name}: {meta}"
     yield f"if ({' or '.join(checks[:2])}"
-    yield f"        or {' or '.join(checks[2:])}):"
+    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * written}):"
     yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"

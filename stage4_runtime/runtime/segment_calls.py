@@ -66,7 +66,7 @@ _KEPT: list[Any] = []  # a list's append is atomic
 @cache
 def host_table() -> np.ndarray | None:
     """The addresses that HOST_FIELDS names; None where objects do not lie in memory as generated code expects."""
-    if not _usual_layout():
+    if not (_usual_layout(True) and _usual_layout(False)):
         return None
     python = ctypes.pythonapi
     functions = {
@@ -82,12 +82,13 @@ def host_table() -> np.ndarray | None:
     return np.array([places.get(field, 0) for field in HOST_FIELDS], np.uint64)
 
 
-def _usual_layout() -> bool:
+def _usual_layout(writeable: bool) -> bool:
     """Whether an object begins with a count and its class, and an array goes on as PyArrayObject says."""
     if sys.implementation.name != "cpython" or object.__basicsize__ != 16 or sys.maxsize < 2**62:
         return False
     probe = np.zeros((2, 3, 5), np.int16)[:, ::2]
-    word = [ctypes.c_size_t.from_address(id(probe) + 8 * k).value for k in range(8)]
+    probe.flags.writeable = writeable
+    word = [ctypes.c_size_t.from_address(id(probe) + 8 * k).value for k in range(9)]
     dims, steps = ((ctypes.c_int64 * 3).from_address(word[k]) for k in (4, 5))
     return (
         word[1] == id(np.ndarray)
@@ -96,6 +97,7 @@ def _usual_layout() -> bool:
         and (*dims, *steps) == (*probe.shape, *probe.strides)
         and word[6] == id(probe.base)
         and word[7] == id(probe.dtype)
+        and (word[8] & 0x400 != 0) == probe.flags.writeable
     )
 
 
