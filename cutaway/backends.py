@@ -16,6 +16,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.building import emitted_program, in_background
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
@@ -159,17 +160,22 @@ def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifac
     """Stage 2's graphs, operator by operator."""
     from stage2_autograd.aot_eager import aot_eager as interpreter
 
-    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): (interpreter(core), None))
+    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Every stage: kernels for the device the inputs live on."""
     device = device_of_graph(graph)
 
-    def compile_half(core: Graph, updates: Updates = ()) -> tuple[Callable[..., tuple], HalfArtifacts]:
-        half = lower_and_build(core, device, pipeline, updates)
-        assert half.run is not None
-        return half.run, half
+    def compile_half(core: Graph, updates: Updates = ()) -> Finish:
+        built = lower_and_build(core, device, pipeline, updates)
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
+            half = built()
+            assert half.run is not None
+            return half.run, half
+
+        return finish
 
     return ahead_of_time(graph, pipeline, artifacts, compile_half)
 
@@ -187,7 +193,8 @@ BACKENDS: dict[str, Backend] = {
 
 # (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
 Updates = Sequence[tuple[int, int]]
-CompileHalf = Callable[..., tuple[Callable[..., tuple], HalfArtifacts | None]]  # (graph, updates)
+Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
+CompileHalf = Callable[..., Finish]  # (graph, updates) -> what waits for the build: so halves build at the same time
 
 
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
@@ -268,64 +275,50 @@ def two_graphs(
             joint = artifacts.decomposed = replace(joint, graph=pipeline.decompose(joint.graph)).verify()
         with events.timed("pass", "partition"):
             partition = artifacts.partition = save_hidden_sizes(pipeline.partition(joint).verify())
-        forward, artifacts.forward = compile_half(partition.forward)
-        backward, artifacts.backward = compile_half(partition.backward)
+        halves = compile_half(partition.forward), compile_half(partition.backward)
+        (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
-    forward, artifacts.forward = compile_half(core, updates)
+    forward, artifacts.forward = compile_half(core, updates)()
     return functional, make_runtime_wrapper(functional, forward)
 
 
 def lower_and_build(
     core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
-) -> HalfArtifacts:
-    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy.
+) -> Callable[[], HalfArtifacts]:
+    """Stages 3 and 4 for one core-operator graph; what it returns waits for the build. Without a C++ compiler the graph
+    itself runs on NumPy.
 
     The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline)
+        name: lower_and_build(value.graph, device, pipeline)()
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
-    with events.timed("pass", "lower"):
-        lowered = pipeline.lower(core).verify()
-    with events.timed("pass", "fuse"):
-        fused = pipeline.fuse(lowered).verify()
-        fused = fused.with_(updates=updated_inputs(fused, updates))
-    with events.timed("pass", "plan_memory"):
-        planned = pipeline.plan_memory(fused).verify()
-    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
-    target = target_for(device)
-    with events.timed("pass", "emit"):
-        emitted = half.emitted[target.name] = pipeline.emit(planned, target)
-    try:
-        with events.timed("pass", "build"):
-            kernels = build_all(emitted, pipeline)
-    except CompilerMissing as missing:
-        from stage4_runtime.runtime import launch_on_numpy, report_once
+    half = HalfArtifacts(core, pipeline, updates, subgraphs=inner)
+    program, constants = emitted_program(half, target_for(device))
+    built = in_background(build_all, program, pipeline)
 
-        report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
-        events.record("fallback", "numpy", reason=str(missing))
-        half.run = launch_on_numpy(core)
+    def finish() -> HalfArtifacts:
+        try:
+            with events.timed("pass", "build"):
+                kernels = built()
+        except CompilerMissing as missing:
+            from stage4_runtime.runtime import launch_on_numpy, report_once
+
+            report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
+            events.record("fallback", "numpy", reason=str(missing))
+            half.run = launch_on_numpy(core)
+            return half
+        with events.timed("pass", "launch"):
+            runs = {name: part.run for name, part in inner.items()}
+            half.run = pipeline.launch(program, kernels, {**constants, **runs})
         return half
-    with events.timed("pass", "launch"):
-        runs = {name: part.run for name, part in inner.items()}
-        half.run = pipeline.launch(emitted, kernels, {**lowered.constants, **runs})
-    return half
 
-
-def updated_inputs(program: Program, updates: Updates) -> dict[str, str]:
-    """The program's buffer for each output that goes into an input, and that input."""
-    values = program.return_step.values
-    pairs = [(values[out], program.inputs[i]) for out, i in updates]
-    return {
-        ref.name: name
-        for ref, name in pairs
-        if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
-    }
+    return finish
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:

@@ -51,8 +51,10 @@ class RuntimeConfig:
     # No flag changes a value: -fno-trapping-math only says that nobody reads the floating-point status flags.
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
     cache: bool = True  # keep built code on disk
+    force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # size bound of the disk cache
+    compile_seconds: float = 300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
@@ -66,6 +68,9 @@ class Config:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
 
+# Fields that torch has a variable for, too. Ours wins.
+TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_CACHES"}
+
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
@@ -78,8 +83,9 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
         values = {}
         for f in fields(section_type):
             variable = f"CUTAWAY_{section.name}_{f.name}".upper()
-            if variable in environment:
-                values[f.name] = _parse(variable, environment[variable], types[f.name])
+            known = (variable, TORCH_VARIABLES.get(f"{section.name}.{f.name}", variable))
+            if (found := next((v for v in known if v in environment), None)) is not None:
+                values[f.name] = _parse(found, environment[found], types[f.name])
         changes[section.name] = section_type(**values)
     return Config(**changes)
 
