@@ -194,7 +194,9 @@ BACKENDS: dict[str, Backend] = {
 # (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
 Updates = Sequence[tuple[int, int]]
 Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-CompileHalf = Callable[..., Finish]  # (graph, updates) -> what waits for the build: so halves build at the same time
+CompileHalf = Callable[
+    ..., Finish
+]  # (graph, updates) -> what waits for the build: so halves build at the same time
 
 
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------

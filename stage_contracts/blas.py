@@ -67,7 +67,8 @@ def contraction(step: External, buffers: Mapping[str, Buffer]) -> Contraction | 
     ]
     if None in matrices or matrices[2].transposed:  # type: ignore[union-attr]
         return None
-    return Contraction(letter, m, n, k, *matrices, batch)  # type: ignore[arg-type]
+    a, b, c = matrices
+    return Contraction(letter, m, n, k, a, b, c, batch)  # type: ignore[arg-type]
 
 
 def _laid_out(arg: Any, buffers: Mapping[str, Buffer]) -> tuple[tuple, tuple, Any] | None:
@@ -94,4 +95,3 @@ def _matrix(name: str, shape: tuple, strides: tuple, offset: Any, batch: tuple) 
     if (down == 1 or rows == 1) and (columns == 1 or never_below(along, rows)):
         return Matrix(name, offset, True, rows if columns == 1 else along, steps)
     return None
-

@@ -54,7 +54,9 @@ class RuntimeConfig:
     force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # size bound of the disk cache
-    compile_seconds: float = 300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
+    compile_seconds: float = (
+        300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
+    )
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 

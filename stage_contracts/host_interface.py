@@ -1,7 +1,7 @@
-"""What a program's C++ `run` knows of the process that calls it: arrays as they lie in memory, and a table of addresses.
+"""What a program's C++ `run` knows of the process that calls it: arrays as they lie in memory, a table of addresses.
 
-Input: nothing; both sides read it. The emitter puts HOST_CPP into the unit, the launcher fills the table in the order of
-HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL), made without Python's headers, which
+Input: nothing; both sides read it. The emitter puts HOST_CPP into the unit, the launcher fills the table in the order
+of HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL), made without Python's headers, which
 would cost a fifth of a second for each unit.
 """
 

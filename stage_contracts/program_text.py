@@ -80,7 +80,9 @@ def _kernel_block(kernel: Kernel) -> str:
 
 
 def _program_block(program: Program) -> str:
-    header = {"device": str(program.device)} | ({"pools": program.pools} if program.pools else {})
+    header: dict[str, Any] = {"device": str(program.device)} | (
+        {"pools": program.pools} if program.pools else {}
+    )
     header |= {"updates": dict(program.updates)} if program.updates else {}
     lines = [f"@{call('program', [], **header)}", f"def {program.name}("]
     lines += [f'    {name}: "{program.buffers[name].meta}",' for name in program.inputs]

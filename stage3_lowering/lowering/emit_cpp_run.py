@@ -134,7 +134,17 @@ def _contraction(of: Contraction) -> Iterator[str]:
         call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
     elif of.m == 1 and not is_open(of.m):
         step = 1 if not of.a.transposed else of.a.row
-        words = [*_lies(of.b, of.k, of.n, flipped=True), scalar, b, _row(of.b), a, _row_of(step), zero, c, "1"]
+        words = [
+            *_lies(of.b, of.k, of.n, flipped=True),
+            scalar,
+            b,
+            _row(of.b),
+            a,
+            _row_of(step),
+            zero,
+            c,
+            "1",
+        ]
         call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
     else:
         lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
@@ -176,13 +186,16 @@ def _row_of(row: Any) -> str:
 
 
 def _called_from_python(segment: Segment, program: Program) -> Iterator[str]:
-    """A built-in function: (arrays..., pools..., sizes..., check) -> 0, or what went wrong. Frees the lock meanwhile."""
+    """A built-in function: (arrays..., pools..., sizes..., check) -> 0, or what went wrong."""
     arrays, pools, sizes = len(segment.arrays), len(program.pools), len(program.sizes)
     name = segment.function
     yield "// Called by Python, with the arrays, where each pool begins, the open sizes, and whether to check."
     yield f'extern "C" Object* {name}(const Array* table, const Object* const* words, int64_t) {{'
     yield f"{INDENT}const Host& host = *(const Host*)table->data;"
-    for what, cpp, start, count in (("pools", "char*", arrays, pools), ("sizes", "int64_t", arrays + pools, sizes)):
+    for what, cpp, start, count in (
+        ("pools", "char*", arrays, pools),
+        ("sizes", "int64_t", arrays + pools, sizes),
+    ):
         each = "".join(f"({cpp})host.as_int64(words[{start + k}]), " for k in range(count)).rstrip(", ")
         yield f"{INDENT}{cpp} {what}[] = {{{each or 'nullptr' if what == 'pools' else each or '0'}}};"
     yield f"{INDENT}const bool check = host.as_int64(words[{arrays + pools + sizes}]);"

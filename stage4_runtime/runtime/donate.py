@@ -55,7 +55,9 @@ def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str
                 place, done = instr.args[1], True
             elif instr.op == "load" and instr.args[0] == params.get(into) and done:
                 return False
-    reads = [i.args[1] for n in kernel.nests for i in n.body if i.op == "load" and i.args[0] == params.get(into)]
+    reads = [
+        i.args[1] for n in kernel.nests for i in n.body if i.op == "load" and i.args[0] == params.get(into)
+    ]
     return done and all(index == place for index in reads)
 
 

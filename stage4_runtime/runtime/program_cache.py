@@ -78,5 +78,7 @@ def _software() -> str:
     digest = hashlib.sha256()
     for path in files:
         if "tests" not in path.parts:
-            digest.update(f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+            digest.update(
+                f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+            )
     return digest.hexdigest()

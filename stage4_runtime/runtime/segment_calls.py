@@ -32,7 +32,9 @@ def segment_calls(program: Program, kernels: Mapping[str, Any]) -> dict[str, Cal
     found = [part for part in segments(program) if isinstance(part, Segment)]
     if not found or not all(part.function in kernels for part in found):
         return {}
-    uses_blas = any(isinstance(s, External) and contraction(s, program.buffers) for p in found for s in p.steps)
+    uses_blas = any(
+        isinstance(s, External) and contraction(s, program.buffers) for p in found for s in p.steps
+    )
     table = host_table()
     if table is None or (uses_blas and not blas()):
         return {}
@@ -111,7 +113,7 @@ _SPELLINGS = ("scipy_cblas_{}64_", "cblas_{}64_")
 def blas() -> dict[str, Any]:
     """NumPy's own routines by name, each tried once on a small product; empty where they cannot be reached."""
     try:
-        from numpy._core import _multiarray_umath as numpy_c  # NumPy 2
+        from numpy._core import _multiarray_umath as numpy_c  # type: ignore[attr-defined]
     except ImportError:
         return {}
     try:
@@ -130,10 +132,23 @@ def _computes(found: Mapping[str, Any], letter: str) -> bool:
     dtype, scalar = (np.float32, ctypes.c_float) if letter == "s" else (np.float64, ctypes.c_double)
     a, b = np.arange(6, dtype=dtype).reshape(2, 3), np.arange(12, dtype=dtype).reshape(3, 4)
     c, y = np.full((2, 4), np.nan, dtype), np.full(2, np.nan, dtype)
-    size, place = ctypes.c_int64, lambda array: ctypes.c_void_p(address(array))  # noqa: E731
+    size, place = ctypes.c_int64, lambda array: ctypes.c_void_p(address(array))
     one, zero = scalar(1), scalar(0)
-    words = [101, 111, 111, *map(size, (2, 4, 3)), one, place(a), size(3), place(b), size(4), zero, place(c), size(4)]
+    words = [
+        101,
+        111,
+        111,
+        *map(size, (2, 4, 3)),
+        one,
+        place(a),
+        size(3),
+        place(b),
+        size(4),
+        zero,
+        place(c),
+        size(4),
+    ]
     found[f"{letter}gemm"](*words)
     words = [101, 111, size(2), size(3), one, place(a), size(3), place(a), size(1), zero, place(y), size(1)]
     found[f"{letter}gemv"](*words)
-    return bool((c == a @ b).all() and (y == a @ a[0]).all())
+    return bool((c == np.matmul(a, b)).all() and (y == np.matmul(a, a[0])).all())

@@ -171,9 +171,9 @@ def fake_compiler(path, does):
 
 def test_a_compiler_that_hangs_is_stopped_with_what_it_started(seam, tmp_path):
     hangs = fake_compiler(tmp_path / "hangs", f"sleep 600 & echo $! > {tmp_path}/child; wait")
-    with config.patch({"runtime.cxx": hangs, "runtime.compile_seconds": 1.0}):
-        with pytest.raises(CompilerMissing, match=r"took more than 1 seconds for unit and was stopped; set"):
-            seam("build")(cpp_unit())
+    told = pytest.raises(CompilerMissing, match=r"took more than 1 seconds for unit and was stopped; set")
+    with config.patch({"runtime.cxx": hangs, "runtime.compile_seconds": 1.0}), told:
+        seam("build")(cpp_unit())
     child = Path("/proc") / (tmp_path / "child").read_text().strip()
     for _ in range(50):
         if not child.exists() or "(zombie)" in (child / "status").read_text():
@@ -190,6 +190,6 @@ def test_a_compiler_that_hangs_is_stopped_with_what_it_started(seam, tmp_path):
     ],
 )
 def test_a_compiler_that_is_killed(seam, tmp_path, does, said):
-    with config.patch(cxx=fake_compiler(tmp_path / "killed", does)):
-        with pytest.raises(CompilerMissing, match=f"was killed .*{said}.* is there memory enough"):
-            seam("build")(cpp_unit())
+    told = pytest.raises(CompilerMissing, match=f"was killed .*{said}.* is there memory enough")
+    with config.patch(cxx=fake_compiler(tmp_path / "killed", does)), told:
+        seam("build")(cpp_unit())

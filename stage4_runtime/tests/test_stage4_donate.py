@@ -55,7 +55,9 @@ def test_a_later_reader_of_the_old_value():
     assert refused(
         Launch("k", k.params), Launch("later", later.params), kernels=[k, later], returns=("new", "y")
     )
-    assert refused(Launch("k", k.params), external("add", "p", "p", out="y"), kernels=[k], returns=("new", "y"))
+    assert refused(
+        Launch("k", k.params), external("add", "p", "p", out="y"), kernels=[k], returns=("new", "y")
+    )
     assert refused(Launch("k", k.params), kernels=[k], returns=("new", "p"))
 
 

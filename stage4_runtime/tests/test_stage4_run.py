@@ -3,15 +3,12 @@
 Input: programs by hand with a unit of their own; products of random shapes and layouts against NumPy's.
 """
 
-import random
-
 import numpy as np
 import pytest
 
-from stage4_runtime.runtime import launch, plan_memory, segment_calls
+from stage4_runtime.runtime import plan_memory, segment_calls
 from stage4_runtime.tests.programs import meta, program, sum_kernel
 from stage_contracts.blas import contraction
-from stage_contracts.dtype import float32
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Buffer, External, Launch
 from stage_contracts.segments import Segment, segments
@@ -44,14 +41,16 @@ def test_what_needs_python_splits_the_program():
 
 
 def test_programs_without_a_kernel_stay_as_they_are():
-    made = program({"x": meta(8, 8)}, {}, {"c": meta(8, 8)}, [], [matmul(BufferRef("x"), BufferRef("x"))], ["c"])
+    made = program(
+        {"x": meta(8, 8)}, {}, {"c": meta(8, 8)}, [], [matmul(BufferRef("x"), BufferRef("x"))], ["c"]
+    )
     planned = plan_memory(made)
     assert segments(planned) == planned.steps
 
 
 def test_a_unit_without_run_goes_step_by_step():
     planned = plan_memory(with_product())
-    assert segment_calls.segment_calls(planned, {k: None for k in planned.kernels}) == {}
+    assert segment_calls.segment_calls(planned, dict.fromkeys(planned.kernels)) == {}
 
 
 @pytest.mark.parametrize(
