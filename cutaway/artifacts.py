@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+<<<<<<< HEAD
 from stage_contracts import events
 from stage_contracts.loop_ir import BufferRef
+=======
+from stage_contracts.messages import say
+>>>>>>> main
 
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
@@ -22,6 +26,18 @@ if TYPE_CHECKING:
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program
+
+
+class ArtifactList(list["Artifacts"]):
+    """The artifacts of one function, oldest first. While there are none, asking for one says why."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self and not isinstance(index, slice):
+            raise IndexError(say("no_artifacts", name=self.name))
+        return super().__getitem__(index)
 
 
 @dataclass
