@@ -11,12 +11,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
 from stage_contracts import events
 from stage_contracts.loop_ir import BufferRef
-=======
 from stage_contracts.messages import say
->>>>>>> main
 
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame

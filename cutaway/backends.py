@@ -159,13 +159,7 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Stage 2's graphs, operator by operator."""
-<<<<<<< HEAD
-    from stage2_autograd.aot_eager import aot_eager as interpreter
-
     return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
-=======
-    return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
->>>>>>> main
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
