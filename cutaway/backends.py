@@ -6,7 +6,6 @@ lowering; `eager` runs the captured graph itself. Other packages add theirs unde
 
 from __future__ import annotations
 
-import difflib
 import functools
 import threading
 from collections.abc import Callable, Collection
@@ -19,12 +18,14 @@ from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
+from stage0_eager.core_interpreter import interpreter
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
 from stage_contracts.errors import BackendFailed, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.shown_sizes import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -56,9 +57,8 @@ def find_backend(backend: str | Callable) -> Backend:
     if backend in found:
         return foreign(backend, found[backend].load())
     known = [*BACKENDS, *REGISTERED, *found]
-    near = difflib.get_close_matches(str(backend), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
+    hint = did_you_mean(backend, known)
+    raise ValueError(say("unknown_backend", name=backend, known=", ".join(known), hint=hint))
 
 
 # As torch tags them: what is for finding faults, not for speed.
@@ -78,6 +78,7 @@ REGISTERED: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _REGISTERING = threading.Lock()
 
 
+@checks_options
 def register_backend(
     compiler_fn: Callable | None = None, name: str | None = None, tags: Collection[str] = ()
 ) -> Any:
@@ -157,8 +158,6 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Stage 2's graphs, operator by operator."""
-    from stage2_autograd.aot_eager import aot_eager as interpreter
-
     return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
 
 
