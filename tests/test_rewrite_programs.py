@@ -1,7 +1,8 @@
 """Random programs for the rewrites: a slice, the same every time, and those that once differed from eager.
 
 Input: tests/rewrite_programs. `make fuzz-rewrites` runs twenty thousand others, with the C++ compiler too. On the tree
-where a pad of (1, -1) was taken for no padding and the fallback knew no open sizes, RECORD.
+where a pad of (1, -1) was taken for no padding and the fallback knew no open sizes, `--seed 0` met open sizes at seed 4
+(5 programs) and the pad at seed 14 (15 programs), and every program of FOUND failed.
 """
 
 import pytest

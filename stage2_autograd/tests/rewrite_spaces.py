@@ -37,8 +37,9 @@ class Space:
     shapes: tuple[tuple[int, ...], ...] = ((4, 6),)
     dtypes: tuple[str, ...] = ("float64",)
     layouts: tuple[str, ...] = ("dense",)
+    most: int = 60  # how many cases one run takes, so that the row fires among them
 
-    def cases(self, most: int = 0) -> Iterator[dict[str, Any]]:
+    def cases(self, most: int) -> Iterator[dict[str, Any]]:
         """The product of the axes; `most` of it, drawn the same every time, unless that is 0."""
         axes = {"shape": self.shapes, "dtype": self.dtypes, "layout": self.layouts, **self.axes}
         count = math.prod(map(len, axes.values()))
@@ -85,7 +86,7 @@ def _number(operand: Operand, name: str, other: Any, swapped: bool) -> Any:
 def _with_a_number(name: str) -> Space:
     others = (*NUMBERS, *CONSTANTS, "tensor")
     axes = {"name": (name,), "other": others, "swapped": (False, True)}
-    return Space(_number, axes, ((4, 6), (4, 1), ()), DTYPES)
+    return Space(_number, axes, ((4, 6), (4, 1), ()), DTYPES, most=400)
 
 
 def _repeated(operand: Operand, name: str, between: str, times: int) -> Any:
