@@ -299,8 +299,8 @@ def lower_and_build(
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
-    half = HalfArtifacts(core, pipeline, updates, subgraphs=inner)
-    program, constants = emitted_program(half, target_for(device))
+    half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
+    program, constants = emitted_program(half, half.target)
     built = in_background(build_all, program, pipeline)
 
     def finish() -> HalfArtifacts:

@@ -45,7 +45,11 @@ def expected(value, target):
 def edges():
     """Numbers around which something changes, as Python floats."""
     limits = [2.0**k for k in (7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 64)]
-    near = [f(v) for v in limits for f in (float, lambda v: v - 1, lambda v: v - 0.5, lambda v: v + 0.5, lambda v: v + 1)]
+    near = [
+        f(v)
+        for v in limits
+        for f in (float, lambda v: v - 1, lambda v: v - 0.5, lambda v: v + 0.5, lambda v: v + 1)
+    ]
     near += [math.nextafter(v, side) for v in limits for side in (0.0, math.inf)]
     near += [float(np.nextafter(np.float32(v), np.float32(side))) for v in limits for side in (0, np.inf)]
     near += [0.0, 0.5, 0.99, 1.5, 300.5, 1e20, 5e-324, 1e-40, 1e308, 65504.0, math.inf, math.nan]
@@ -78,7 +82,11 @@ def assert_cast(found, given, target, what):
     wanted = [expected(v, target) for v in numbers.reshape(-1).tolist()]
     wanted = np.array(wanted, DTYPES[target].numpy).reshape(given.shape)
     assert found.dtype == wanted.dtype and found.shape == wanted.shape, what
-    same = (found == wanted) & (np.signbit(found) == np.signbit(wanted)) if found.dtype.kind == "f" else found == wanted
+    same = (
+        (found == wanted) & (np.signbit(found) == np.signbit(wanted))
+        if found.dtype.kind == "f"
+        else found == wanted
+    )
     bad = np.flatnonzero(~(same | ((found != found) & (wanted != wanted))).reshape(-1))
     first = [(a.reshape(-1)[bad[0]].item()) for a in (given, found, wanted)] if bad.size else None
     assert not bad.size, f"{what}: {bad.size} differ; {first[0]} became {first[1]}, expected {first[2]}"
@@ -87,7 +95,12 @@ def assert_cast(found, given, target, what):
 def layouts(array):
     """The same kind of values under other strides, and one alone."""
     whole = array[:391].reshape(17, 23)
-    return {"transposed": whole.T, "every third": array[::3], "rows of a slice": whole[:, 3:20], "0-d": array[4:5].reshape(())}
+    return {
+        "transposed": whole.T,
+        "every third": array[::3],
+        "rows of a slice": whole[:, 3:20],
+        "0-d": array[4:5].reshape(()),
+    }
 
 
 WAYS = {
@@ -171,8 +184,9 @@ PATHS = {
 def test_every_way_into_an_integer_tensor(backend):
     ct.compiler.reset()
     for target in INTEGERS if backend != "inductor" else ("uint8", "int64"):
+        dtype = getattr(ct, target)
 
-        def program(x, target=getattr(ct, target)):
+        def program(x, target=dtype):
             return [path(x, target) for path in PATHS.values()]
 
         run = ct.compile(program, backend=backend) if backend else program
@@ -190,7 +204,9 @@ def test_numbers_that_the_compiler_sees(way):
 
     def program(mask, x):
         chosen = [ct.where(mask, v, x).to(getattr(ct, target)) for v in CONSTANTS for target in INTEGERS]
-        return chosen + [(x * 0.0 + v).amax().to(getattr(ct, target)) for v in CONSTANTS for target in INTEGERS]
+        return chosen + [
+            (x * 0.0 + v).amax().to(getattr(ct, target)) for v in CONSTANTS for target in INTEGERS
+        ]
 
     ct.compiler.reset()
     mask, x = np.array([True, False, True]), np.array([0.5, -3.5, 300.25], np.float32)
@@ -216,7 +232,13 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_number_that_does_not_fit_is_refused(name, backend):
     ct.compiler.reset()
-    for value, target in [(300.5, ct.int8), (math.nan, ct.int32), (math.inf, ct.int64), (1e20, ct.int64), (-1.5, ct.uint8)]:
+    for value, target in [
+        (300.5, ct.int8),
+        (math.nan, ct.int32),
+        (math.inf, ct.int64),
+        (1e20, ct.int64),
+        (-1.5, ct.uint8),
+    ]:
         run = ct.compile(lambda: REFUSED[name](value, target), backend=backend) if backend else REFUSED[name]  # noqa: B023
         with pytest.raises(RuntimeError, match="cannot be converted to type .* without overflow"):
             run() if backend else run(value, target)

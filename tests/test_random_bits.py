@@ -16,7 +16,11 @@ from tests.random_bits.rows import IN_EAGER, ROWS, names_without_a_row
 N = 67  # a whole vector and a tail
 OTHER_DTYPES = ("float64", "float16", "bfloat16")
 NAMES = [name for name in ROWS if name not in IN_EAGER and not name.endswith(OTHER_DTYPES)]
-TRANSFORMED = [name for name in ROWS if name.split()[0] in ("randn", "exponential_", "cauchy_", "log_normal_", "geometric_")]
+TRANSFORMED = [
+    name
+    for name in ROWS
+    if name.split()[0] in ("randn", "exponential_", "cauchy_", "log_normal_", "geometric_")
+]
 
 
 def differing(names: list[str], **options) -> dict[str, str]:
@@ -40,7 +44,9 @@ def test_cpp_draws_what_eager_draws():
 
 def test_flags_that_allow_contraction_change_nothing():
     with config.patch(cxx_flags="-O2 -march=native -ffp-contract=fast"):
-        assert differing(["randn float32", "log_normal_ float64", "normal_ float32", "uniform_ float32"]) == {}
+        assert (
+            differing(["randn float32", "log_normal_ float64", "normal_ float32", "uniform_ float32"]) == {}
+        )
 
 
 def test_triton_draws_what_eager_draws():

@@ -44,7 +44,9 @@ def lines_of(name: str, draws: int, wanted: str) -> list[tuple[str, bool]]:
             found = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
         seconds = time.perf_counter() - start
         mark = " (part of it eager)" if name in IN_EAGER else ""
-        lines.append((f"{name:<30} {way:<20} {count:>9} {seconds:6.1f} s  {found or 'equal'}{mark}", not found))
+        lines.append(
+            (f"{name:<30} {way:<20} {count:>9} {seconds:6.1f} s  {found or 'equal'}{mark}", not found)
+        )
     return lines
 
 
@@ -59,7 +61,10 @@ def versions() -> str:
         if shutil.which(cxx)
     ]
     triton = f"Triton {version('triton')}" if has_triton() else "no Triton"
-    return f"Python {platform.python_version()}, NumPy {np.__version__}, {triton}, {platform.machine()}; " + "; ".join(compilers)
+    return (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {triton}, {platform.machine()}; "
+        + "; ".join(compilers)
+    )
 
 
 def main() -> int:
@@ -71,7 +76,9 @@ def main() -> int:
     parser.add_argument("--report", type=Path)
     given = parser.parse_args()
     if missing := names_without_a_row():
-        sys.exit(f"these names draw and have no row in tests/random_bits/rows.py: {', '.join(sorted(missing))}")
+        sys.exit(
+            f"these names draw and have no row in tests/random_bits/rows.py: {', '.join(sorted(missing))}"
+        )
     tasks = [(name, given.draws, given.ways) for name in ROWS if given.rows in name]
     with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
         found = [line for lines in pool.imap(_of, tasks) for line in lines]

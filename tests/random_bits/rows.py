@@ -11,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import cutaway as ct
-from cutaway import nn
 from cutaway.nn import functional as F
 from cutaway.nn import init
+
+import cutaway as ct
+from cutaway import nn
 
 
 def _filled(write: Callable[[Any], Any], dtype: Any = ct.float32) -> Callable[[int], Any]:

@@ -11,18 +11,23 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cutaway.utils.checkpoint import checkpoint
 
 import cutaway as ct
-from cutaway.utils.checkpoint import checkpoint
 from stage_contracts import config
 from stage_contracts.program import Program, SourceUnit, Target
 from tests.random_bits.rows import IN_EAGER, ROWS
 
 FLAGS = "-O3 -fopenmp -fno-math-errno -fno-trapping-math"
-WIDTHS = {"SSE": "-march=x86-64", "AVX2": "-march=x86-64-v3", "AVX-512": "-march=x86-64-v4"}  # v3, v4 have fma
+WIDTHS = {
+    "SSE": "-march=x86-64",
+    "AVX2": "-march=x86-64-v3",
+    "AVX-512": "-march=x86-64-v4",
+}  # v3, v4 have fma
 BLOCK = 1 << 16  # of Triton's interpreter, which takes a time per program
 SEED = 3
 EAGER_PARTS = [ROWS[name] for name in IN_EAGER]
@@ -32,18 +37,26 @@ def has_width(width: str) -> bool:
     """Whether this machine runs code of that width."""
     flag = {"SSE": "sse2", "AVX2": "avx2", "AVX-512": "avx512vl"}[width]
     try:
-        with open("/proc/cpuinfo") as cpu:
-            return flag in cpu.read().split()
+        return flag in Path("/proc/cpuinfo").read_text().split()
     except OSError:
         return width == "SSE"
 
 
 def builds() -> dict[str, dict[str, str]]:
     """C++ builds this machine has, as configuration."""
-    found = [(cxx, width) for cxx in ("g++", "clang++") if shutil.which(cxx) for width in WIDTHS if has_width(width)]
+    found = [
+        (cxx, width)
+        for cxx in ("g++", "clang++")
+        if shutil.which(cxx)
+        for width in WIDTHS
+        if has_width(width)
+    ]
     made = {f"{cxx} {width}": {"cxx": cxx, "cxx_flags": f"{FLAGS} {WIDTHS[width]}"} for cxx, width in found}
     # clang's own OpenMP runtime is a package apart; without it one thread does
-    return {k: v | ({"cxx_flags": v["cxx_flags"].replace(" -fopenmp", "")} if "clang" in k else {}) for k, v in made.items()}
+    return {
+        k: v | ({"cxx_flags": v["cxx_flags"].replace(" -fopenmp", "")} if "clang" in k else {})
+        for k, v in made.items()
+    }
 
 
 def has_triton() -> bool:
@@ -54,7 +67,9 @@ def triton_pipeline() -> Any:
     """The default pipeline, whose kernels are Triton's, run by Triton's interpreter on NumPy arrays."""
     from stage3_lowering.triton_interpreter import run_in_interpreter
 
-    emit_triton = importlib.import_module("stage3_lowering.lowering.emit_triton")  # the function hides its file
+    emit_triton = importlib.import_module(
+        "stage3_lowering.lowering.emit_triton"
+    )  # the function hides its file
 
     def emit(program: Program, target: Target) -> Program:
         block, emit_triton.POINTWISE_BLOCK = emit_triton.POINTWISE_BLOCK, BLOCK
@@ -66,7 +81,9 @@ def triton_pipeline() -> Any:
     def build(unit: SourceUnit) -> Mapping[str, Any]:
         return dict.fromkeys(unit.kernels)
 
-    def launch(program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any]) -> Callable[..., tuple]:
+    def launch(
+        program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any]
+    ) -> Callable[..., tuple]:
         return lambda *arrays: run_in_interpreter(program, arrays, constants=constants)
 
     return replace(ct.DEFAULT_PIPELINE, emit=emit, build=build, launch=launch)
@@ -146,7 +163,9 @@ def ways(names: Sequence[str] | None = None) -> dict[str, Callable[[Callable, in
     found["C++ as configured"] = beside_eager(compiled)
     found |= {name: beside_eager(in_build(settings)) for name, settings in builds().items()}
     if has_triton():
-        found["Triton interpreter"] = beside_eager(lambda row, n: compiled(row, n, pipeline=triton_pipeline()))
+        found["Triton interpreter"] = beside_eager(
+            lambda row, n: compiled(row, n, pipeline=triton_pipeline())
+        )
     found["recomputed in eager"] = again(lambda f: f)
     found["recomputed in C++"] = again(lambda f: ct.compile(f))
     return {name: found[name] for name in names} if names is not None else found
