@@ -176,10 +176,11 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(function, value)
     if isinstance(found, Operator):
         return UserMethodVariable(wrap(tx.output, found, place), value)
+    shown = seen_from if on_instance else on_class
     if isinstance(found, staticmethod):
-        return wrap(tx.output, found.__func__, seen_from(value, name))
+        return wrap(tx.output, found.__func__, shown(value, name))
     if isinstance(found, classmethod):
-        method = wrap(tx.output, found.__func__, seen_from(value, name, "__func__"))
+        method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
@@ -194,7 +195,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
         tx.unsupported("GB0001", f"the descriptor {type(value.real).__name__}.{name}")
-    return wrap(tx.output, found, seen_from(value, name))
+    return wrap(tx.output, found, shown(value, name))
 
 
 def seen_from(value: Variable, name: str, *names: str) -> Source | None:

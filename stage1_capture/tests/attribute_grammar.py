@@ -24,10 +24,10 @@ FORMS = {
     "object": """tensor(2, 3, seed=5) | Color.RED | Level.LOW | Level.HIGH | Pair(1) | Pair(True) | OwnTuple((1, 2)) | Own(1)
         OwnText('z') | OwnInt(1) | OwnFloat(0.5) | OwnFloat('nan') | OwnList([1, 2]) | OwnDict({'k': 1}) | OwnSet({1, 2})
         np.arange(3.0) | fresh_function() | Record(2) | types.SimpleNamespace(foo=1) | C() | C | OwnPair(1, 2) | len | [].append
-        OwnFrozen({1}) | OwnFloat(-0.0) | OwnLevel.LOW | OwnArray(3) | OwnNumpy(1.5) | OwnBytes(b'b')""",
+        OwnFrozen({1}) | OwnFloat(-0.0) | OwnLevel.LOW | np.ones(3).view(OwnArray) | OwnNumpy(1.5) | OwnBytes(b'b')""",
     # ---- kinds: what `o`, `P` and `l[0]` are
     "kind": """C() | C() | C() | C() | C() | C | Own(1) | Own(2) | tensor(2, 3, seed=2) | Parameter(tensor(2, 3, seed=2))
-        Net() | Net() | fresh_function() | fresh_function(<value>) | functools.partial(max, 1) | np.arange(4.0) | OwnArray(3)
+        Net() | Net() | fresh_function() | fresh_function(<value>) | functools.partial(max, 1) | np.arange(4.0) | np.ones(3).view(OwnArray)
         Record() | Record(<value>) | Frozen(<value>) | Slotted(<value>) | types.SimpleNamespace() | Other()
         types.SimpleNamespace(foo=<value>) | Pair(<value>) | OldPair(1, <value>) | OwnPair(1, <value>) | <derived>
         <derived> | <derived> | Color.RED | Level.LOW | OwnLevel.HIGH | Trouble(1) | python_module(foo=<value>) | C().method
@@ -91,8 +91,8 @@ FORMS = {
         C.__eq__ = lambda self, other: False | C.__iter__ = lambda self: iter([1]) | C.__hash__ = None | Second.<name> = <value>
         C.__getattribute__ = lambda self, name: object.__getattribute__(self, name) | <target>._<name> = <value>""",
     # ---- classes
-    "member": """<name> = <value> | <name> = <value> | <name> = <descriptor> | <name> = <descriptor> | __slots__ = ('<name>', '__dict__')
-        def <name>(self): return self.baz | __slots__ = ('<name>',) | def __len__(self): return 3 | __call__ = fresh_function()
+    "member": """<name> = <value> | <name> = <value> | <name> = <descriptor> | <name> = <descriptor>
+        def <name>(self): return self.baz | def __len__(self): return 3 | __call__ = fresh_function()
         def __bool__(self): return False | def __getitem__(self, key): return 'item'""",
     "dunder": """def __eq__(self, other): return False | def __eq__(self, other): SEEN.append('eq'); return True
         def __getitem__(self, key): return 'own item' | def __len__(self): return 7 | def __iter__(self): return iter([5])
@@ -236,9 +236,9 @@ class Writer:
     def put(self, indent, text):
         self.lines.append("    " * indent + text)
 
-    def filled(self, text):
+    def filled(self, text, always=False):
         """Each word replaced by a form of it. A `<name>` is the same in all of one statement, as a rule."""
-        name = self.choice(TABLE["name"]) if self.chance() < 0.8 else None
+        name = self.choice(TABLE["name"]) if always or self.chance() < 0.8 else None
         return re.sub(
             r"<(\w+)>",
             lambda m: name if name and m[1] == "name" else self.filled_with(self.choice(TABLE[m[1]]), name),
@@ -249,10 +249,10 @@ class Writer:
         text = text.replace("<name>", name) if name else text
         return re.sub(r"<(\w+)>", lambda m: self.filled_with(self.choice(TABLE[m[1]]), name), text)
 
-    def paragraph(self, lines, indent):
+    def paragraph(self, lines, indent, always=False):
         """One statement or member; a line with `?` is there or not, with what is inside it; `//` ends a line too."""
         left_out = None
-        for line in self.filled("\n".join(lines)).splitlines():
+        for line in self.filled("\n".join(lines), always).splitlines():
             inside = (len(line) - len(line.lstrip())) // 4
             if left_out is not None and inside > left_out:
                 continue
@@ -265,14 +265,14 @@ class Writer:
             for part in line.split(" // "):
                 self.put(indent + inside, part)
 
-    def members(self, indent, most):
+    def members(self, indent, most, kinds=LONG_MEMBER):
         for _ in range(self.count(0, most)):
             if self.chance() < 0.55:
                 self.paragraph([self.choice(TABLE["member"])], indent)
             else:
-                long = self.choice(LONG_MEMBER)
+                long = self.choice(kinds)
                 if "__getattribute__" not in long[0] or self.chance() < 0.2:  # whose objects capture leaves alone
-                    self.paragraph(long, indent)
+                    self.paragraph(long, indent, always=True)
         self.put(indent, "kept = 1")
 
     def body(self, indent, most):
@@ -310,19 +310,24 @@ def write_program(seed):
 
 
 def classes(writer, used):
-    """The classes that `used` names; those of Python's are derived from with methods of the user's own."""
+    """The program's own classes, and those that it names of the ones derived from Python's with methods of their own."""
     put = writer.put
     put(0, "class Meta(type):")
-    if writer.chance() < 0.3:
-        writer.members(1, 1)
-    put(1, "pass")
+    writer.members(1, writer.chance() < 0.3, LONG_MEMBER[:1])
+    slots = writer.choice(("", "", "", "__slots__ = ('foo', '__dict__')", "__slots__ = ('foo',)"))
     for name, bases, most in (("Second", "", 2), ("Base", "", 2), ("Other", "Base, ", 2), ("C", "Base, ", 4)):
         put(0, f"class {name}({bases}metaclass=Meta):")
+        begun = len(writer.lines)
         writer.members(1, most)
-    put(0, "class Holder:")
-    put(1, "def __init__(self, held): self.held = held")
+        if slots and not bases:  # whose name no other member may have
+            writer.lines[begun:] = [line.replace("foo", "bar") for line in writer.lines[begun:]]
+            put(1, slots)
+        elif slots == "__slots__ = ('foo',)" and writer.chance() < 0.6:
+            put(1, "__slots__ = ('_foo',)")
+    made = [re.sub(r"\bC(\(\))?(?!\()\b(?=[.\]),\s]|$)", "Holder(2)", line) if line[0] == " " else line for line in writer.lines]
+    writer.lines[:] = ["class Holder:", "    def __init__(self, held): self.held = held"]
     for name, base in {"Own": "Holder", **DERIVED}.items():
-        if not re.search(rf"\b{name}\b", used):
+        if not re.search(rf"\b{name}\b", "\n".join((used, *made))):
             continue
         put(0, f"class {name}({base}):")
         for _ in range(writer.count(0, 2)):
@@ -334,3 +339,4 @@ def classes(writer, used):
         put(1, "__hash__ = object.__hash__")
     put(1, "LOW = 1")
     put(1, "HIGH = 2")
+    writer.lines += made

@@ -69,7 +69,7 @@ def attributes(value, inside):
         yield [(name, inside(v)) for name, v in own.items()]
     for cls in type(value).__mro__ if type(value).__module__ in ("programs", "types") else ():
         for name, member in vars(cls).items():
-            if isinstance(member, types.MemberDescriptorType):
+            if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
                 with contextlib.suppress(AttributeError):
                     yield name, inside(member.__get__(value))
     if getattr(type(value), "__name__", "") == "partial":
