@@ -23,6 +23,7 @@ from stage1_capture.capture.binding import (
     child,
     class_of,
     class_variable,
+    guard_lacking,
     on_class,
     pending,
 )
@@ -34,7 +35,6 @@ from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
-from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import tensor_attribute
@@ -70,7 +70,6 @@ from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
-_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -104,10 +103,10 @@ def missing(value: Variable, name: str) -> str:
             kind = "function"
         case ConstantVariable(value=constant):
             kind = _full_name(type(constant))
-        case TensorVariable():
-            kind = "Tensor"
-        case NumpyNdarrayVariable():
-            kind = "numpy.ndarray"
+        case TensorVariable(real=real):
+            kind = "Tensor" if real is None else type(real).__name__
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            kind = _full_name(meta.dtype.numpy.type if scalar else np.ndarray)
         case _:
             kind = _full_name(getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value)))
     return f"{kind!r} object has no attribute {name!r}"
@@ -214,13 +213,6 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             if isinstance(found, types.FunctionType):  # of the metaclass
                 return UserMethodVariable(wrap(tx.output, found, on_class(value, name)), value)
     return None
-
-
-def guard_lacking(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
-    """A class of the user's may get the method later. Those of modules are taken for what they are."""
-    cls = type(value.real)
-    if value.source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
-        tx.output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
 
 
 # ---- one function per kind of value --------------------------------------------------------------

@@ -16,7 +16,7 @@ from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
-from stage1_capture.capture.output_graph import is_library
+from stage1_capture.capture.output_graph import is_library, is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     UserDefinedObjectVariable,
@@ -159,6 +159,13 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
     method = special_method(tx, descriptor, "__get__")
     assert method is not None
     return call_function(tx, method, [value, class_variable(tx, value, type(value.real))], {})
+
+
+def guard_lacking(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+    """A class of the user's may get the method later. Those of modules are taken for what they are."""
+    cls = type(value.real)
+    if value.source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+        tx.output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
 
 
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:

@@ -92,9 +92,9 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(hint)
         case ConstantVariable(value=constant):
             return type(constant)
-        case UserMethodVariable(function=str() | UserDefinedObjectVariable()):
-            if isinstance(getattr(value.function, "real", None), (type, types.WrapperDescriptorType)):
-                tx.unsupported("GB0001", f"the class of {describe(value)}")
+        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(receiver, TensorVariable):
+            return types.BuiltinFunctionType
+        case UserMethodVariable(function=UserDefinedObjectVariable(real=types.MethodDescriptorType())):
             return types.BuiltinFunctionType
         case TensorVariable(real=real) if real is not None:
             tx.output.guard("TYPE", value.source, type(real))

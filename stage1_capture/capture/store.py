@@ -9,9 +9,10 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import class_of, dict_source, inherited
+from stage1_capture.capture.binding import class_of, dict_source, guard_lacking, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -115,6 +116,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
+    _guard_class(tx, target, name, found)
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -187,6 +189,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     filled = slot and not target.fresh and _fills(found, target.real)
     if slot and name not in target.attrs:
         there = filled
+    _guard_class(tx, target, name, found)
     if not there:
         tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
     tx.output.will_change(target)
@@ -195,6 +198,14 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs[name] = None
     return NONE
+
+
+def _guard_class(tx: Tx, target: UserDefinedObjectVariable, name: str, found: Any) -> None:
+    """That the class of the user's describes the name as it does now: it may get a property later, or lose one."""
+    if found is MISSING:
+        guard_lacking(tx, target, name)
+    elif target.source is not None and not isinstance(target.real, Module):
+        tx.output.guard("IDENTITY", dict_source(target, name), found)
 
 
 def _fills(slot: Any, real: Any) -> bool:

@@ -11,6 +11,7 @@ import re
 
 FORMS = {
     "name": "foo | foo | foo | bar | bar | baz",
+    "to": "o | o | o | P | P | x | l[0] | own_class(o) | own_class(P) | c",
     "on": "o | o | o | P | P | x | l[0] | type(o) | type(P) | c",
     # ---- values: those that are equal and not the same, not equal to themselves, or objects with their own `==`
     "value": "<constant> | <constant> | <constant> | <object>",
@@ -61,15 +62,15 @@ FORMS = {
         tuple.__getitem__(<on>, 0) | list.__len__(<on>) | dict.__getitem__(<on>, 'k') | max(<on>) | <on>.real | <on>.eps
         dict(<on>) | zip(<on>, <on>) and 1 | (<on> or 5) | not <on> | <on> is P | <on> in (1, 2) | <on>.items() | -<on>""",
     # ---- writing
-    "write": """<on>.<name> = <value> | <on>.<name> = <value> | <on>.<name> = out[-1] | setattr(<on>, '<name>', <value>)
-        object.__setattr__(<on>, '<name>', <value>) | vars(<on>)['<name>'] = <value> | <on>.__dict__['<name>'] = <value>
-        <on>.__dict__.update(<name>=<value>) | <on>.__dict__.setdefault('<name>', <value>) | <on>.__dict__.pop('<name>', None)
-        del <on>.<name> | del <on>.<name> | delattr(<on>, '<name>') | object.__delattr__(<on>, '<name>') | <on>.<name> += 1
-        del <on>.__dict__['<name>'] | type(<on>).<name> = <value> | del type(<on>).<name> | vars(<on>).clear() | <on>.method()
-        <on>.__dict__ = {'<name>': <value>} | <on>.__class__ = Other | <on>.<name>.append(1) | <on>.<name>[0] = 1
-        <on>.__setattr__('<name>', <value>) | <on>.__dict__ |= {'<name>': <value>} | <on>._<name> = <value> | <on>.held = <value>
-        <on>.<name>.<name> = <value> | d = vars(<on>); d['<name>'] = <value> | super(C, <on>).__setattr__('<name>', <value>)
-        vars(<on>).popitem() | C.<name> = <value> | Base.<name> = <value> | <on>.__delattr__('<name>') | <on>[0] = 1
+    "write": """<to>.<name> = <value> | <to>.<name> = <value> | <to>.<name> = out[-1] | setattr(<to>, '<name>', <value>)
+        object.__setattr__(<to>, '<name>', <value>) | vars(<to>)['<name>'] = <value> | <to>.__dict__['<name>'] = <value>
+        <to>.__dict__.update(<name>=<value>) | <to>.__dict__.setdefault('<name>', <value>) | <to>.__dict__.pop('<name>', None)
+        del <to>.<name> | del <to>.<name> | delattr(<to>, '<name>') | object.__delattr__(<to>, '<name>') | <to>.<name> += 1
+        del <to>.__dict__['<name>'] | own_class(<to>).<name> = <value> | del own_class(<to>).<name> | vars(<to>).clear() | <to>.method()
+        <to>.__dict__ = {'<name>': <value>} | <to>.__class__ = Other | <to>.<name>.append(1) | <to>.<name>[0] = 1
+        <to>.__setattr__('<name>', <value>) | <to>.__dict__ |= {'<name>': <value>} | <to>._<name> = <value> | <to>.held = <value>
+        <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, <to>).__setattr__('<name>', <value>)
+        vars(<to>).popitem() | C.<name> = <value> | Base.<name> = <value> | <to>.__delattr__('<name>') | <to>[0] = 1
         C.<name> = <descriptor>""",
     "descriptor": """SetOnly('<name>') | SetOnly('<name>') | SetHidden('<name>') | DeleteOnly('<name>') | GetOnly('<name>', 7)
         GetSet('<name>', 8) | GetRaising('<name>') | property(lambda self: 9) | property(lambda self: self.baz)
@@ -85,7 +86,7 @@ FORMS = {
         w.o = <kind> | w.o = <kind> | globals().update(P=<kind>) | w.l[0] = <kind> | w.o = made_o() | w.x = Parameter(tensor(2, 3))
         C.__len__ = lambda self: 1 | C.__call__ = lambda self: 'called' | C.__bool__ = lambda self: False | C.__bases__ = (Second,)
         C.__setattr__ = lambda self, name, value: object.__setattr__(self, name, ['own', value]) | w.l[0] = w.o
-        type(<target>).<name> = <value> | type(<target>).<name> = <descriptor> | del type(<target>).<name> | w.o.held = <value>
+        own_class(<target>).<name> = <value> | own_class(<target>).<name> = <descriptor> | del own_class(<target>).<name> | w.o.held = <value>
         w.o.held.<name> = <value> | SetOnly.__get__ = lambda self, owner, cls=None: 'now got' | del SetOnly.__get__ | P.held = <value>
         GetOnly.__set__ = lambda self, owner, value: None | vars(<target>).clear() | w.o[0] = <value> | w.o['k'] = <value>
         C.__eq__ = lambda self, other: False | C.__iter__ = lambda self: iter([1]) | C.__hash__ = None | Second.<name> = <value>
@@ -324,8 +325,9 @@ def classes(writer, used):
             put(1, slots)
         elif slots == "__slots__ = ('foo',)" and writer.chance() < 0.6:
             put(1, "__slots__ = ('_foo',)")
-    made = [re.sub(r"\bC(\(\))?(?!\()\b(?=[.\]),\s]|$)", "Holder(2)", line) if line[0] == " " else line for line in writer.lines]
-    writer.lines[:] = ["class Holder:", "    def __init__(self, held): self.held = held"]
+    # in a class body the classes that come later have no name yet
+    made = [re.sub(r"(?<![\w.])C(\(\))?(?![\w(])", "Own(2)", line) if line[0] == " " else line for line in writer.lines]
+    writer.lines[:] = []
     for name, base in {"Own": "Holder", **DERIVED}.items():
         if not re.search(rf"\b{name}\b", "\n".join((used, *made))):
             continue

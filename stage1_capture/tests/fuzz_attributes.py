@@ -135,7 +135,9 @@ class World:
 
 
 def said(error):
-    """An exception's message, without addresses."""
+    """An exception's message, without addresses, and without how deep which of Python's own functions was."""
+    if isinstance(error, RecursionError):
+        return "too deep"
     return re.sub(r"0x[0-9a-f]+", "0x", str(error))
 
 
