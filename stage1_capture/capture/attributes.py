@@ -32,7 +32,7 @@ from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.function_attributes import function_attribute as callable_attribute
 from stage1_capture.capture.function_attributes import method_attribute, partial_attribute
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
 from stage1_capture.capture.side_effects import DELETED
@@ -96,29 +96,20 @@ def missing(value: Variable, name: str) -> str:
         case UserDefinedObjectVariable(real=types.ModuleType() as real):
             return f"module {real.__name__!r} has no attribute {name!r}"
         case UserDefinedObjectVariable(real=type() as real):
-            return f"type object {_full_name(real)!r} has no attribute {name!r}"
+            return f"type object {full_name(real)!r} has no attribute {name!r}"
         case UserDefinedObjectVariable(real=real):
-            kind = _full_name(type(real))
+            kind = full_name(type(real))
         case UserFunctionVariable():
             kind = "function"
         case ConstantVariable(value=constant):
-            kind = _full_name(type(constant))
+            kind = full_name(type(constant))
         case TensorVariable(real=real):
             kind = "Tensor" if real is None else type(real).__name__
         case NumpyNdarrayVariable(scalar=scalar, meta=meta):
-            kind = _full_name(meta.dtype.numpy.type if scalar else np.ndarray)
+            kind = full_name(meta.dtype.numpy.type if scalar else np.ndarray)
         case _:
-            kind = _full_name(getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value)))
+            kind = full_name(getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value)))
     return f"{kind!r} object has no attribute {name!r}"
-
-
-def _full_name(cls: type) -> str:
-    """What Python calls a class in such a message: those written in C by their full name."""
-    try:
-        type.__getattribute__(cls, "a name that no class has")
-    except AttributeError as error:
-        return str(error).split("'")[1]
-    return cls.__name__
 
 
 def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
@@ -298,10 +289,12 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=not deleted)
-    if not value.fresh and class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
+    if value.fresh:
+        guard_lacking(tx, value, name)
+    elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
-    elif not value.fresh and value.source is not None:  # hasattr would ask the user's __getattr__
-        tx.output.guard("ABSENT", class_of(value), name)
+    elif value.source is not None:  # hasattr would ask the user's __getattr__
+        guard_lacking(tx, value, name)
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return None

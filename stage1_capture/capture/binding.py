@@ -53,6 +53,7 @@ OBJECT_METHODS: tuple[Any, ...] = (
 )
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
+_GENERIC: dict[str, Any] = {"__getattribute__": object.__getattribute__}
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -164,7 +165,7 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 def guard_lacking(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
     """A class of the user's may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
-    if value.source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+    if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         tx.output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
 
 
@@ -189,6 +190,8 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
     if isinstance(found, classmethod):
         method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
+    if name in _GENERIC and isinstance(found, types.WrapperDescriptorType):  # each class of C's has its own
+        return UserMethodVariable(UserDefinedObjectVariable(_GENERIC[name]), value)
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
     if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:

@@ -17,7 +17,7 @@ from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.modes import store_mode
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.object_dict import described, dict_of, has_dict, own_dict
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -71,6 +71,8 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
         case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
             if is_library(vars(real)):
                 tx.unsupported("GB0006", "a change of the library's own state")
+            if hasattr(types.ModuleType, name):  # `__dict__`
+                tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
             tx.output.effects.store_global(vars(real), name, value)
             return
         case UserDefinedObjectVariable(real=type()):
@@ -170,7 +172,7 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
 
 def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     """object.__delattr__(target, name)."""
-    if not isinstance(target, UserDefinedObjectVariable):
+    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     found = class_lookup(type(target.real), name)
     if isinstance(found, property) and isinstance(found.fdel, types.FunctionType):
@@ -191,7 +193,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         there = filled
     _guard_class(tx, target, name, found)
     if not there:
-        tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
+        tx.throw(AttributeError, f"{full_name(type(target.real))!r} object has no attribute {name!r}")
     tx.output.will_change(target)
     if target.fresh or not (filled or name in own_dict(target.real)):
         del target.attrs[name]
