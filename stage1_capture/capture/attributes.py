@@ -35,6 +35,7 @@ from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
 from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import tensor_attribute
@@ -128,6 +129,9 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
                 tx.throw(ValueError, "Cell is empty")
             return realize(inside)
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
+            field = class_lookup(kind, name)
+            if value.source is not None and is_users({"__name__": kind.__module__}):
+                tx.output.guard("IDENTITY", AttrSource(AttrSource(value.source, "__class__"), name), field)
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
         case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
@@ -197,7 +201,7 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
             if found is MISSING:
-                guard_lacking(tx, value, name)
+                guard_lacking(tx.output, value, name)
             return None if found is MISSING or found is None else bind(tx, value, found, name, on_instance=False)
         case UserDefinedObjectVariable(real=type() as real) if type(real) is not type:
             found = class_lookup(type(real), name)
@@ -290,11 +294,11 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=not deleted)
     if value.fresh:
-        guard_lacking(tx, value, name)
+        guard_lacking(tx.output, value, name)
     elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
     elif value.source is not None:  # hasattr would ask the user's __getattr__
-        guard_lacking(tx, value, name)
+        guard_lacking(tx.output, value, name)
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return None

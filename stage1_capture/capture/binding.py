@@ -16,7 +16,7 @@ from stage0_eager.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
-from stage1_capture.capture.output_graph import is_library, is_users
+from stage1_capture.capture.output_graph import OutputGraph, is_library, is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     UserDefinedObjectVariable,
@@ -53,7 +53,9 @@ OBJECT_METHODS: tuple[Any, ...] = (
 )
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
-_GENERIC: dict[str, Any] = {"__getattribute__": object.__getattribute__}
+_GENERIC: dict[str, Any] = {
+    name: getattr(object, name) for name in ("__getattribute__", "__setattr__", "__delattr__")
+}
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -86,8 +88,13 @@ def class_variable(tx: Tx, value: Variable, cls: type) -> UserDefinedObjectVaria
 
 def on_class(value: Variable, name: str, *names: str) -> Source | None:
     """The source of something on the class of `value`."""
-    base = class_of(value) or inherited(type(getattr(value, "real", None)), name)
-    for part in (name, *names):
+    cls = type(getattr(value, "real", None))
+    base = class_of(value) or inherited(cls, name)
+    if base is not None and type(cls) is not type and class_lookup(type(cls), name) is not MISSING:
+        base = in_class(base, cls, name)  # which the metaclass may give another meaning
+    else:
+        base = base and AttrSource(base, name)
+    for part in names:
         base = base and AttrSource(base, part)
     return base
 
@@ -162,11 +169,20 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
     return call_function(tx, method, [value, class_variable(tx, value, type(value.real))], {})
 
 
-def guard_lacking(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A class of the user's may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
     if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
-        tx.output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
+        output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
+
+
+def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
+    """That the class of the user's describes a name as it does now: it may get a property later, or lose one."""
+    found = class_lookup(type(target.real), name)
+    if found is MISSING:
+        guard_lacking(output, target, name)
+    elif target.source is not None and not isinstance(target.real, Module):
+        output.guard("IDENTITY", dict_source(target, name), found)
 
 
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:

@@ -138,7 +138,10 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     home: Source | None = base and ItemSource(AttrSource(base, "__mro__"), index)
     if made_inside(cls):
         home = base_place(order[index])
-    source = home and AttrSource(home, name)
+    # as it lies there: the metaclass may have the name too
+    source = home and ItemSource(AttrSource(home, "__dict__"), name)
+    if isinstance(found, staticmethod) and source is not None:
+        source = AttrSource(source, "__func__")
     if isinstance(found, staticmethod):  # __new__
         found = found.__func__
         unbound = True

@@ -89,7 +89,8 @@ def guard_length(output: OutputGraph, real: Any, source: Source | None, length: 
 
 def guard_keys(output: OutputGraph, real: Any, source: Source | None, keys: tuple) -> None:
     base = python_base(type(real))
-    if base is not None and _own(type(real), "__iter__"):
+    # tuple(real) asks for the length too
+    if base is not None and any(_own(type(real), name) for name in ("__iter__", "__len__")):
         source = asked_of(base, "keys", real, source)
     output.guard("KEYS", source, keys)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
+from stage1_capture.capture.binding import guard_class
 from stage1_capture.capture.builder import lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import OutputGraph
@@ -107,6 +108,7 @@ class ObjectDict(MutableMapping):
         return False
 
     def __setitem__(self, name: Any, value: Variable) -> None:
+        guard_class(self.output, self.owner, name)
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
         self.owner.attrs[name] = value
@@ -114,6 +116,7 @@ class ObjectDict(MutableMapping):
     def __delitem__(self, name: Any) -> None:
         if name not in self:
             raise KeyError(name)
+        guard_class(self.output, self.owner, name)
         if name in self._own:
             self.owner.attrs[name] = None
         else:

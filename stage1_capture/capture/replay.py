@@ -132,7 +132,8 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
             what = f"{target}.__dict__[{name!r}]"
             lines.append(f"del {what}" if value is None else f"{what} = {r.expression(value)}")
         elif value is None:
-            lines.append(f"{r.named(delattr)}({target}, {name!r})")
+            past = class_lookup(type(real), "__delattr__") is not object.__delattr__ and not isinstance(real, Module)
+            lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
         elif not _plain(before.variable.real):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():

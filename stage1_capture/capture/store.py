@@ -9,10 +9,9 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import class_of, dict_source, guard_lacking, inherited
+from stage1_capture.capture.binding import class_of, dict_source, guard_class, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -118,7 +117,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
-    _guard_class(tx, target, name, found)
+    guard_class(tx.output, target, name)
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -139,6 +138,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     )
     if not (data and shown and user and plain) or name.startswith("__"):
         tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(cls)}")
+    if type(real) is not type:
+        tx.output.guard("LACKS", AttrSource(cls.source, "__class__") if cls.source else None, name)
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value
@@ -187,27 +188,21 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     slot = isinstance(found, types.MemberDescriptorType)
-    there = target.attrs.get(name) is not None if slot else name in dict_of(tx.output, target).items
+    there = target.attrs.get(name) is not None
+    if not slot and has_dict(target.real):
+        there = name in dict_of(tx.output, target).items
     filled = slot and not target.fresh and _fills(found, target.real)
     if slot and name not in target.attrs:
         there = filled
-    _guard_class(tx, target, name, found)
+    guard_class(tx.output, target, name)
     if not there:
-        tx.throw(AttributeError, f"{full_name(type(target.real))!r} object has no attribute {name!r}")
+        tx.throw(AttributeError, name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}")
     tx.output.will_change(target)
     if target.fresh or not (filled or name in own_dict(target.real)):
         del target.attrs[name]
     else:
         target.attrs[name] = None
     return NONE
-
-
-def _guard_class(tx: Tx, target: UserDefinedObjectVariable, name: str, found: Any) -> None:
-    """That the class of the user's describes the name as it does now: it may get a property later, or lose one."""
-    if found is MISSING:
-        guard_lacking(tx, target, name)
-    elif target.source is not None and not isinstance(target.real, Module):
-        tx.output.guard("IDENTITY", dict_source(target, name), found)
 
 
 def _fills(slot: Any, real: Any) -> bool:

@@ -66,7 +66,7 @@ FORMS = {
         object.__setattr__(<to>, '<name>', <value>) | vars(<to>)['<name>'] = <value> | <to>.__dict__['<name>'] = <value>
         <to>.__dict__.update(<name>=<value>) | <to>.__dict__.setdefault('<name>', <value>) | <to>.__dict__.pop('<name>', None)
         del <to>.<name> | del <to>.<name> | delattr(<to>, '<name>') | object.__delattr__(<to>, '<name>') | <to>.<name> += 1
-        del <to>.__dict__['<name>'] | own_class(<to>).<name> = <value> | del own_class(<to>).<name> | vars(<to>).clear() | <to>.method()
+        del <to>.__dict__['<name>'] | own_class(<to>).<name> = <value> | del own_class(<to>).<name> | <to>.method()
         <to>.__dict__ = {'<name>': <value>} | <to>.__class__ = Other | <to>.<name>.append(1) | <to>.<name>[0] = 1
         <to>.__setattr__('<name>', <value>) | <to>.__dict__ |= {'<name>': <value>} | <to>._<name> = <value> | <to>.held = <value>
         <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, <to>).__setattr__('<name>', <value>)
@@ -88,7 +88,7 @@ FORMS = {
         C.__setattr__ = lambda self, name, value: object.__setattr__(self, name, ['own', value]) | w.l[0] = w.o
         own_class(<target>).<name> = <value> | own_class(<target>).<name> = <descriptor> | del own_class(<target>).<name> | w.o.held = <value>
         w.o.held.<name> = <value> | SetOnly.__get__ = lambda self, owner, cls=None: 'now got' | del SetOnly.__get__ | P.held = <value>
-        GetOnly.__set__ = lambda self, owner, value: None | vars(<target>).clear() | w.o[0] = <value> | w.o['k'] = <value>
+        GetOnly.__set__ = lambda self, owner, value: None | w.o[0] = <value> | w.o['k'] = <value>
         C.__eq__ = lambda self, other: False | C.__iter__ = lambda self: iter([1]) | C.__hash__ = None | Second.<name> = <value>
         C.__getattribute__ = lambda self, name: object.__getattribute__(self, name) | <target>._<name> = <value>""",
     # ---- classes
