@@ -45,7 +45,9 @@ _RULES: dict[type, Callable[[Any, Any], bool]] = {
 
 def is_told_by_equality(constant: Any) -> bool:
     """Whether type and `==` say all about a constant, so that its guard needs no call."""
-    return type(constant) in (str, bytes, int, bool, type(None)) or (type(constant) is float and abs(constant) > 0)
+    return type(constant) in (str, bytes, int, bool, type(None)) or (
+        type(constant) is float and abs(constant) > 0
+    )
 
 
 def lacks(cls: type, name: str) -> bool:

@@ -100,7 +100,7 @@ def missing(value: Variable, name: str) -> str:
             return f"type object {full_name(real)!r} has no attribute {name!r}"
         case UserDefinedObjectVariable(real=real):
             kind = full_name(type(real))
-        case UserFunctionVariable():
+        case UserFunctionVariable() | UserMethodVariable(function=UserFunctionVariable()):
             kind = "function"
         case ConstantVariable(value=constant):
             kind = full_name(type(constant))
@@ -202,7 +202,9 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             found = class_lookup(type(real), name)
             if found is MISSING:
                 guard_lacking(tx.output, value, name)
-            return None if found is MISSING or found is None else bind(tx, value, found, name, on_instance=False)
+            return (
+                None if found is MISSING or found is None else bind(tx, value, found, name, on_instance=False)
+            )
         case UserDefinedObjectVariable(real=type() as real) if type(real) is not type:
             found = class_lookup(type(real), name)
             if isinstance(found, types.FunctionType):  # of the metaclass

@@ -26,7 +26,7 @@ from stage1_capture.capture.variables import (
     describe,
 )
 from stage_contracts.controls import register
-from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
 
@@ -113,10 +113,9 @@ def base_place(base: type) -> Source | None:
 
 def in_class(base: Source | None, cls: type, name: str) -> Source | None:
     """A class attribute as it lies in the class or a base of it, where reading it would call its `__get__`."""
-    home = next((i for i, c in enumerate(cls.__mro__) if name in c.__dict__), None)
-    if base is None or home is None:
+    if base is None or class_lookup(cls, name) is MISSING:
         return None
-    return ItemSource(AttrSource(ItemSource(AttrSource(base, "__mro__"), home), "__dict__"), name)
+    return CallSource(RegisteredSource(register(class_lookup)), (base, name))
 
 
 def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:

@@ -92,7 +92,9 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(hint)
         case ConstantVariable(value=constant):
             return type(constant)
-        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(receiver, TensorVariable):
+        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(
+            receiver, TensorVariable
+        ):
             return types.BuiltinFunctionType
         case UserMethodVariable(function=UserDefinedObjectVariable(real=types.MethodDescriptorType())):
             return types.BuiltinFunctionType

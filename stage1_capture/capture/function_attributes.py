@@ -34,7 +34,11 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
     if name in value.attrs:
         return value.attrs[name]
     if name == "__name__":
-        return ConstantVariable(value.name) if real is None else wrap(tx.output, real.__name__, child(value, name))
+        return (
+            ConstantVariable(value.name)
+            if real is None
+            else wrap(tx.output, real.__name__, child(value, name))
+        )
     if name == "__qualname__" and real is None:
         return ConstantVariable(value.code.co_qualname)
     if name == "__qualname__":

@@ -20,6 +20,11 @@ def class_lookup(cls: type, name: str) -> Any:
     return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)
 
 
+def lookup_behind(cls: type, start: int, name: str) -> Any:
+    """What super() finds: as class_lookup, in the bases from a place on."""
+    return next((c.__dict__[name] for c in cls.__mro__[start:] if name in c.__dict__), MISSING)
+
+
 def full_name(cls: type) -> str:
     """What Python calls a class in such a message: those written in C by their full name."""
     try:

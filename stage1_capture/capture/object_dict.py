@@ -111,6 +111,7 @@ class ObjectDict(MutableMapping):
         guard_class(self.output, self.owner, name)
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
+            self.owner.again.add(name)
         self.owner.attrs[name] = value
 
     def __delitem__(self, name: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import class_of, dict_source, guard_class, inherited
+from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -112,7 +112,8 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    if found is MISSING and not has_dict(target.real):
+    slot = isinstance(found, types.MemberDescriptorType)
+    if not slot and not has_dict(target.real):
         try:
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
@@ -121,6 +122,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
+        target.again.add(name)
     target.attrs[name] = value
     return NONE
 
@@ -192,11 +194,24 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if not slot and has_dict(target.real):
         there = name in dict_of(tx.output, target).items
     filled = slot and not target.fresh and _fills(found, target.real)
+    if slot and name not in target.attrs and not target.fresh:
+        if filled:
+            wrap(tx.output, found.__get__(target.real), child(target, name))
+        else:
+            tx.output.guard("ABSENT", target.source, name)
     if slot and name not in target.attrs:
         there = filled
     guard_class(tx.output, target, name)
+    if not there and not slot and not has_dict(target.real):
+        try:
+            object.__delattr__(target.real, name)  # there is nothing to delete it from: Python says so
+        except AttributeError as error:
+            tx.throw(AttributeError, *error.args)
     if not there:
-        tx.throw(AttributeError, name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}")
+        tx.throw(
+            AttributeError,
+            name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}",
+        )
     tx.output.will_change(target)
     if target.fresh or not (filled or name in own_dict(target.real)):
         del target.attrs[name]

@@ -130,7 +130,9 @@ class World:
             except Exception as error:
                 too_deep = isinstance(error, RecursionError)
                 result = ["raised", type(error).__name__, said(error)]
-        classes = [self.names[name] for name in ("C", "Base", "Second", "Other", "Meta", "SetOnly", "GetOnly")]
+        classes = [
+            self.names[name] for name in ("C", "Base", "Second", "Other", "Meta", "SetOnly", "GetOnly")
+        ]
         left = [seen(v) for v in (self.x, self.o, self.l, self.names["P"], self.names["SEEN"])]
         return [*result, left, [of_class(cls) for cls in classes], printed.getvalue(), too_deep]
 

@@ -109,5 +109,3 @@ def main(fuzz):
         asked.report.parent.mkdir(parents=True, exist_ok=True)
         asked.report.write_text(report)
     return bool(wrong)
-
-
