@@ -13,9 +13,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from cutaway.artifacts import Artifacts
+from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
+from cutaway.internal_errors import Fault, reaches_the_user, run_eagerly, stage_of
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -25,8 +26,8 @@ from cutaway.recompilation import (
     within_limits,
 )
 from cutaway.residual import guard_names
-from stage0_eager.batching import is_transformed
 from stage0_eager.state import STATE
+from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak
 from stage_contracts.capture import Continuation, run_to_end
@@ -67,9 +68,10 @@ class CompiledFunction:
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
+        self.failed = False  # the compiler did, once: what no entry fits runs eagerly
         self.entries: tuple[Entry, ...] = ()
         # one list, and one of each resume function and nested call, for all that the outermost function leads to
-        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
+        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
         self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
         self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
@@ -84,9 +86,12 @@ class CompiledFunction:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
-            entry = self._miss(args, kwargs)
-            if entry is None:
+            made = self._miss(args, kwargs)
+            if made is None:
                 return self._fn(*args, **kwargs)
+            if isinstance(made, Fault):
+                return run_eagerly(made, self, args, kwargs)
+            entry = made
         elif entry is not entries[0]:
             self._promote(entry)
         result = entry.run(*args, **kwargs)
@@ -129,7 +134,7 @@ class CompiledFunction:
             self.artifacts.clear()
             self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
-            self.limit_reported = self.called = False
+            self.limit_reported = self.called = self.failed = False
 
     def part(self, function: Any, whole: bool) -> Any:
         """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
@@ -155,19 +160,30 @@ class CompiledFunction:
             if entry in self.entries:
                 self.entries = (entry, *(e for e in self.entries if e is not entry))
 
-    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
-        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
+    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly, or it failed before."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
-            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
+            if (
+                self.failed
+                or not may_compile_now(self, args, kwargs)
+                or not within_limits(self, args, kwargs)
+            ):
                 return None
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            made = self._compile(args, kwargs)
+            mark = events.LEDGER.mark()
+            try:
+                made = self._compile(args, kwargs)
+            except Exception as error:
+                stage = stage_of(mark)
+                if reaches_the_user(error, stage, self.fullgraph, self._pipeline):
+                    raise
+                return Fault(self.name, stage, error)
             self.entries = (made, *self.entries)
             count_compile(self.code)
             return made

@@ -5,14 +5,15 @@ Input: events as stages record them. Nothing is logged that is not an event, so 
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stage_contracts.events import LEDGER, Event
+from stage_contracts.messages import did_you_mean, say
 
 
 def _frame(event: Event) -> Any:
@@ -47,6 +48,10 @@ def _residual(event: Event) -> str | None:
     return f"what runs in place of {event.name}:\n{text}".rstrip() if text else None
 
 
+def _internal_error(event: Event) -> str | None:
+    return event.details["report"] if event.kind == "internal_error" else None
+
+
 def _of_kind(*kinds: str) -> Callable[[Event], str | None]:
     """Events as they print; one kind alone needs no name beside the log's."""
 
@@ -67,6 +72,7 @@ ARTIFACTS: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "bytecode": ("the residual code around a graph, as Python", _residual),
     "dynamo": ("every compile and what it took", _of_kind("compile", "guard_failure")),
     "perf_hints": ("what ran another way than asked, and why", _of_kind("fallback")),
+    "internal_errors": ("each fault of the compiler itself, and what to report", _internal_error),
     "fusion": ("each decision of the scheduler", _of_kind("fusion")),
     "cache": ("each look into a cache", _of_kind("cache")),
     "compile_times": ("each named pass and what it took", _of_kind("pass", "build")),
@@ -116,9 +122,8 @@ def set_logs(*, modules: Any = None, all: Any = None, **artifacts: Any) -> None:
 def _known(name: str) -> str:
     found = _OTHER_NAMES.get(name, name)
     if found not in ARTIFACTS:
-        near = difflib.get_close_matches(name, [*ARTIFACTS, *_OTHER_NAMES], n=3)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"no log is called {name!r}; there are {', '.join(ARTIFACTS)}{hint}")
+        hint = did_you_mean(name, [*ARTIFACTS, *_OTHER_NAMES])
+        raise ValueError(say("unknown_log", name=name, known=", ".join(ARTIFACTS), hint=hint))
     return found
 
 
@@ -126,8 +131,14 @@ def logs_of_environment(text: str | None = None) -> None:
     """CUTAWAY_LOGS="graph_breaks,recompiles" as set_logs; a leading + as torch's TORCH_LOGS has it is accepted."""
     text = os.environ.get("CUTAWAY_LOGS", "") if text is None else text
     names = [word.strip().lstrip("+") for word in text.split(",") if word.strip()]
-    if names:
-        set_logs(all="all" in names, **{name: True for name in names if name != "all"})
+    good = []
+    for name in names:
+        try:
+            good.append(name if name == "all" else _known(name))
+        except ValueError as error:
+            warnings.warn(say("unknown_log_variable", value=text, problem=error), stacklevel=2)
+    if good:
+        set_logs(all="all" in good, **{name: True for name in good if name != "all"})
 
 
 # ---- counters ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ from stage1_capture.capture.binding import (
     call_descriptor,
     call_property,
     child,
-    class_of,
     class_variable,
     guard_lacking,
     on_class,

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.operators import call_operator
@@ -30,6 +30,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import Rule, register, rule_of
+from stage_contracts.errors import ForbiddenInGraph
 from stage_contracts.source import AttrSource, RegisteredSource
 
 Tx = InstructionTranslator
@@ -69,7 +70,7 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 
 
 def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    raise RuntimeError(
+    raise ForbiddenInGraph(
         f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
     )
 

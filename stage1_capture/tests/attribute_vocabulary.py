@@ -117,7 +117,7 @@ class HasBarMethod(typing.Protocol):
     def bar(self): ...
 
 
-class Hooked(abc.ABC):
+class Hooked(abc.ABC):  # noqa: B024
     """An ABC that looks for a name in the class."""
 
     @classmethod
@@ -159,7 +159,7 @@ class Pair(typing.NamedTuple):
     bar: object = 2
 
 
-OldPair = collections.namedtuple("OldPair", "foo baz")  # noqa: PYI024
+OldPair = collections.namedtuple("OldPair", "foo baz")
 
 
 class Color(enum.Enum):

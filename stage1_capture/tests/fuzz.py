@@ -18,8 +18,8 @@ from stage0_eager import is_grad_enabled, no_grad
 from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.grammar import function_of, write_program
-from stage1_capture.tests.many import Fuzz, main
 from stage1_capture.tests.harness import described, sharing, tensor
+from stage1_capture.tests.many import Fuzz, main
 from stage1_capture.tests.vocabulary import ENDED, LOG, Box
 
 # ---- one call ----------------------------------------------------------------------------------------

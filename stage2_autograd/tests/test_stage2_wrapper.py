@@ -11,8 +11,9 @@ import weakref
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, enable_grad, no_grad, tape
-from stage2_autograd.aot_eager import aot_eager
+from stage0_eager import Tensor, enable_grad, no_grad
+from stage0_eager.autograd import backward_pass
+from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import capture, compile_with, pointwise, reductions, tensor
 from stage_contracts.breaks import Unsupported
@@ -59,7 +60,7 @@ def test_gradients_accumulate_and_grad_gives_them_apart(seam):
     for _ in range(2):
         run(x)[0].sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 4 * x._data)
-    (g,) = tape.grad(run(x)[0].sum(), x)
+    (g,) = backward_pass.grad(run(x)[0].sum(), x)
     np.testing.assert_allclose(g._data, 2 * x._data)
 
 
@@ -102,9 +103,9 @@ def test_the_backward_gets_the_strides_it_was_compiled_for(seam):
 
     def backward(*arrays):
         seen.append(arrays[-1].strides)
-        return aot_eager(made.partition.backward)(*arrays)
+        return interpreter(made.partition.backward)(*arrays)
 
-    forward = aot_eager(made.partition.forward)
+    forward = interpreter(made.partition.forward)
     run = make_runtime_wrapper(made.functional, forward, backward, made.decomposed, made.partition)
     run(x)[0].backward(Tensor(np.arange(6.0).reshape(2, 3)))
     assert seen == [(8, 16)]
@@ -113,7 +114,7 @@ def test_the_backward_gets_the_strides_it_was_compiled_for(seam):
 
 def test_double_backward_raises_only_when_it_is_taken(seam):
     run, x = compiled(seam), tensor(3)
-    (g,) = tape.grad(run(x)[0].sum(), x, create_graph=True)
+    (g,) = backward_pass.grad(run(x)[0].sum(), x, create_graph=True)
     np.testing.assert_allclose(g._data, 2 * x._data)
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
         g.sum().backward()
@@ -135,7 +136,7 @@ def test_grad_mode_may_change_between_calls(seam):
 
 def test_inference_has_no_backward(seam):
     made = seam("functionalize")(capture(square, tensor(3, grad=False)))
-    run = make_runtime_wrapper(made, aot_eager(seam("decompose")(made.graph)))
+    run = make_runtime_wrapper(made, interpreter(seam("decompose")(made.graph)))
     (y,) = run(tensor(3))
     assert not y.requires_grad and y.grad_fn is None
 
@@ -201,11 +202,11 @@ def test_saved_values_are_freed_after_backward_and_with_the_result(seam):
     alive: list[weakref.ref] = []
 
     def forward(*arrays):
-        outputs = [a.view(Watched) for a in aot_eager(made.partition.forward)(*arrays)]
+        outputs = [a.view(Watched) for a in interpreter(made.partition.forward)(*arrays)]
         alive.extend(weakref.ref(a) for a in outputs[1:])
         return tuple(outputs)
 
-    backward = aot_eager(made.partition.backward)
+    backward = interpreter(made.partition.backward)
     run = make_runtime_wrapper(made.functional, forward, backward, made.decomposed, made.partition)
     gc.disable()  # by reference counts alone: no cycle may hold an activation
     try:

@@ -19,7 +19,7 @@ import cutaway
 from cutaway.artifacts import Artifacts
 from cutaway.backends import BACKENDS
 from stage0_eager.state import interpreting
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage_contracts import events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
@@ -54,11 +54,11 @@ class Differs(AssertionError):
     """Compiled is not eager; what differs."""
 
 
-def functions_of(program: TensorProgram) -> dict[str, Callable]:
+def functions_of(program: TensorProgram, known: dict[str, Any] = NAMES) -> dict[str, Any]:
     source = program.source()
     name = f"<tensor program {hash(source)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    names = dict(NAMES)
+    names = dict(known)
     exec(compile(source, name, "exec"), names)
     return names
 

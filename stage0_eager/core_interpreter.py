@@ -1,0 +1,93 @@
+"""The interpreter of core graphs: operator by operator with the eager kernels. There is no other.
+
+Input: a graph in core operators (forward, backward or inference), its sizes fixed or open. The backend "aot_eager" runs
+it, and so does "inductor" where there is no compiler; tests compare every later stage with it.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage0_eager.kernels.eager import run_kernel
+from stage0_eager.tensor import Tensor
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbolic import SymInt
+
+Call = Callable[[Node, tuple, dict], Any]
+
+
+def interpreter(graph: Graph) -> Callable[..., tuple]:
+    """A callable: arrays, one per placeholder, to the tuple of the graph's outputs (arrays or None).
+
+    As in eager, a result that is a view shares memory with what it views. Raises Unsupported for an open size that no
+    input shows.
+    """
+    twin = graph.copy()  # so that later edits of `graph` do not change what runs
+    twin.attributes = {name: _runnable(value) for name, value in graph.attributes.items()}
+    return at_sizes(twin, _call)
+
+
+def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
+    """A callable that walks the graph with `call`, each open size in an argument as the number it is for the inputs."""
+
+    def run(*inputs: Any) -> tuple:
+        return graph.interpret(inputs, call)
+
+    operands = [(n.args, n.kwargs) for n in graph.nodes if n.op == "call_function"]
+    sizes = list(open_sizes_in(operands))
+    if not sizes:
+        return run
+    # none where a guard has fixed them all
+    needed = {s for size in sizes for s in expression(size).free_symbols}
+    shown = shown_sizes([n.val for n in graph.placeholders])
+    if unseen := needed - {s.symbol for s in shown}:
+        names = ", ".join(sorted(map(str, unseen)))
+        raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0011")
+    read_sizes: Callable[[Sequence[Any]], dict[Any, int]] = size_reader(shown)
+
+    def run_with_sizes(*inputs: Any) -> tuple:
+        known = read_sizes(inputs)
+
+        def call_with_sizes(node: Node, args: tuple, kwargs: dict) -> Any:
+            return call(node, with_sizes(args, known), with_sizes(kwargs, known))
+
+        return graph.interpret(inputs, call_with_sizes)
+
+    return run_with_sizes
+
+
+def _call(node: Node, args: tuple, kwargs: dict) -> Any:
+    if node.target is operator.getitem:  # one result of several
+        return args[0][args[1]]
+    result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+    return _as_promised(node, result) if node.target.opaque else result
+
+
+def _as_promised(node: Node, result: Any) -> Any:
+    """An opaque operator's result. Raises TypeError where its kernel gives something else than its meta rule says."""
+    several = isinstance(node.val, tuple)
+    arrays, metas = (result, node.val) if several else ((result,), (node.val,))
+    for array, meta in zip(arrays, metas, strict=True):
+        fits = len(array.shape) == meta.ndim and all(
+            isinstance(size, SymInt) or size == have
+            for size, have in zip(meta.shape, array.shape, strict=True)
+        )
+        if array.dtype != meta.dtype.numpy or not fits:
+            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise TypeError(
+                f"{node.target.qualname} yields {found}, expected {meta}; "
+                "the operator's kernel and its meta (fake) rule disagree"
+            )
+    return result
+
+
+def _runnable(value: Any) -> Any:
+    """An attribute of a graph as kernels take it: the array of a constant, a subgraph as a function of arrays."""
+    if isinstance(value, GraphModule):
+        return interpreter(value.graph)
+    return value._data if isinstance(value, Tensor) else value
