@@ -70,6 +70,7 @@ from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
+_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[misc]  # noqa: PYI024
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -129,6 +130,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return realize(inside)
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
             field = class_lookup(kind, name)
+            if type(field) is not _FIELD:  # the user put something else there
+                tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
             if value.source is not None and is_users({"__name__": kind.__module__}):
                 tx.output.guard("IDENTITY", AttrSource(AttrSource(value.source, "__class__"), name), field)
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
