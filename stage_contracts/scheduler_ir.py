@@ -61,7 +61,7 @@ REFUSALS = {
     "long_fold": "one needs a fold over a whole large tensor first, which is better in threads of its own",
     "loops": "their loops cannot be made equal",
     "index": "one reads a buffer at another index than the other writes it",
-    "nothing_shared": "they touch no element at the same point of their loops, so nothing is loaded once instead of twice",
+    "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
     "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
     "no_shared_buffer": "they touch no buffer in common, so fusing was not considered",
 }

@@ -42,6 +42,7 @@ class Statements:
         self.arrays: list[str] = []  # what one section hands another, per lane
         self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
         self.folding: list[tuple[str, str, str]] = []  # type, accumulator, kind
+        self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
 
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
@@ -142,6 +143,10 @@ class Statements:
             self.starts.append(f"{wide or result} {accumulator} = {start};")
             self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
             self.folding.append((wide or result, accumulator, kind))
+            if wide == "double" and self.kernel.blocked(self.nest):
+                part = self.kernel.fresh(f"{name}_part")  # float lanes over a block, which doubles add up
+                self.parts.append((f"{result} {part} = 0;", f"{accumulator} += {part};"))
+                accumulator = part
             self.folds.setdefault(openmp, []).append(accumulator)
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [fold.format(acc=accumulator, value=value, T=result)]

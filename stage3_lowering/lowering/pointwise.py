@@ -1,7 +1,8 @@
 """Lowering of pointwise operators: one element from one element of each operand, by one rule for all of them.
 
 Input: a node, and its arguments with a Lazy for each tensor. The result is an expression until realize.py makes
-it a buffer. Operands broadcast by index maps and are cast to the dtype the arithmetic is done in. A rule gives None for what it leaves to the eager kernel.
+it a buffer. Operands broadcast by index maps and are cast to the dtype the arithmetic is done in. A rule gives None
+for what it leaves to the eager kernel.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ def _element(
     body.origins = node.origins
     if name == "cast" or (unchanged and not compute.is_floating_point):
         return element(args["input"], compute)
+    if name == "bitcast":
+        value = element(args["input"], args["input"].meta.dtype)
+        return body.emit(name, (value, args["dtype"]), args["dtype"], node.name)
     if not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
         return body.emit("constant", (False,), dt.bool_, node.name)
     if name == "where":

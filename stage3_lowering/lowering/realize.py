@@ -38,7 +38,9 @@ def readers(node: Node) -> list[Node]:
     found = []
     for user in node.users:
         row = _row(user)
-        found += readers(user) if row and row.kind in ("view", "identity") and row.name != "reshape" else [user]
+        found += (
+            readers(user) if row and row.kind in ("view", "identity") and row.name != "reshape" else [user]
+        )
     return found
 
 

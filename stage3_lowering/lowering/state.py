@@ -136,9 +136,7 @@ class State:
         body.store(name, dot(meta.strides, index), value)
         own, origins = origins, tuple(dict.fromkeys((*body.all_origins, *origins)))
         alone = origins == own  # else each instruction says which of them it came from
-        instructions = tuple(
-            replace(i, origins=() if alone else i.origins or own) for i in body.instructions
-        )
+        instructions = tuple(replace(i, origins=() if alone else i.origins or own) for i in body.instructions)
         self.nodes.append(LoopNest(name, ranges, reduction_ranges, instructions, origins))
         return strided(name, meta, meta.strides)
 
