@@ -212,8 +212,8 @@ class KernelText:
 
     def _fold_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are folded in one order, which the compiler fixes."""
-        if any(i.op == "reduction" and i.args[0] not in FOLDS for i in nest.body):
-            return {}  # a position is found one by one
+        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in FOLDS) for i in nest.body):
+            return {}  # a position, or a running sum, is found one by one
         clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in writer.folds.items())
         clauses += " reduction(|: bad_index)" * bool(self.checks and writer.checked & set(_loops_of(nest)))
         return {depth - 1: f"#pragma omp simd{clauses}"}

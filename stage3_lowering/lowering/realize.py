@@ -23,7 +23,7 @@ FULL_READS = 2  # buffers that each reader would load where one load of the resu
 LARGEST = 48  # instructions of one expression: more are slow to compile and spill registers
 EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
 
-INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing")
+INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing", "scan")
 
 
 @dataclass(frozen=True)

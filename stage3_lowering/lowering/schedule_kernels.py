@@ -73,7 +73,7 @@ def _splits(kernel: Kernel) -> bool:
     """Whether the kernel is one fold of one loop, of a kind whose parts can be combined."""
     folds = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
     positions = any(i.args[0] in ("argmax", "argmin") for i in folds)
-    checks = any(i.op == "indirect_index" for n in kernel.nests for i in n.body)
+    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body)
     rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
     return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
 
