@@ -141,12 +141,10 @@ def check_scan(combine_fn: Any, state: list, rows: list, dim: Any, reverse: Any)
         raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
     if not state:
         raise RuntimeError("scan() operator requires init leaves.")
-    for leaf in state:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"All init leaves must be a Tensor but got {leaf}")
-    for leaf in rows:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"All xs leaves must be a Tensor but got {leaf}")
+    for name, leaves in (("init", state), ("xs", rows)):
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"All {name} leaves must be a Tensor but got {leaf}")
     place = dim % rows[0].ndim if rows[0].ndim else 0
     if any(x.ndim <= place or x.shape[place] == 0 for x in rows):
         raise RuntimeError(

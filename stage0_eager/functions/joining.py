@@ -260,6 +260,19 @@ def tile(input, dims):
     return repeat(input, (*[1] * (input.ndim - len(dims)), *dims))
 
 
+def _counts(repeats, size, output_size):
+    """A count for each of `size` elements."""
+    counts = repeats.tolist() if isinstance(repeats, Tensor) else list(repeats)
+    counts = counts if isinstance(counts, list) else [counts]
+    if len(counts) != size:
+        raise RuntimeError("repeats must have the same size as input along dim")
+    if any(n < 0 for n in counts):
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != builtin_sum(counts):
+        raise RuntimeError(f"output_size {output_size} is not the sum of repeats, {builtin_sum(counts)}")
+    return counts
+
+
 @method
 @operator
 def repeat_interleave(input, repeats, dim=None, *, output_size=None):
@@ -276,14 +289,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
         split = (*input.shape[: dim + 1], repeats, *input.shape[dim + 1 :])
         out = c.expand(unsqueeze(input, dim + 1), split)
         return c.reshape(c.clone(out), (*input.shape[:dim], size * repeats, *input.shape[dim + 1 :]))
-    counts = repeats.tolist() if isinstance(repeats, Tensor) else list(repeats)
-    counts = counts if isinstance(counts, list) else [counts]
-    if len(counts) != size:
-        raise RuntimeError("repeats must have the same size as input along dim")
-    if any(n < 0 for n in counts):
-        raise RuntimeError("repeats can not be negative")
-    if output_size is not None and output_size != builtin_sum(counts):
-        raise RuntimeError(f"output_size {output_size} is not the sum of repeats, {builtin_sum(counts)}")
+    counts = _counts(repeats, size, output_size)
     shape = list(input.shape)
     pieces = []
     for i, n in enumerate(counts):

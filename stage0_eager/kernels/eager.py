@@ -233,6 +233,7 @@ def numpy_single(name: str) -> Callable[[Any], Any]:
 
 def numpy_pair(name: str) -> Callable[[Any, Any], Any]:
     """An elementwise kernel of two operands: 0.6 µs less than by way of `elementwise`, 2 µs with a number."""
+    # In one piece: the cases of one kernel, decided when it is made; what runs per call is the function at the end.
     core, whole = CORE_OPS[name], eager_kernel(name)
     as_they_are = {d.numpy.num for d in dt.DTYPES.values() if _computes_in(core, d)}
     # NumPy, too, takes a Python number beside an array of floats as one of the array's dtype

@@ -48,6 +48,7 @@ def _mean_loss(x, target):
 def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     x: Any = getattr(input, "_data", None)
     classes: Any = getattr(target, "_data", None)
+    # In one piece: all of it is the question whether the short way may be gone.
     plain = (
         weight is None and reduction == "mean" and not label_smoothing and isinstance(target, Tensor)
         and type(x) is np.ndarray and type(classes) is np.ndarray and x.ndim == 2 and classes.shape == x.shape[:1]
