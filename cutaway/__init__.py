@@ -21,6 +21,7 @@ from cutaway.compiled_function import reset
 from cutaway.explain import explain
 from cutaway.logs import logs_of_environment as _logs_of_environment
 from cutaway.pipelines import default_pipeline, tiny_pipeline
+from cutaway.subjects import no_attribute as _no_attribute
 from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
 from stage0_eager.amp.autocast import (
     autocast,
@@ -166,12 +167,8 @@ _LAZY: dict[str, Callable[[], Any]] = {
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return _LAZY[name]()
-    import difflib
-
-    near = difflib.get_close_matches(name, [*globals(), *_LAZY], n=1)
-    raise AttributeError(
-        f"module 'cutaway' has no attribute {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-    )
+    known = [n for n in (*globals(), *_LAZY) if not n.startswith("_")]
+    raise AttributeError(_no_attribute(f"cutaway.{name}", known))
 
 
 _logs_of_environment()

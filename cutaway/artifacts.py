@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from stage_contracts.messages import say
+
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
     from stage_contracts.events import Event
@@ -18,6 +20,18 @@ if TYPE_CHECKING:
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.pipeline import Pipeline
     from stage_contracts.program import Program
+
+
+class ArtifactList(list["Artifacts"]):
+    """The artifacts of one function, oldest first. While there are none, asking for one says why."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self and not isinstance(index, slice):
+            raise IndexError(say("no_artifacts", name=self.name))
+        return super().__getitem__(index)
 
 
 @dataclass

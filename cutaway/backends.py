@@ -6,7 +6,6 @@ lowering; `eager` runs the captured graph itself. Other packages add theirs unde
 
 from __future__ import annotations
 
-import difflib
 import functools
 import threading
 from collections.abc import Callable, Collection
@@ -26,6 +25,7 @@ from stage_contracts.device import CPU, Device
 from stage_contracts.errors import BackendFailed, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.shown_sizes import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -57,9 +57,8 @@ def find_backend(backend: str | Callable) -> Backend:
     if backend in found:
         return foreign(backend, found[backend].load())
     known = [*BACKENDS, *REGISTERED, *found]
-    near = difflib.get_close_matches(str(backend), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
+    hint = did_you_mean(backend, known)
+    raise ValueError(say("unknown_backend", name=backend, known=", ".join(known), hint=hint))
 
 
 # As torch tags them: what is for finding faults, not for speed.
@@ -79,6 +78,7 @@ REGISTERED: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _REGISTERING = threading.Lock()
 
 
+@checks_options
 def register_backend(
     compiler_fn: Callable | None = None, name: str | None = None, tags: Collection[str] = ()
 ) -> Any:

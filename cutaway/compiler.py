@@ -29,9 +29,11 @@ from stage_contracts.controls import (
     nonstrict_trace,
     substitute_in_graph,
 )
+from stage_contracts.messages import checks_options
 from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
 
 
+@checks_options
 def run(fn: Any = None) -> Any:
     """`fn` (a compiled function or module) frozen: it uses the entries there are and never compiles.
 

@@ -6,7 +6,6 @@ inside, resolve to the modules made here; a real torch is put back afterwards.
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 import threading
@@ -17,6 +16,7 @@ from typing import Any
 
 import cutaway
 from cutaway import torch_machine
+from cutaway.subjects import no_attribute
 from cutaway.torch_checks import CHECKS
 from cutaway.torch_dynamo import compiler_modules
 from stage0_eager import nn, optim
@@ -52,11 +52,7 @@ class TorchModule(ModuleType):
             return getattr(source, name)
         if name.startswith("__"):
             raise AttributeError(name)
-        near = difflib.get_close_matches(name, dir(self), n=1, cutoff=0.5)
-        raise AttributeError(
-            f"Cutaway has no {self.__name__}.{name}"
-            + (f"; the nearest it has is {self.__name__}.{near[0]}" if near else "")
-        )
+        raise AttributeError(no_attribute(f"{self.__name__}.{name}", dir(self)))
 
     def __dir__(self) -> list[str]:
         names = {*self.__dict__, *dir(self.__dict__["_source"])}
