@@ -1,4 +1,4 @@
-"""autograd.Function: one node of the tape whose rule is the user's own.
+"""autograd.Function: one node of the tape whose rule you write.
 
 Input: a class with forward and backward. `apply` runs forward off the tape and records a FunctionNode, which calls
 backward when its turn comes.

@@ -1,4 +1,4 @@
-"""NumPy's statistics beyond reductions: quantiles, correlation, slopes, folds that leave NaN out, polynomials.
+"""NumPy's statistics beyond reductions: quantiles, correlation, slopes, reductions that leave NaN out, polynomials.
 
 Input: tensors, and plain numbers for what is asked of them (which quantile, how wide a step).
 """

@@ -334,7 +334,7 @@ def with_tensors_of(module: Module, values: Mapping[str, Tensor], strict: bool =
             other = tied.get(id(home[name])) if home[name] is not None else None
             if key in values:
                 home[name] = values[key]
-            elif other is not None:  # the same parameter under a second name
+            elif other is not None:  # the same parameter under another name
                 home[name] = values[other]
         bump_structure_epoch()
         yield
