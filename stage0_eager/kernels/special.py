@@ -1,4 +1,4 @@
-"""Special functions and cumulative operations on arrays: what SciPy (or CuPy's copy of it) computes for the external rows.
+"""Special functions and cumulative operations on arrays: what SciPy (or CuPy) computes for the external rows.
 
 Input: arrays of one dtype, floating unless said; eager.py sees to layouts and errors.
 """
