@@ -6,10 +6,13 @@ Everything here prints: `print(a.forward.core)` is a program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stage_contracts import events
+from stage_contracts.loop_ir import BufferRef
 from stage_contracts.messages import say
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program
+    from stage_contracts.program import Program, Target
 
 
 class ArtifactList(list["Artifacts"]):
@@ -36,17 +39,58 @@ class ArtifactList(list["Artifacts"]):
 
 @dataclass
 class HalfArtifacts:
-    """One graph's way through stages 3 and 4: the forward, or the backward."""
+    """One graph's way through stages 3 and 4: the forward, or the backward.
+
+    Each artifact is made when it is first asked for: a program that the cache knew needs none of them to run.
+    """
 
     core: Graph  # core operators only
-    lowered: LoweredGraph
-    fused: Program  # kernels and steps, without memory or source
-    planned: Program  # with slots
+    pipeline: Pipeline
+    target: Target  # what it runs on
+    # (output, input): the caller copies that output of the graph into that input
+    updates: Sequence[tuple[int, int]] = ()
     # by target name; the one that runs, others on demand
     emitted: dict[str, Program] = field(default_factory=dict)
     # by name, those of the subgraphs
     subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
+
+    @cached_property
+    def lowered(self) -> LoweredGraph:
+        """Loop nests and external calls."""
+        with events.timed("pass", "lower"):
+            return self.pipeline.lower(self.core).verify()
+
+    @cached_property
+    def fused(self) -> Program:
+        """Kernels and steps, without memory or source."""
+        lowered = self.lowered
+        with events.timed("pass", "fuse"):
+            program = self.pipeline.fuse(lowered).verify()
+            return program.with_(updates=self._updated_inputs(program))
+
+    @cached_property
+    def planned(self) -> Program:
+        """With schedules and slots, for the target that runs."""
+        return self.planned_for(self.target)
+
+    def planned_for(self, target: Target) -> Program:
+        """With a schedule for each kernel on that target, and slots."""
+        fused = self.fused
+        with events.timed("pass", "schedule"):
+            scheduled = self.pipeline.schedule(fused, target).verify()
+        with events.timed("pass", "plan_memory"):
+            return self.pipeline.plan_memory(scheduled).verify()
+
+    def _updated_inputs(self, program: Program) -> dict[str, str]:
+        """The program's buffer for each output that goes into an input, and that input."""
+        values = program.return_step.values
+        pairs = [(values[out], program.inputs[i]) for out, i in self.updates]
+        return {
+            ref.name: name
+            for ref, name in pairs
+            if isinstance(ref, BufferRef) and ref.shape is None and program.buffers[ref.name].role == "output"
+        }
 
     def named(self, half: str) -> list[tuple[str, Any]]:
         """(name, artifact) of these, subgraphs first."""
@@ -104,5 +148,6 @@ class Artifacts:
             raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
         if target not in part.emitted:
             emit = (self.pipeline or default_pipeline()).emit
-            part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
+            other = target_named(target, part.target.device)
+            part.emitted[target] = emit(part.planned_for(other), other)
         return part.emitted[target]

@@ -54,7 +54,7 @@ class CompiledBackward(TapeNode):
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
         tangents = [
             _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
-            for g, layout in zip(gradients, self.plan.layouts_of(self.out_metas), strict=True)
+            for g, layout in zip(gradients, self.plan.layouts_of(saved, self.out_metas), strict=True)
         ]
         made = self.backward(*saved, *tangents)
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
@@ -98,7 +98,8 @@ class SavingPlan:
         metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
         # with open sizes both are known only when there are tensors
         self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
-        self.read_sizes = size_reader(shown_sizes(metas)) if self.open else None
+        shown = [meta_of(n) for n in partition.backward.placeholders] if self.open else []
+        self.read_sizes = size_reader(shown_sizes(shown)) if self.open else None
         self.metas = () if self.open else tuple(metas)
         self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
 
@@ -106,11 +107,14 @@ class SavingPlan:
         """What the outputs are that gradients come for."""
         return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
 
-    def layouts_of(self, out_metas: tuple[TensorMeta, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The layout that the backward was compiled for of each gradient that comes in."""
+    def layouts_of(
+        self, saved: Sequence[Any], out_metas: tuple[TensorMeta, ...]
+    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The layout that the backward was compiled for of each gradient that comes in. What is saved shows the sizes
+        that an output does not: of 2*s0*s1 elements neither s0 nor s1."""
         if self.read_sizes is None:
             return self.layouts
-        sizes = self.read_sizes(out_metas)
+        sizes = self.read_sizes((*saved, *out_metas))
         return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
 
     @staticmethod

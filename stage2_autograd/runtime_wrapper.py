@@ -182,7 +182,8 @@ def _finisher(
                 version_of(target)[0] -= 1
                 write_through(target, value)
                 continue
-            target._data[...] = value._data
+            if target._data is not value._data:  # a compiled step may have written there at once
+                target._data[...] = value._data
             if value.requires_grad:  # the input now is what the pair computed, to autograd too
                 target.requires_grad, target._grad_fn = True, value._grad_fn
                 target._output_index = value._output_index

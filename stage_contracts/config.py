@@ -52,11 +52,20 @@ class LoweringConfig:
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
-    # No flag changes a value: -fno-trapping-math only says that nobody reads the floating-point status flags.
+    # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
+    # -fopenmp              `omp simd` and threads
+    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
+    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -ffp-contract=off     a * b + c stays two roundings, as in eager
+    # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
     cache: bool = True  # keep built code on disk
+    force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # size bound of the disk cache
+    compile_seconds: float = (
+        300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
+    )
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
@@ -69,6 +78,9 @@ class Config:
     lowering: LoweringConfig = field(default_factory=LoweringConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
+
+# Fields that torch has a variable for, too. Ours wins.
+TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_CACHES"}
 
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
@@ -94,6 +106,8 @@ def from_environment(
         values = {}
         for f in fields(section_type):
             variable = variable_of(section.name, f.name)
+            if variable not in environment:
+                variable = TORCH_VARIABLES.get(f"{section.name}.{f.name}", variable)
             if variable not in environment:
                 continue
             try:

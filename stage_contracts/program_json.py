@@ -20,6 +20,7 @@ from stage_contracts import program as steps
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DType, dtype_of
 from stage_contracts.index_expr import parse_index, print_index
+from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
@@ -39,6 +40,7 @@ _RECORDS: dict[str, type] = {
         Buffer,
         PoolSlot,
         Kernel,
+        KernelSchedule,
         Target,
         Origin,
         FusionDecision,
@@ -83,6 +85,23 @@ def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None 
         return Program(units=tuple(units), **decode(record["program"], symbols))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
+
+
+def record_of(program: Program) -> dict[str, Any]:
+    """A program and its sources as one JSON value. Raises TypeError for what has no word there."""
+    fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "units"}
+    units = [
+        {f.name: encode(getattr(unit, f.name)) for f in dataclasses.fields(unit)} for unit in program.units
+    ]
+    return {"format": FORMAT, "program": encode(fields), "units": units}
+
+
+def program_of(record: dict[str, Any]) -> Program:
+    """Read back `record_of(program)`. Raises ValueError, KeyError or TypeError for anything else."""
+    if record.get("format") != FORMAT:
+        raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+    units = [SourceUnit(**{name: decode(value) for name, value in unit.items()}) for unit in record["units"]]
+    return Program(units=tuple(units), **decode(record["program"]))
 
 
 def _write(path: Path, text: str) -> None:

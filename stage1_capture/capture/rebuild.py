@@ -289,8 +289,9 @@ def _index(r: Rebuilder, index: Variable) -> str:
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
     if value.kind is tuple:
         return f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
-    make = r.named(value.kind._make)  # type: ignore[attr-defined]
-    return f"{make}(({r.all(value.items)}{',' * (len(value.items) == 1)}))"
+    # not by `_make`, which asks a `__len__` of the class's own
+    items = f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
+    return f"{r.named(tuple.__new__)}({r.named(value.kind)}, {items})"
 
 
 def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
