@@ -175,10 +175,12 @@ def needs_tape(op: Any, args: tuple) -> bool:
 
 def up_to_date(tensor: Tensor) -> Tensor:
     """The tensor; a view whose base was written through another view on the tape first takes its new history."""
-    if tensor._view is not None and tensor._written != tensor._base._written:  # type: ignore[union-attr]
-        from stage0_eager.views import refresh
+    if tensor._view is not None:
+        base = tensor._base
+        if tensor._written != base._written or base._formerly:  # type: ignore[union-attr]
+            from stage0_eager.views import refresh
 
-        refresh(tensor)
+            refresh(tensor)
     return tensor
 
 

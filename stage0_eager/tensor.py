@@ -46,6 +46,8 @@ class Tensor:
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
     _made_silently: bool = False  # on a view: made under no_grad, and so without a place on the tape
+    _formerly: tuple = ()  # what it was before each change of its shape in place (t_, unsqueeze_)
+    _source_was: int = 0  # on a view: how often its source had changed so by then
 
     _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
     _after_hooks: dict | None = None
@@ -140,10 +142,12 @@ class Tensor:
 
     def _refresh(self) -> None:
         """A view whose base was written through another view, on the tape, takes its new history."""
-        if self._view is not None and self._written != self._base._written:  # type: ignore[union-attr]
-            from stage0_eager.views import refresh
+        if self._view is not None:
+            base = self._base
+            if self._written != base._written or base._formerly:  # type: ignore[union-attr]
+                from stage0_eager.views import refresh
 
-            refresh(self)
+                refresh(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""

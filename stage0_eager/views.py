@@ -14,6 +14,7 @@ from stage0_eager.derivatives import into_diagonal, into_strided, into_windows
 from stage0_eager.formulas import OVERLAPS
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor, is_traced
+from stage_contracts.symbolic import same_size
 
 MADE_SILENTLY = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
@@ -24,8 +25,15 @@ MADE_SILENTLY = (
 def root(view: Any) -> Any:
     """The tensor at the end of the chain of views; the tensor itself when it is none."""
     while view._view is not None:
-        view = view._view[1]
+        view = source(view)
     return view
+
+
+def source(view: Any) -> Any:
+    """What a view was made of, as it was then: since then that may have taken another shape in place."""
+    made_of = view._view[1]
+    before = made_of._formerly[view._source_was : view._source_was + 1]
+    return before[0] if before else made_of
 
 
 def write_through(view: Any, value: Any) -> Any:
@@ -80,13 +88,13 @@ def _chain(view: Any) -> list[tuple]:
     """The operators from the base to the view, with their arguments besides the tensor."""
     steps: list[tuple] = []
     while view._view is not None:
-        op, source, rest = view._view
+        (op, _, rest), made_of = view._view, source(view)
         if op.core is None:  # a quick view (x[0]): the steps are those of its body
             with no_grad():
-                steps[:0] = _chain(op.body(Tensor(source._data), *rest))
+                steps[:0] = _chain(op.body(Tensor(made_of._data), *rest))
         else:
             steps.insert(0, (op, rest))
-        view = source
+        view = made_of
     return steps
 
 
@@ -110,7 +118,9 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
-    "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "expand": lambda whole, part, shape: (  # to a size of 0: nothing of the whole is shown
+        whole if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
+    ),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step
     ),
