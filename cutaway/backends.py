@@ -19,6 +19,7 @@ from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
+from stage0_eager.core_interpreter import interpreter
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
@@ -157,8 +158,6 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Stage 2's graphs, operator by operator."""
-    from stage2_autograd.aot_eager import aot_eager as interpreter
-
     return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
 
 

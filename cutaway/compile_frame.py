@@ -111,12 +111,12 @@ def _captured_and_compiled(
         except Unsupported as refusal:
             breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
+            if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
+                breaks.append(GraphBreak("GB0011", f"{type(error).__name__}: {error}"))
+                return frame, None, breaks, artifacts
+            if backend.builtin:  # a fault of ours (internal_errors.py)
+                raise
             if not config.current().capture.suppress_errors:
-                if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
-                    breaks.append(GraphBreak("GB0011", f"{type(error).__name__}: {error}"))
-                    return frame, None, breaks, artifacts
-                if backend.builtin:
-                    raise
                 raise BackendFailed(
                     f"backend {backend.name!r} raised {type(error).__name__}: {error}\n"
                     "its own lines are above; config suppress_errors=True runs such graphs eagerly"

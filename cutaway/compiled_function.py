@@ -16,6 +16,7 @@ from typing import Any
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
+from cutaway.internal_errors import Fault, reaches_the_user, run_eagerly, stage_of
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -67,6 +68,7 @@ class CompiledFunction:
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
+        self.failed = False  # the compiler did, once: what no entry fits runs eagerly
         self.entries: tuple[Entry, ...] = ()
         # one list, and one of each resume function and nested call, for all that the outermost function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
@@ -87,6 +89,8 @@ class CompiledFunction:
             entry = self._miss(args, kwargs)
             if entry is None:
                 return self._fn(*args, **kwargs)
+            if type(entry) is Fault:
+                return run_eagerly(entry, self, args, kwargs)
         elif entry is not entries[0]:
             self._promote(entry)
         result = entry.run(*args, **kwargs)
@@ -129,7 +133,7 @@ class CompiledFunction:
             self.artifacts.clear()
             self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
-            self.limit_reported = self.called = False
+            self.limit_reported = self.called = self.failed = False
 
     def part(self, function: Any, whole: bool) -> Any:
         """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
@@ -155,19 +159,30 @@ class CompiledFunction:
             if entry in self.entries:
                 self.entries = (entry, *(e for e in self.entries if e is not entry))
 
-    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | None:
-        """Compile a new entry for this call; None when a stance or a limit says to run eagerly."""
+    def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
+        """Compile a new entry for this call; None when a stance or a limit says to run eagerly, or it failed before."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
-            if not may_compile_now(self, args, kwargs) or not within_limits(self, args, kwargs):
+            if (
+                self.failed
+                or not may_compile_now(self, args, kwargs)
+                or not within_limits(self, args, kwargs)
+            ):
                 return None
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            made = self._compile(args, kwargs)
+            mark = events.LEDGER.mark()
+            try:
+                made = self._compile(args, kwargs)
+            except Exception as error:
+                stage = stage_of(mark)
+                if reaches_the_user(error, stage, self.fullgraph, self._pipeline):
+                    raise
+                return Fault(self.name, stage, error)
             self.entries = (made, *self.entries)
             count_compile(self.code)
             return made

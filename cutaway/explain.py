@@ -35,6 +35,7 @@ class ExplainOutput:
     ops_per_graph: tuple[tuple[Any, ...], ...]
     out_guards: tuple[Guard, ...]
     compile_times: str
+    internal_errors: tuple[events.Event, ...] = ()  # faults of the compiler itself; the frames ran eagerly
 
     def __str__(self) -> str:
         lines = [
@@ -49,6 +50,8 @@ class ExplainOutput:
             lines += [f"  Break Reason {number}{frames}:", *(f"    {line}" for line in reason.splitlines())]
         if not times:
             lines.append("  none")
+        for event in self.internal_errors:
+            lines += ["Internal Error:", *(f"  {line}" for line in event.details["report"].splitlines())]
         lines.append("Ops per Graph:")
         for number, ops in enumerate(self.ops_per_graph, 1):
             lines.append(f"  Ops {number}: {', '.join(op.qualname for op in ops)}")
@@ -104,7 +107,10 @@ def _report(seen: list[events.Event]) -> ExplainOutput:
     ops = tuple(tuple(n.target for n in graph.calls if hasattr(n.target, "qualname")) for graph in graphs)
     guards = tuple(guard for frame in frames for guard in frame.guards)
     times = _times([e for e in seen if e.kind in ("pass", "build", "compile")])
-    return ExplainOutput(graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, guards, times)
+    faults = tuple(e for e in seen if e.kind == "internal_error")
+    return ExplainOutput(
+        graphs, len(graphs), len(breaks), breaks, sum(map(len, ops)), ops, guards, times, faults
+    )
 
 
 def _times(timed: list[events.Event]) -> str:

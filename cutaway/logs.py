@@ -47,6 +47,10 @@ def _residual(event: Event) -> str | None:
     return f"what runs in place of {event.name}:\n{text}".rstrip() if text else None
 
 
+def _internal_error(event: Event) -> str | None:
+    return event.details["report"] if event.kind == "internal_error" else None
+
+
 def _of_kind(*kinds: str) -> Callable[[Event], str | None]:
     """Events as they print; one kind alone needs no name beside the log's."""
 
@@ -67,6 +71,7 @@ ARTIFACTS: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "bytecode": ("the residual code around a graph, as Python", _residual),
     "dynamo": ("every compile and what it took", _of_kind("compile", "guard_failure")),
     "perf_hints": ("what ran another way than asked, and why", _of_kind("fallback")),
+    "internal_errors": ("each fault of the compiler itself, and what to report", _internal_error),
     "fusion": ("each decision of the scheduler", _of_kind("fusion")),
     "cache": ("each look into a cache", _of_kind("cache")),
     "compile_times": ("each named pass and what it took", _of_kind("pass", "build")),

@@ -43,7 +43,7 @@ def eager_call(op: Any) -> Callable[..., Any]:
         return _where(op)
     if op.core.kind == "view":
         return _view(op)
-    if op.core.kind in ("reduction", "scan") or op.name == "cast":
+    if op.core.kind in ("reduction", "scan") or op.name in ("cast", "bitcast"):
         return _first(op)
     return _list(op) if op.name == "cat" else _general(op)
 

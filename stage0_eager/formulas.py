@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays, convolution_kernels, indexing_formulas
+from stage0_eager.conversion import converted, number_as
 from stage0_eager.philox import philox_words
 from stage_contracts import core_metas, view_metas
 from stage_contracts import dtype as dt
@@ -104,11 +105,15 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 
 def _left_shift(xp: Any, x: Any, y: Any) -> Any:
     bits = 8 * np.result_type(x).itemsize
+    if isinstance(y, np.generic) and 0 <= y < bits:  # one number for all, as in most programs: nothing to choose
+        return xp.left_shift(x, y)
     return xp.where((y >= 0) & (y < bits), xp.left_shift(x, xp.clip(y, 0, bits - 1)), xp.zeros_like(x))
 
 
 def _right_shift(xp: Any, x: Any, y: Any) -> Any:
     bits = 8 * np.result_type(x).itemsize
+    if isinstance(y, np.generic) and 0 <= y < bits:  # one number for all, as in most programs: nothing to choose
+        return xp.right_shift(x, y)
     far = xp.where(xp.less(x, 0), -1, 0)  # all bits shifted out: the sign is left
     return xp.where((y >= 0) & (y < bits), xp.right_shift(x, xp.clip(y, 0, bits - 1)), far.astype(x.dtype))
 
@@ -285,6 +290,7 @@ def _cat(xp: Any, tensors: list, dim: int) -> Any:
 
 
 def _constant_pad(xp: Any, x: Any, pads: tuple, value: Any) -> Any:
+    value = number_as(value, dt.dtype_of(x.dtype))  # the meta rule has checked it
     if not x.ndim:
         return x.copy()
     crop = tuple(slice(max(-a, 0), x.shape[i] - max(-b, 0)) for i, (a, b) in enumerate(pads))
@@ -314,21 +320,21 @@ def _nonzero(xp: Any, x: Any) -> Any:
 
 
 def _full(xp: Any, shape: tuple, value: Any, dtype: DType, device: Any) -> Any:
-    try:
-        return arrays.namespace(device).full(shape, value, dtype.numpy)
-    except OverflowError:
-        raise RuntimeError(
-            f"value {value} cannot be converted to type {dtype.name} without overflow"
-        ) from None
+    dt.check_number(value, dtype)
+    return arrays.namespace(device).full(shape, number_as(value, dtype), dtype.numpy)
 
 
 def _iota(xp: Any, length: int, start: Any, step: Any, dtype: DType, device: Any) -> Any:
     there = arrays.namespace(device)
-    return (start + there.arange(length) * step).astype(dtype.numpy)
+    return converted(there, start + there.arange(length) * step, dtype.numpy)
 
 
 def _cast(xp: Any, x: Any, dtype: DType) -> Any:
-    return x.astype(dtype.numpy)
+    return converted(xp, x, dtype.numpy)
+
+
+def _bitcast(xp: Any, x: Any, dtype: DType) -> Any:
+    return arrays.copy_as_laid_out(xp, x).view(dtype.numpy)
 
 
 OVERLAPS = (
@@ -344,7 +350,7 @@ def _copy_(xp: Any, dst: Any, src: Any) -> Any:
         stride == 0 and size > 1 for size, stride in zip(dst.shape, dst.strides, strict=True)
     ):
         raise RuntimeError(OVERLAPS)
-    dst[...] = src
+    dst[...] = converted(xp, src, dst.dtype)
     return dst
 
 
@@ -399,6 +405,7 @@ KERNELS |= {
     "bitwise_left_shift": _left_shift,
     "bitwise_right_shift": _right_shift,
     "cast": _cast,
+    "bitcast": _bitcast,
     "sum": _wide_fold("sum"),
     "prod": _wide_fold("prod"),
     "amax": _fold("amax"),

@@ -11,12 +11,13 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage_contracts import core_metas
+from stage_contracts.errors import OutOfRange
 
 
 def _checked_index(xp: Any, index: Any, size: int) -> Any:
     if index.size and (int(index.min()) < -size or int(index.max()) >= size):
         bad = int(index.max()) if int(index.max()) >= size else int(index.min())
-        raise IndexError(f"index {bad} is out of bounds for dimension with size {size}")
+        raise OutOfRange(f"index {bad} is out of bounds for dimension with size {size}")
     return index
 
 

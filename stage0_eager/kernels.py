@@ -56,7 +56,7 @@ def eager_kernel(name: str) -> Callable[..., Any]:
         return opaque_kernel(name)
     core = COPY_ if name == "copy_" else CORE_OPS[name]
     kernel = KERNELS[name]
-    if core.kind == "pointwise" and name != "cast":
+    if core.kind == "pointwise" and name not in ("cast", "bitcast"):
         return _elementwise(core, kernel)
     if core.kind in ("view", "creation", "random"):
         return _explained(core, kernel)  # nothing to silence; strides are given, or row-major anyway

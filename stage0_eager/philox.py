@@ -14,6 +14,7 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 WEYL = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 MASK = 0xFFFFFFFF
+AT_ONCE = 1 << 13  # blocks: what a round makes stays in the cache
 
 
 def philox_block(xp: Any, key: tuple[int, int], words: tuple) -> list:
@@ -43,8 +44,13 @@ def philox_words(xp: Any, rng: Any, offset: int, shape: tuple) -> Any:
     seed, counter = (int(v) for v in rng.tolist())
     counter += offset
     count = int(np.prod(shape, dtype=np.int64))
-    block = xp.arange(-(-count // 4), dtype=np.uint64)
-    fixed = [xp.full(block.shape, (counter >> shift) & MASK, np.uint64) for shift in (0, 32)]
-    words = (block & np.uint64(MASK), block >> np.uint64(32), fixed[0], fixed[1])
-    out = philox_block(xp, (seed & MASK, (seed >> 32) & MASK), words)
-    return xp.stack(out, axis=-1).reshape(-1)[:count].astype(np.int64).reshape(shape)
+    blocks = -(-count // 4)
+    out = xp.empty((blocks, 4), np.int64)
+    step = AT_ONCE if xp is np else max(blocks, 1)
+    for start in range(0, blocks, step):
+        block = xp.arange(start, min(start + step, blocks), dtype=np.uint64)
+        fixed = [xp.full(block.shape, (counter >> shift) & MASK, np.uint64) for shift in (0, 32)]
+        words = (block & np.uint64(MASK), block >> np.uint64(32), fixed[0], fixed[1])
+        for i, word in enumerate(philox_block(xp, (seed & MASK, (seed >> 32) & MASK), words)):
+            out[start : start + step, i] = word
+    return out.reshape(-1)[:count].reshape(shape)

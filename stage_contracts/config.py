@@ -25,7 +25,9 @@ class CaptureConfig:
     error_on_recompile: bool = False  # so does any recompile
     automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
     assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    suppress_errors: bool = False  # a failing backend: run eager and record it, instead of raising
+    # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
+    # True: both run eagerly. False: both raise.
+    suppress_errors: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,13 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
     return Config(**changes)
 
 
-def _parse(variable: str, text: str, wanted: type) -> Any:
+def _shown(wanted: Any) -> str:
+    return getattr(wanted, "__name__", str(wanted))
+
+
+def _parse(variable: str, text: str, wanted: Any) -> Any:
+    if wanted == (bool | None):
+        wanted = bool
     if wanted is bool:
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
@@ -123,9 +131,9 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
             )
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
-        if type(value) is not wanted:
+        if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
-                f"{owners[0]}.{name} expects {wanted.__name__}, got {type(value).__name__} {value!r}"
+                f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
             )
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config

@@ -156,6 +156,15 @@ def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
     return elementwise((input,), dtype)
 
 
+def bitcast(input: TensorMeta, dtype: DType) -> TensorMeta:
+    if input.dtype.itemsize != dtype.itemsize or dt.bool_ in (input.dtype, dtype):
+        raise RuntimeError(
+            f"bitcast reads bits as a dtype of the same width; {input.dtype.name} has {8 * input.dtype.itemsize} bits, "
+            f"{dtype.name} has {8 * dtype.itemsize}, and bool is refused"
+        )
+    return elementwise((input,), dtype)
+
+
 def same(input: TensorMeta, *_: Any) -> TensorMeta:
     return input.with_(requires_grad=False, strides=input.strides)
 
@@ -334,6 +343,7 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
 
 def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: Any) -> TensorMeta:
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
+    dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
     left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
     if any(isinstance(s, int) and s < 0 for s in left):
@@ -403,6 +413,7 @@ def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
 
 def full(shape: tuple[Any, ...], value: Any, dtype: DType, device: Device) -> TensorMeta:
     no_negative_sizes(shape)
+    dt.check_number(value, dtype)
     return TensorMeta(shape, dtype, device=device)
 
 

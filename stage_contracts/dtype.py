@@ -6,6 +6,7 @@ of torch's tensor-attributes page (three classes: tensors with dimensions, 0-d t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -136,6 +137,20 @@ class _Default:
 
 
 DEFAULT_DTYPE = _Default()
+
+
+def check_number(value: object, dtype: DType) -> None:
+    """Raises RuntimeError where an integer dtype cannot hold a Python number, which is told apart from a cast.
+
+    As in torch, -1 stands for the largest number of an unsigned type, and so on down to minus that number.
+    """
+    if dtype.limits is None or type(value) not in (int, float):
+        return
+    assert isinstance(value, (int, float))
+    low, high = dtype.limits
+    low = -high if low == 0 and type(value) is int else low
+    if not (math.isfinite(value) and low <= value <= high):
+        raise RuntimeError(f"value {value} cannot be converted to type {dtype.name} without overflow")
 
 
 def scalar_dtype(value: object, default: DType | None = None) -> DType:

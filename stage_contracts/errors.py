@@ -15,5 +15,17 @@ class CompilerMissing(RuntimeError):
     """There is no compiler for the target on this machine; run the graph another way."""
 
 
+class OutOfRange(IndexError, RuntimeError):
+    """An index tensor holds a place outside. torch raises the one or the other, by operator; a kernel cannot tell."""
+
+
+class ForbiddenInGraph(RuntimeError):
+    """A call that the program itself forbids in compiled code (forbid_in_graph, set_stance)."""
+
+
+class SeamError(TypeError):
+    """A function given for a seam does not keep the seam's contract: its parameters, or what it returns."""
+
+
 class BackendFailed(RuntimeError):
     """A backend raised while compiling a graph; the cause is chained."""

@@ -25,6 +25,7 @@ KINDS = {
     "recompile": "a further entry was compiled for a code object",
     "cache": "a cache was asked; name is 'hit' or 'miss', details say what differed",
     "fallback": "something ran another way than asked (eager, NumPy), and why",
+    "internal_error": "the compiler itself failed and the frame ran eagerly; details: stage, error, traceback, report",
     "build": "source was compiled to native code",
     "fusion": "two scheduler nodes were or were not fused, and why",
     "launch": "a program ran (recorded only while a profiler is on)",
@@ -131,6 +132,24 @@ class Ledger:
         with self._lock:
             self._listeners.remove(listener)
 
+    def internal_errors(self, since: int = 0) -> list[Event]:
+        """Each fault of the compiler itself that the ledger holds: a fuzzer counts any as a failure."""
+        return self.since(since, "internal_error")
+
+    @contextmanager
+    def no_internal_errors(self) -> Iterator[list[Event]]:
+        """AssertionError after a block in which the compiler itself failed, even if the ledger was cleared there."""
+        seen: list[Event] = []
+
+        def listener(event: Event) -> None:
+            if event.kind == "internal_error":
+                seen.append(event)
+
+        with self.listening(listener):
+            yield seen
+        if seen:
+            raise AssertionError("\n\n".join(str(event.details["report"]) for event in seen))
+
     def clear(self) -> None:
         with self._lock:
             self._events.clear()
@@ -139,3 +158,4 @@ class Ledger:
 
 LEDGER = Ledger()
 record, timed, count = LEDGER.record, LEDGER.timed, LEDGER.count
+internal_errors, no_internal_errors = LEDGER.internal_errors, LEDGER.no_internal_errors

@@ -20,7 +20,7 @@ from stage_contracts.origin import Origin
 from stage_contracts.tensor_meta import TensorMeta
 
 # What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
-# except where's condition; `cast` takes a value and a DType).
+# except where's condition; `cast` and `bitcast` take a value and a DType).
 LOOP_OPS = {
     "load": "(buffer, index): the element of a buffer at an index, in elements from its start",
     "store": "(buffer, index, value): write it; yields nothing",

@@ -12,11 +12,20 @@ import numpy as np
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import on_array
 from stage0_eager.functions.elementary import narrowed, widened
+from stage0_eager.functions.index_checks import (
+    NAMES,
+    check_classes,
+    in_range,
+    long_index,
+    not_negative,
+    warn_of_broadcast,
+)
 from stage0_eager.functions.reductions import log_softmax, sum_of_squares
 from stage0_eager.operator import operator
 from stage0_eager.random import uniform
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
+from stage_contracts.errors import OutOfRange
 
 
 @operator
@@ -96,12 +105,20 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 @operator
-def one_hot(input, num_classes):
-    """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension."""
+def one_hot(input, num_classes=-1):
+    """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension. -1: as many classes as occur."""
     if input.dtype is not dt.int64:
         raise RuntimeError(
             f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}"
         )
+    if not input.numel() and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if num_classes == -1:
+        num_classes = max(c.amax(c.reshape(input, (input.numel(),)), (0,)).item(), -1) + 1
+    if num_classes < 1:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    too_large = "Class values must be smaller than num_classes."
+    input = in_range(input, num_classes, RuntimeError, too_large)
     classes = c.iota(num_classes, 0, 1, dt.int64, input.device)
     return c.cast(c.eq(c.reshape(input, (*input.shape, 1)), classes), dt.int64)
 
@@ -114,16 +131,15 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
 
 def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     """The loss against (1 - smoothing) * the target's class + smoothing * all classes evenly."""
+    check_classes(logp, target, weight)
     dim = 0 if logp.ndim == 1 else 1
-    if dim and target.ndim and logp.shape[0] != target.shape[0]:
-        raise ValueError(
-            f"Expected input batch_size ({logp.shape[0]}) to match target batch_size ({target.shape[0]})."
-        )
     classes = logp.shape[dim]
     ids_shape = tuple(classes if i == dim else 1 for i in range(logp.ndim))
     ids = c.reshape(c.iota(classes, 0, 1, dt.int64, logp.device), ids_shape)
     expanded = (*logp.shape[:dim], 1, *logp.shape[dim + 1 :])
     # a comparison with the class numbers instead of a gather: one fused kernel, and a gradient without scatter
+    kept = c.ne(target, ignore_index)
+    target = in_range(c.where(kept, target, 0), classes, IndexError, "Target {bad} is out of bounds.")
     hit = c.eq(c.reshape(target, expanded), ids)
     if weight is not None:
         weight = c.reshape(weight, ids_shape)
@@ -132,7 +148,6 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     if smoothing:
         even = c.div(c.neg(c.sum(logp, (dim,), False)), classes)
         loss = c.add(c.mul(loss, 1 - smoothing), c.mul(even, smoothing))
-    kept = c.ne(target, ignore_index)
     loss = c.where(kept, loss, 0)
     if reduction != "mean":
         return _reduce(loss, reduction)
@@ -147,6 +162,14 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
 @operator
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     """Cross entropy of logits (N, C, ...) with class indices (N, ...) or, if floating, class probabilities."""
+    if input.ndim != target.ndim or tuple(input.shape) != tuple(target.shape):
+        check_classes(input, target, weight)
+    elif not target.is_floating_point():
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {NAMES[target.dtype]}"
+        )
+    elif ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
     dim = 0 if input.ndim == 1 else 1
     logp = log_softmax(input, dim)
     if not target.is_floating_point():
@@ -164,6 +187,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 @operator
 def mse_loss(input, target, reduction="mean"):
     """(input - target) ** 2, reduced."""
+    warn_of_broadcast(input, target)
     difference = c.sub(input, target)
     return _reduce(c.mul(difference, difference), reduction)
 
@@ -171,6 +195,7 @@ def mse_loss(input, target, reduction="mean"):
 @operator
 def l1_loss(input, target, reduction="mean"):
     """|input - target|, reduced."""
+    warn_of_broadcast(input, target)
     return _reduce(c.abs(c.sub(input, target)), reduction)
 
 
@@ -188,6 +213,18 @@ def _reduce(loss, reduction):
 @operator
 def embedding(input, weight, padding_idx=None):
     """Rows of weight (num_embeddings, dim) chosen by input: (*input.shape, dim). Row padding_idx gets no gradient."""
+    if input.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{NAMES[input.dtype]} instead"
+        )
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    input = not_negative(
+        long_index("embedding", input), weight.shape[0], OutOfRange, "index out of range in self"
+    )
     width = weight.shape[1]
     flat = c.reshape(input, (input.numel(), 1))
     rows = c.gather(weight, 0, c.expand(flat, (input.numel(), width)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager import random as random_module
+from stage0_eager.conversion import of_data
 from stage0_eager.core import core as c
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.operator import operator
@@ -32,11 +33,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     """A new tensor with a copy of `data` (numbers, nested lists, an array). Python floats become float32."""
     if isinstance(data, Tensor):
         data = data._data
-    array = np.array(data) if not hasattr(data, "dtype") else data.copy()
-    if dtype is not None:
-        array = array.astype(dtype_of(dtype).numpy)
-    elif not hasattr(data, "dtype") and array.dtype == np.float64:
-        array = array.astype(dt.DEFAULT_DTYPE.dtype.numpy)
+    array = of_data(data, None if dtype is None else dtype_of(dtype))
     dtype_of(array.dtype)  # raises TypeError for complex, object, strings
     out = Tensor(
         arrays.move(np.asarray(array) if isinstance(array, np.generic) else array, device_or_default(device))
@@ -102,6 +99,8 @@ def arange_between(start, end, step=1, *, dtype=None, device=None):
     span, step_ = end - start, step
     exact = isinstance(span, (int, SymInt)) and isinstance(step_, (int, SymInt))
     length = -(-span // step_) if exact else int(np.ceil(span / step_))
+    if not dtype_of(dtype).is_floating_point:  # as torch: whole steps from a whole start
+        start, step = (int(v) if isinstance(v, float) else v for v in (start, step))
     return c.iota(length, start, step, dtype_of(dtype), device_of(device))
 
 

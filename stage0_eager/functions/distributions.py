@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from stage0_eager import exact_math
 from stage0_eager.core import core as c
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions.creation import randint, shape_of
 from stage0_eager.functions.inplace import write
 from stage0_eager.operator import operator
-from stage0_eager.random import randint_of_shape, randn_of_shape, uniform
+from stage0_eager.random import exponential, open_unit, randint_of_shape, rounded, uniform
+from stage0_eager.random import normal as normal_draw
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes
@@ -28,8 +30,7 @@ def normal_of(mean, std, *, generator=None):
     tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     shape = broadcast_shapes(*(x.shape for x in tensors))
     first = tensors[0]
-    draw = randn_of_shape(shape, dtype=first.dtype, device=first.device, generator=generator)
-    return c.add(c.mul(draw, std), mean)
+    return rounded(c.add(c.mul(normal_draw(shape, first.device, generator), std), mean), first.dtype)
 
 
 def normal(
@@ -51,10 +52,8 @@ def normal(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     shape = shape_of((size,))
-    draw = randn_of_shape(
-        shape, dtype=dtype_or_default(dtype), device=device_or_default(device), generator=generator
-    )
-    return c.add(c.mul(draw, std), mean)
+    draw = normal_draw(shape, device_or_default(device), generator)
+    return rounded(c.add(c.mul(draw, std), mean), dtype_or_default(dtype))
 
 
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:
@@ -89,9 +88,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
         return c.sum(below, (last + 1,), False)
     if num_samples > categories:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
-    draw = uniform(input.shape, dt.float64, input.device, generator)
-    # log p - log(exponential draw): a weight of 0, and a place already taken, is minus infinity
-    score = c.sub(c.log(weights), c.log(c.neg(c.log1p(c.neg(c.maximum(draw, 2.0**-33))))))
+    score = c.div(weights, exponential(input.shape, input.device, generator))
     ids = c.iota(categories, 0, 1, dt.int64, input.device)
     taken = []
     for _ in range(num_samples):
@@ -102,7 +99,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
 
 
 def _written(input: Any, draw: Any) -> Any:
-    return write(input, draw if draw.dtype is input.dtype else c.cast(draw, input.dtype))
+    return write(input, rounded(draw, input.dtype))
 
 
 def _unit(input: Any, generator: Any) -> Any:
@@ -124,8 +121,7 @@ def normal_(input, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal draws."""
     if std < 0:
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
-    draw = randn_of_shape(input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _written(input, c.add(c.mul(draw, std), mean))
+    return _written(input, c.add(c.mul(normal_draw(input.shape, input.device, generator), std), mean))
 
 
 @operator
@@ -133,8 +129,8 @@ def log_normal_(input, mean=1.0, std=2.0, *, generator=None):
     """Fill with the exponentials of normal draws."""
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    draw = randn_of_shape(input.shape, dtype=input.dtype, device=input.device, generator=generator)
-    return _written(input, c.exp(c.add(c.mul(draw, std), mean)))
+    draw = normal_draw(input.shape, input.device, generator)
+    return _written(input, exact_math.exp(c.add(c.mul(draw, std), mean)))
 
 
 @operator
@@ -142,7 +138,7 @@ def exponential_(input, lambd=1.0, *, generator=None):
     """Fill with exponential draws of rate lambd."""
     if lambd <= 0:
         raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _written(input, c.div(c.neg(c.log1p(c.neg(_unit(input, generator)))), lambd))
+    return _written(input, c.div(exponential(input.shape, input.device, generator), lambd))
 
 
 @operator
@@ -150,8 +146,8 @@ def cauchy_(input, median=0.0, sigma=1.0, *, generator=None):
     """Fill with draws from Cauchy's distribution."""
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    angle = c.mul(c.sub(_unit(input, generator), 0.5), math.pi)
-    return _written(input, c.add(c.mul(c.tan(angle), sigma), median))
+    turn = c.sub(open_unit(input.shape, input.device, generator), 0.5)
+    return _written(input, c.add(c.mul(exact_math.tangent_of_half_turns(turn), sigma), median))
 
 
 @operator
@@ -159,8 +155,16 @@ def geometric_(input, p, *, generator=None):
     """Fill with how many trials of probability p the first success takes: 1, 2, ..."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    tail = c.log1p(c.neg(_unit(input, generator)))
-    return _written(input, c.add(c.floor(c.div(tail, math.log1p(-p))), 1))
+    waiting = c.div(exponential(input.shape, input.device, generator), _rate(p, input.device))
+    return _written(input, c.add(c.floor(waiting), 1))
+
+
+def _rate(p: float, device: Any) -> Any:
+    """-log(1 - p): log(w) * p / (1 - w) of w = 1 - p rounded makes up for what 1 - p lost."""
+    w = 1.0 - p
+    if w == 1.0:
+        return p
+    return c.div(c.mul(exact_math.log(c.full((), w, dt.float64, device)), p), w - 1.0)
 
 
 @operator

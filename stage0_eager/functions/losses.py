@@ -10,8 +10,10 @@ import math
 
 from stage0_eager.core import core as c
 from stage0_eager.functions.activations import _reduce
+from stage0_eager.functions.index_checks import NAMES, warn_of_broadcast
 from stage0_eager.functions.normalisation import vector_norm
 from stage0_eager.operator import operator
+from stage_contracts.core_metas import broadcast_shapes
 
 
 def _relu(x):
@@ -43,6 +45,8 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
             f"Using a target size ({tuple(target.shape)}) that is different to the input size "
             f"({tuple(input.shape)}) is deprecated. Please ensure they have the same size."
         )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {NAMES[target.dtype]} but expected {NAMES[input.dtype]}")
     yes = c.maximum(c.log(input), -100.0)
     no = c.maximum(c.log(c.sub(1, input)), -100.0)
     loss = c.neg(c.add(c.mul(target, yes), c.mul(c.sub(1, target), no)))
@@ -53,6 +57,10 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
 def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
     """-(w t log s(x) + (1 - t) log(1 - s(x))) of logits x; w, pos_weight, is broadcast against them."""
     _same_size("binary_cross_entropy_with_logits", input, target)
+    if not target.is_floating_point():
+        raise RuntimeError(
+            f"result type {NAMES[input.dtype]} can't be cast to the desired output type {NAMES[target.dtype]}"
+        )
     # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
     tail = _softplus(c.neg(input))
     factor = 1 if pos_weight is None else c.add(c.mul(c.sub(pos_weight, 1), target), 1)
@@ -63,6 +71,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean
 @operator
 def kl_div(input, target, reduction="mean", log_target=False):
     """target * (log target - input), with input log-probabilities; "batchmean" divides the sum by the batch size."""
+    if not (input.is_floating_point() and target.is_floating_point()):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = c.mul(c.exp(target), c.sub(target, input))
     else:
@@ -80,6 +90,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     """0.5 d**2 / beta where d = |input - target| < beta, else d - 0.5 beta."""
     if beta < 0:
         raise ValueError("smooth_l1_loss does not support negative values for beta.")
+    warn_of_broadcast(input, target)
     distance = c.abs(c.sub(input, target))
     if beta == 0:
         return _reduce(distance, reduction)
@@ -92,6 +103,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     """0.5 d**2 where d = |input - target| <= delta, else delta * (d - 0.5 delta)."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    warn_of_broadcast(input, target)
     distance = c.abs(c.sub(input, target))
     square = c.mul(c.mul(distance, distance), 0.5)
     far = c.mul(c.sub(distance, 0.5 * delta), delta)
@@ -196,4 +208,8 @@ def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduct
 @operator
 def soft_margin_loss(input, target, reduction="mean"):
     """log(1 + exp(-target * input)), target 1 or -1."""
+    if broadcast_shapes(tuple(input.shape), tuple(target.shape)) != tuple(input.shape):
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape with {list(target.shape)}"
+        )
     return _reduce(_softplus(c.neg(c.mul(target, input))), reduction)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from stage0_eager.core import core as c
 from stage0_eager.functions.activations import _reduce
+from stage0_eager.functions.index_checks import NAMES, in_range, not_negative
 from stage0_eager.functions.losses import pairwise_distance
 from stage0_eager.functions.rectifiers import logsigmoid
 from stage0_eager.operator import operator
@@ -16,6 +17,11 @@ from stage_contracts import dtype as dt
 def _above(x):
     """max(x, 0) with slope 0 at 0."""
     return c.where(c.gt(x, 0), x, 0.0)
+
+
+def _check_long(target):
+    if target.dtype is not dt.int64:
+        raise RuntimeError(f"expected scalar type Long but found {NAMES[target.dtype]}")
 
 
 def _rows(x):
@@ -29,7 +35,15 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, reduction="me
         raise ValueError("only p == 1 and p == 2 supported")
     x = _rows(input)
     n, classes = x.shape
-    y = c.reshape(target, (n, 1))
+    if target.ndim > 1 or target.numel() != n:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
+            f"size). Expected target size [{n}], but got {list(target.shape)}."
+        )
+    _check_long(target)
+    if weight is not None and weight.numel() != classes:
+        raise RuntimeError(f"inconsistent weight size, expected {classes} but got {list(weight.shape)}")
+    y = c.reshape(not_negative(target, classes, RuntimeError, "target out of range"), (n, 1))
     part = _above(c.add(c.sub(x, c.gather(x, 1, y)), margin))
     part = c.mul(part, part) if p == 2 else part
     if weight is not None:
@@ -49,8 +63,13 @@ def multilabel_margin_loss(input, target, reduction="mean"):
         raise RuntimeError(
             f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}"
         )
+    _check_long(target)
     x, labels = _rows(input), _rows(target)
     n, classes = x.shape
+    # -1 ends a row; anything else outside of the classes is an error
+    ends = c.eq(labels, -1)
+    says = "argument #2 'target' is out of range"
+    labels = c.where(ends, -1, in_range(c.where(ends, 0, labels), classes, RuntimeError, says))
     given = c.cast(c.cumprod(c.cast(c.ge(labels, 0), dt.int64), 1), dt.bool_)
     labels = c.where(given, labels, 0)
     marks = c.scatter_add(c.full((n, classes), 0, dt.int64, x.device), 1, labels, c.cast(given, dt.int64))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from stage0_eager.core import core as c
 from stage0_eager.functions import indexing
+from stage0_eager.functions.index_checks import NAMES, OUTSIDE, not_negative, size_along
 from stage0_eager.operator import operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -32,6 +33,7 @@ def _long(name, index):
 def index_select(input, dim, index):
     """The positions of `dim` that a vector of indices names, in its order; a copy."""
     dim, index = wrap_dim(dim, input.ndim), _vector("index_select", index)
+    index = not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE)
     if not input.ndim:
         return c.reshape(c.gather(c.reshape(input, (1,)), 0, index), ())
     return indexing.read(input, [(dim, index)])
@@ -48,7 +50,8 @@ def _into(name, move, input, dim, index, source):
     want = (*input.shape[:dim], index.shape[0], *input.shape[dim + 1 :]) if input.ndim else (1,)
     if source.shape != want:
         if not (source.ndim == 0 and want == (1,)):
-            raise IndexError(f"{name}(): expected a source of shape {list(want)}, got {list(source.shape)}")
+            kind = IndexError if name == "index_copy" else RuntimeError
+            raise kind(f"{name}(): expected a source of shape {list(want)}, got {list(source.shape)}")
         source = c.reshape(source, want)
     whole = input if input.ndim else c.reshape(input, (1,))
     return c.reshape(move(whole, dim, indexing._along(index, whole.shape, dim), source), input.shape)
@@ -59,12 +62,16 @@ def index_add(input, dim, index, source, *, alpha=1):
     """A copy of input with alpha * source added to the slices of `dim` that index names; repeats add up."""
     if alpha != 1:
         source = c.mul(source, alpha)
+    index = not_negative(_vector("index_add", index), size_along(input, dim), RuntimeError, OUTSIDE)
     return _into("index_add", c.scatter_add, input, dim, index, source)
 
 
 @operator
 def index_copy(input, dim, index, source):
     """A copy of input with the slices of `dim` that index names replaced by source's."""
+    if index.dtype is dt.int32:
+        raise RuntimeError("index_copy_(): Expected a long tensor for index, but got Int")
+    index = not_negative(_vector("index_copy", index), size_along(input, dim), IndexError, OUTSIDE)
     return _into("index_copy", c.scatter, input, dim, index, source)
 
 
@@ -72,8 +79,10 @@ def index_copy(input, dim, index, source):
 def index_fill(input, dim, index, value):
     """A copy of input with the slices of `dim` that index names filled with a value."""
     wrapped = wrap_dim(dim, input.ndim)
-    if index.dtype not in (dt.int64, dt.int32):
-        raise IndexError(f"index_fill_(): Expected dtype int32 or int64 for index, got {index.dtype.name}")
+    if index.dtype is not dt.int64:
+        raise IndexError(f"index_fill_(): Expected dtype int64 for index, got {index.dtype.name}")
+    if index.ndim > 1:
+        raise RuntimeError("Index is supposed to be a vector")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
@@ -104,7 +113,9 @@ def index_put(input, indices, values, accumulate=False):
 @operator
 def take(input, index):
     """Elements by their place in the flattened tensor, in the shape of index."""
-    flat, where = c.reshape(input, (input.numel(),)), c.reshape(_long("take", index), (index.numel(),))
+    if index.dtype is not dt.int64:
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {NAMES[index.dtype]}")
+    flat, where = c.reshape(input, (input.numel(),)), c.reshape(index, (index.numel(),))
     return c.reshape(c.gather(flat, 0, where), index.shape)
 
 
@@ -135,6 +146,7 @@ def scatter(input, dim, index, src, *, reduce=None):
     if not isinstance(src, Tensor):
         src = c.expand(c.full((), src, input.dtype, input.device), index.shape)
     _fits("scatter", input, dim, index, src)
+    index = not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE)
     if reduce is None:
         return c.scatter(input, dim, index, src)
     if reduce == "add":
@@ -164,6 +176,7 @@ def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
     if reduce not in _NEUTRAL:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     _fits("scatter_reduce", input, dim, index, src)
+    index = not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE)
     start = input
     if not include_self:
         neutral = c.full((), _NEUTRAL[reduce](input.dtype), input.dtype, input.device)

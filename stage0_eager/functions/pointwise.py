@@ -158,8 +158,8 @@ def isfinite(input):
 @operator
 def masked_fill(input, mask, value):
     """`value` where mask is true, else input."""
-    if input.dtype is dt.bool_ and not isinstance(value, Tensor):
-        value = value != 0
+    if not isinstance(value, Tensor) and not input.dtype.is_floating_point:
+        value = c.full((), value, input.dtype, input.device)  # a number never widens the tensor it goes into
     return c.where(mask, value, input)
 
 

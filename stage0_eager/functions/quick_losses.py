@@ -51,7 +51,7 @@ def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mea
     plain = (
         weight is None and reduction == "mean" and not label_smoothing and isinstance(target, Tensor)
         and type(x) is np.ndarray and type(classes) is np.ndarray and x.ndim == 2 and classes.shape == x.shape[:1]
-        and x.dtype.num in FLOATS and classes.dtype.kind == "i" and x.size and x.flags.c_contiguous
+        and x.dtype.num in FLOATS and classes.dtype == np.int64 and x.size and x.flags.c_contiguous
     )  # fmt: skip
     # what is out of range, or ignored, goes the long way
     if not plain or classes.min() < 0 or classes.max() >= x.shape[1] or 0 <= ignore_index < x.shape[1]:

@@ -5,18 +5,13 @@ Input: tensors; the draws come from the default generator.
 
 from __future__ import annotations
 
+from stage0_eager import exact_math
 from stage0_eager.core import core as c
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.operator import operator
-from stage0_eager.random import uniform
+from stage0_eager.random import exponential, rounded, uniform
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
-
-
-def _drawn(input):
-    """Uniform on [0, 1), in input's dtype and shape."""
-    draw = uniform(input.shape, device=input.device)
-    return draw if draw.dtype is input.dtype else c.cast(draw, input.dtype)
 
 
 @operator
@@ -26,7 +21,7 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
         raise RuntimeError(
             f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
         )
-    slope = c.add(c.mul(_drawn(input), upper - lower), lower) if training else (lower + upper) / 2
+    slope = c.add(c.mul(uniform(input.shape, input.dtype, input.device), upper - lower), lower) if training else (lower + upper) / 2
     return c.where(c.gt(input, 0), input, c.mul(input, slope))
 
 
@@ -36,8 +31,7 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
 
     Jang, Gu and Poole, "Categorical reparameterization with Gumbel-softmax" (2017).
     """
-    waiting = c.neg(c.log1p(c.neg(_drawn(logits))))  # exponential; kept from 0, whose logarithm is infinite
-    noise = c.neg(c.log(c.maximum(waiting, 1e-7 if logits.dtype.itemsize == 2 else 1e-30)))
+    noise = rounded(c.neg(exact_math.log(exponential(logits.shape, logits.device))), logits.dtype)
     soft = softmax(c.div(c.add(logits, noise), tau), dim)
     if not hard:
         return soft

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from stage0_eager.core import core as c
 from stage0_eager.evaluation import quick_view
+from stage0_eager.functions.index_checks import OUTSIDE, check_fits, long_index, not_negative, size_along
 from stage0_eager.operator import Operator, operator
 from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
@@ -253,13 +254,17 @@ def chunk(input, chunks, dim=0):
 @operator
 def gather(input, dim, index):
     """out[i][j] = input[index[i][j]][j] for dim 0."""
-    return c.gather(input, wrap_dim(dim, input.ndim), index)
+    dim, index = wrap_dim(dim, input.ndim), long_index("gather", index)
+    check_fits("gather", input, dim, index)
+    return c.gather(input, dim, not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE))
 
 
 @operator
 def scatter_add(input, dim, index, src):
     """A copy of input with src added at the places index names; repeats add up."""
-    return c.scatter_add(input, wrap_dim(dim, input.ndim), index, src)
+    dim, index = wrap_dim(dim, input.ndim), long_index("scatter_add", index)
+    check_fits("scatter_add", input, dim, index, src)
+    return c.scatter_add(input, dim, not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE), src)
 
 
 @operator

@@ -30,6 +30,7 @@ from stage1_capture.capture.variables import (
     realize,
 )
 from stage_contracts.controls import Rule, register, rule_of
+from stage_contracts.errors import ForbiddenInGraph
 from stage_contracts.source import AttrSource, RegisteredSource
 
 Tx = InstructionTranslator
@@ -69,7 +70,7 @@ def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 
 
 def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    raise RuntimeError(
+    raise ForbiddenInGraph(
         f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
     )
 

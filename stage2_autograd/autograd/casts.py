@@ -1,13 +1,14 @@
 """Casts there and back: a cast to a wider type, undone by the next cast, is not needed. A user's rounding stays.
 
-Input: core graphs. cast(cast(x, wide), narrow) is cast(x, narrow) exactly when `wide` holds every value of x's dtype.
+Input: core graphs. cast(cast(x, wide), narrow) is cast(x, narrow) when `wide` holds every value of x's dtype, but for
+integers that leave a float as other integers: those out of range wrap when they come from an integer only.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from stage2_autograd.autograd.rewriting import Call, core_name, rewrite
+from stage2_autograd.autograd.rewriting import Call, Rewrite, core_name, rewrite
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph import Graph, Node
 
@@ -23,7 +24,7 @@ _BITS = {"bool": 1, "uint8": 8, "int8": 7, "int16": 15, "int32": 31, "int64": 63
 
 def casts(graph: Graph) -> None:
     """Drop the widening one of two casts in a row."""
-    rewrite(graph, {"cast": _merged})
+    rewrite(graph, RULES)
 
 
 def holds(wide: Any, dtype: Any) -> bool:
@@ -48,7 +49,16 @@ def _merged(node: Node) -> Any:
     source = inner.args[0]
     if not holds(inner.val.dtype, source.val.dtype):
         return None
+    if inner.val.dtype.is_floating_point and not _as_from_float(source.val.dtype, dtype):
+        return None
     return source if dtype is source.val.dtype else Call(node.target, source, dtype)
 
 
+def _as_from_float(source: Any, dtype: Any) -> bool:
+    """Whether values of `source` become the same in `dtype` whether they come as they are or as floats."""
+    into_integer = not dtype.is_floating_point and dtype.name != "bool"
+    return source.is_floating_point or not into_integer or holds(dtype, source)
+
+
+RULES: dict[str, Rewrite] = {"cast": _merged}
 assert set(_BITS) | set(_EXACT_BITS) == set(DTYPES), "a dtype is missing here"

@@ -11,24 +11,24 @@ import numpy as np
 
 from stage0_eager.core import core as c
 from stage0_eager.kernels import run_kernel
-from stage2_autograd.autograd.rewriting import Call, arguments, core_name, rewrite
+from stage2_autograd.autograd.rewriting import Call, Rewrite, arguments, core_name, rewrite
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node
 
 
 def constant_folding(graph: Graph) -> None:
     """Fold pointwise operators over constants. A `full` stays a tensor: its rank and dtype decide promotion."""
-    rewrite(graph, dict.fromkeys(POINTWISE, _folded))
-
-
-POINTWISE = [row.name for row in CORE_OPS.values() if row.kind == "pointwise"]
+    rewrite(graph, RULES)
 
 
 def _folded(node: Node) -> Any:
     args = arguments(node)
     if not node.all_input_nodes or any(core_name(n) != "full" for n in node.all_input_nodes):
         return None
-    element = run_kernel(node.target, [_element(a) if isinstance(a, Node) else a for a in args])
+    try:
+        element = run_kernel(node.target, [_element(a) if isinstance(a, Node) else a for a in args])
+    except Exception:  # it is for the call to raise, and it will not where there are no elements
+        return None
     value = element.reshape(-1)[0].item()
     if not _exact(value, element):
         return None
@@ -45,3 +45,6 @@ def _exact(value: Any, element: Any) -> bool:
     """Whether the Python number is the element: not for a NaN with a payload, say."""
     again = np.full(element.shape, value, element.dtype)
     return again.tobytes() == element.tobytes()
+
+
+RULES: dict[str, Rewrite] = {row.name: _folded for row in CORE_OPS.values() if row.kind == "pointwise"}

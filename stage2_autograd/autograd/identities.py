@@ -70,6 +70,12 @@ def _clone(node: Node) -> Any:
     return None if waits and copies_an_input(node) else node.args[0]
 
 
+def _constant_pad(node: Node) -> Any:
+    """The operand where no side gets or loses anything. An equal shape does not say so: (1, -1) moves every element."""
+    input, pads, _ = arguments(node)
+    return input if all(isinstance(n, int) and n == 0 for pair in pads for n in pair) else None
+
+
 def _if_view(node: Node) -> Any:
     """contiguous, to_device: the operand where nothing is copied."""
     metas = (node.args[0].val, *node.args[1:])
@@ -86,12 +92,14 @@ RULES: dict[str, Rewrite] = {
     "bitwise_not": _undone_by("bitwise_not"),
     "logical_not": _logical_not,
     "where": _where,
-    "cast": _operand,  # of the same dtype, or it is not of the same kind
+    # For these an equal kind says enough: a cast to the same dtype; row-major elements in the same shape; nothing
+    # repeated; nothing cut off, as a step is never negative.
+    "cast": _operand,
     "reshape": _operand,
     "permute": lambda node: node.args[0] if tuple(node.args[1]) == tuple(range(node.val.ndim)) else None,
     "expand": _operand,
-    "slice": _operand,  # of the same shape: nothing was cut off
-    "constant_pad": _operand,
+    "slice": _operand,
+    "constant_pad": _constant_pad,
     "detach": _operand,  # the tape is not there any more
     "clone": _clone,
     "contiguous": _if_view,

@@ -6,8 +6,8 @@ dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at im
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from stage2_autograd.autograd import (
     casts,
@@ -18,6 +18,7 @@ from stage2_autograd.autograd import (
     patterns,
     view_cleanup,
 )
+from stage2_autograd.autograd.rewriting import Rewrite
 from stage2_autograd.passes import check_order, core_bodies
 from stage_contracts.graph import Graph
 
@@ -30,17 +31,25 @@ class Pass:
     run: Callable[[Graph], Graph | None]
     summary: str
     needed: bool = False  # without it the result is no core graph
+    rules: Mapping[str, Rewrite] = field(
+        default_factory=dict
+    )  # its rewrites, by the operator that each is about
 
 
 PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
     Pass("common_subexpressions", cleanup.common_subexpressions, "equal calls are computed once"),
-    Pass("constant_folding", constant_folding.constant_folding, "arithmetic on constants is done now"),
-    Pass("identities", identities.identities, "calls that change nothing go"),
-    Pass("casts", casts.casts, "a widening cast before another cast goes"),
-    Pass("views", view_cleanup.views, "chains of views become one"),
-    Pass("joins", joins.joins, "what was split and joined again is itself"),
+    Pass(
+        "constant_folding",
+        constant_folding.constant_folding,
+        "arithmetic on constants is done now",
+        rules=constant_folding.RULES,
+    ),
+    Pass("identities", identities.identities, "calls that change nothing go", rules=identities.RULES),
+    Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
+    Pass("views", view_cleanup.views, "chains of views become one", rules=view_cleanup.RULES),
+    Pass("joins", joins.joins, "what was split and joined again is itself", rules=joins.RULES),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
     Pass("dead_code", cleanup.dead_code, "what nobody reads goes"),
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
+from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
@@ -95,7 +96,7 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
         return node.target(*args, **kwargs)
 
     with no_grad():
-        outputs = graph.interpret(tensors, call)
+        outputs = at_sizes(graph, call)(*tensors)
     return tuple(o._data if isinstance(o, Tensor) else o for o in outputs)
 
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import TABLE, Tensor, no_grad
+from stage0_eager.core_interpreter import interpreter
 from stage0_eager.functions import activations, creation, inplace, linalg, pointwise, reductions, shape
 from stage0_eager.random import manual_seed
 from stage0_eager.state import interpreting
 from stage0_eager.trace import Tracer, map_tensors
 from stage2_autograd import autograd
-from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph
@@ -110,7 +110,7 @@ def compile_with(seam: Any, function: Callable, *tensors: Tensor, text: bool = T
         reads_back(made)
     partition.forward.verify(allowed=is_core)
     partition.backward.verify(allowed=is_core)
-    halves = aot_eager(partition.forward), aot_eager(partition.backward)
+    halves = interpreter(partition.forward), interpreter(partition.backward)
     run = make_runtime_wrapper(functional, *halves, decomposed, partition)
     return Compiled(graph, functional, joint, decomposed, partition, run)
 

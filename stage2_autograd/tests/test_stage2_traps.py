@@ -190,14 +190,14 @@ def functional_of(program, names, *tensors):
 def run_of(functional):
     from dataclasses import replace
 
-    from stage2_autograd.aot_eager import aot_eager
+    from stage0_eager.core_interpreter import interpreter
     from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 
     joint = autograd.differentiate(functional)
     joint = replace(joint, graph=autograd.decompose(joint.graph)).verify()
     halves = autograd.partition(joint)
     return make_runtime_wrapper(
-        functional, aot_eager(halves.forward), aot_eager(halves.backward), joint, halves
+        functional, interpreter(halves.forward), interpreter(halves.backward), joint, halves
     )
 
 

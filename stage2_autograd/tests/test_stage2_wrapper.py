@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, enable_grad, no_grad, tape
-from stage2_autograd.aot_eager import aot_eager
+from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import capture, compile_with, pointwise, reductions, tensor
 from stage_contracts.breaks import Unsupported
@@ -102,9 +102,9 @@ def test_the_backward_gets_the_strides_it_was_compiled_for(seam):
 
     def backward(*arrays):
         seen.append(arrays[-1].strides)
-        return aot_eager(made.partition.backward)(*arrays)
+        return interpreter(made.partition.backward)(*arrays)
 
-    forward = aot_eager(made.partition.forward)
+    forward = interpreter(made.partition.forward)
     run = make_runtime_wrapper(made.functional, forward, backward, made.decomposed, made.partition)
     run(x)[0].backward(Tensor(np.arange(6.0).reshape(2, 3)))
     assert seen == [(8, 16)]
@@ -135,7 +135,7 @@ def test_grad_mode_may_change_between_calls(seam):
 
 def test_inference_has_no_backward(seam):
     made = seam("functionalize")(capture(square, tensor(3, grad=False)))
-    run = make_runtime_wrapper(made, aot_eager(seam("decompose")(made.graph)))
+    run = make_runtime_wrapper(made, interpreter(seam("decompose")(made.graph)))
     (y,) = run(tensor(3))
     assert not y.requires_grad and y.grad_fn is None
 
@@ -201,11 +201,11 @@ def test_saved_values_are_freed_after_backward_and_with_the_result(seam):
     alive: list[weakref.ref] = []
 
     def forward(*arrays):
-        outputs = [a.view(Watched) for a in aot_eager(made.partition.forward)(*arrays)]
+        outputs = [a.view(Watched) for a in interpreter(made.partition.forward)(*arrays)]
         alive.extend(weakref.ref(a) for a in outputs[1:])
         return tuple(outputs)
 
-    backward = aot_eager(made.partition.backward)
+    backward = interpreter(made.partition.backward)
     run = make_runtime_wrapper(made.functional, forward, backward, made.decomposed, made.partition)
     gc.disable()  # by reference counts alone: no cycle may hold an activation
     try:

@@ -154,6 +154,19 @@ template <class T> T shift_left(T a, T b) {
 template <class T> T shift_right(T a, T b) {
     return T(a >> (b < 0 || b >= T(8 * sizeof(T)) ? T(8 * sizeof(T) - 1) : b));
 }""",
+    "to_integer": """\
+template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does not fit: the smallest integer
+    using Wide = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+    constexpr F low = F(std::numeric_limits<Wide>::min());
+    return T(Wide(x >= low && x < -low ? x : low));
+}""",
+    "bitcast": """\
+template <class T, class F> T bitcast(F x) {  // the same bits as another type
+    static_assert(sizeof(T) == sizeof(F));
+    T out;
+    __builtin_memcpy(&out, &x, sizeof(T));
+    return out;
+}""",
     "wrap_index": """\
 inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negatives count from the end
     if (index < 0) index += size;

@@ -75,8 +75,14 @@ class Statements:
         return [self._declare(instr, f"cutaway::wrap_index({value}, {cpp_index(size)}, bad_index)")]
 
     def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
-        to_bool = dtype is dt.bool_
-        return [self._declare(instr, f"{value} != 0" if to_bool else f"{CPP_TYPES[dtype.name]}({value})")]
+        if dtype is dt.bool_:
+            return [self._declare(instr, f"{value} != 0")]
+        whole = self.types[instr.args[0]].is_floating_point and not dtype.is_floating_point
+        convert = "cutaway::to_integer<{T}>" if whole else "{T}"
+        return [self._declare(instr, f"{convert.format(T=CPP_TYPES[dtype.name])}({value})")]
+
+    def _bitcast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
+        return [self._declare(instr, f"cutaway::bitcast<{CPP_TYPES[dtype.name]}>({value})")]
 
     def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
         return [self._declare(instr, f"cutaway::philox({seed}, {counter}, {cpp_index(index)})")]

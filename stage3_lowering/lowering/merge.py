@@ -157,7 +157,7 @@ def _values_read(instr: Instr) -> list[Any]:
     return values + [s for a in instr.args if isinstance(a, sympy.Basic) for s in a.free_symbols]
 
 
-_SILENT = ("load", "store", "constant", "index_expr", "indirect_index", "cast")
+_SILENT = ("load", "store", "constant", "index_expr", "indirect_index", "cast", "bitcast")
 
 
 def _kernel_name(number: int, nests: Sequence[LoopNest]) -> str:

@@ -31,7 +31,7 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     name, meta, operands = node.target.name, state.meta(node), list(args.values())
     if not state.one_device_no_half(node):
         return None
-    compute = args["dtype"] if name == "cast" else _compute_dtype(name, operands)
+    compute = args["dtype"] if name in ("cast", "bitcast") else _compute_dtype(name, operands)
     if (
         name in _DIVISIONS
         and not compute.is_floating_point
@@ -43,6 +43,9 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
     if name == "cast" or (unchanged and not compute.is_floating_point):
         result = element(args["input"], compute)
+    elif name == "bitcast":
+        value = element(args["input"], args["input"].meta.dtype)
+        result = body.emit(name, (value, args["dtype"]), args["dtype"], node.name)
     elif not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
         result = body.emit("constant", (False,), dt.bool_, node.name)
     elif name == "where":

@@ -202,6 +202,10 @@ def _shift_left(a, b, bits):
 def _shift_right(a, b, bits):
     return a >> tl.where((b < 0) | (b >= bits), bits - 1, b)
 """,
+    "_to_integer": """
+def _to_integer(x, low: tl.constexpr, type: tl.constexpr):  # truncated; NaN and what does not fit: the smallest
+    return tl.where((x >= low) & (x < -low), x, low).to(type)
+""",
     "_wrap_index": """
 def _wrap_index(index, size, mask):  # negatives count from the end
     index = tl.where(index < 0, index + size, index)

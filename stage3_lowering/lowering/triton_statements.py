@@ -149,8 +149,17 @@ class Statements:
 
     def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
         source = self.numbers.get(instr.args[0], value)
-        return [f"{instr.name} = {source} != 0" if dtype is dt.bool_ else
-                f"{instr.name} = {source}.to({TRITON_TYPES[dtype.name]})"]  # fmt: skip
+        if dtype is dt.bool_:
+            return [f"{instr.name} = {source} != 0"]
+        if self.types[instr.args[0]].is_floating_point and not dtype.is_floating_point:
+            between = "tl.int64" if dtype is dt.int64 else "tl.int32"
+            low = float(-(2**63) if dtype is dt.int64 else -(2**31))
+            return [f"{instr.name} = _to_integer({source}, {low}, {between}).to({TRITON_TYPES[dtype.name]})"]
+        return [f"{instr.name} = {source}.to({TRITON_TYPES[dtype.name]})"]
+
+    def _bitcast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
+        source = self.numbers.get(instr.args[0], value)
+        return [f"{instr.name} = {source}.to({TRITON_TYPES[dtype.name]}, bitcast=True)"]
 
     def _random_bits(self, instr: Instr, seed: str, counter: str, index: Any) -> list[str]:
         self.varies[instr.name] = self._axes(index)

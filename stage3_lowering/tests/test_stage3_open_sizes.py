@@ -11,7 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from stage3_lowering.interpret import EAGER, interpret_lowered, interpret_program, sizes_of
+from stage0_eager.core_interpreter import interpreter
+from stage3_lowering.interpret import interpret_lowered, interpret_program, sizes_of
 from stage3_lowering.tests import programs
 from stage3_lowering.tests.cpp_runner import run_cpp
 from stage3_lowering.tests.graphs import CPP, TRITON, assert_close, trace
@@ -20,7 +21,6 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.program_json import load_program, save_program
 from stage_contracts.program_text import parse_program, print_program
-from stage_contracts.shown_sizes import shown_sizes, size_reader, with_sizes
 from stage_contracts.symbolic import ShapeEnv, same_shape, statically_known_true
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -52,13 +52,7 @@ def arrays_at(shapes, s, t):
 
 def eager(graph, arrays):
     """The graph by the eager kernels, at these arrays' sizes."""
-    values = size_reader(shown_sizes([n.val for n in graph.placeholders]))(arrays)
-
-    def call(node, args, kwargs):
-        bound = node.target.bind(*with_sizes(args, values), **with_sizes(kwargs, values))
-        return EAGER[node.target.name](np, *bound)
-
-    return graph.interpret(arrays, call)
+    return interpreter(graph)(*arrays)
 
 
 def compiled(seam, function, *shapes):

@@ -66,12 +66,12 @@ def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
         better = f"{value} {'>' if kind == 'amax' else '<'} {acc}"
         return f"if ({better}{f' || {value} != {value}' * of.is_floating_point}) {acc} = {value};"  # NaN wins
 
+    floats = {i.name for i in nest.body if i.dtype is not None and i.dtype.is_floating_point}
     lines = statements(nest, CPP, {
         "load": lambda i, buffer, index: assign(CPP, i, f"{buffer}[{print_index(index)}]"),
         "store": lambda i, buffer, index, value: f"{buffer}[{print_index(index)}] = {value};",
         "constant": lambda i, value: assign(CPP, i, cpp_literal(value, i.dtype)),
-        "cast": lambda i, value, to: assign(CPP, i, f"{value} != 0" if to is dt.bool_ else
-                                            f"{TYPES[to.name][CPP]}({value})"),
+        "cast": lambda i, value, to: assign(CPP, i, convert(value, floats, to)),
         "reduction": fold,
     })  # fmt: skip
     inner, outer = lines[: nest.split], lines[nest.split :]
@@ -81,6 +81,13 @@ def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
     comments = [line.replace("#", "//", 1) for line in origin_comments(kernel.origins)]
     head = f'extern "C" int64_t {kernel.name}({", ".join(params)}) {{'
     return "\n".join([*comments, head, *(INDENT + line for line in [*inner, "return 0;"]), "}", ""])
+
+
+def convert(value: str, floats: set[str], to: DType) -> str:
+    """`value` as another type; a float that int64 cannot hold gives the smallest integer."""
+    if to is dt.int64 and value in floats:
+        return f"{value} >= -0x1p63 && {value} < 0x1p63 ? int64_t({value}) : INT64_MIN"
+    return f"{value} != 0" if to is dt.bool_ else f"{TYPES[to.name][CPP]}({value})"
 
 
 def loops(letter: str, sizes: tuple[int, ...], body: list[str], pragma: set[str]) -> list[str]:

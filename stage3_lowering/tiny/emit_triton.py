@@ -72,12 +72,12 @@ def triton_kernel(kernel: Kernel) -> str:
             f"tl.sum({kept}, 0)" if kind == "sum" else f"tl.reduce({kept}, 0, _{kind})"
         )
 
+    floats = {i.name for i in nest.body if i.dtype is not None and i.dtype.is_floating_point}
     lines = statements(nest, TRITON, {
         "load": lambda i, buffer, index: f"{i.name} = tl.load({buffer} + {print_index(index)}{masked(index)})",
         "store": lambda i, buffer, index, v: f"tl.store({buffer} + {print_index(index)}, {v}{masked(index)})",
         "constant": lambda i, value: f"{i.name} = tl.full([], {triton_literal(value)}, {TYPES[i.dtype.name][TRITON]})",
-        "cast": lambda i, value, to: f"{i.name} = " + (f"{value} != 0" if to is dt.bool_ else
-                                                       f"{value}.to({TYPES[to.name][TRITON]})"),
+        "cast": lambda i, value, to: f"{i.name} = {convert(value, floats, to)}",
         "reduction": fold,
     })  # fmt: skip
     program_id = "tl.program_id(0).to(tl.int64)"
@@ -98,6 +98,14 @@ def triton_kernel(kernel: Kernel) -> str:
     ]
     text = IMPORTS + "\n".join([head[-1], *(INDENT + line for line in [*head[:-1], *points, *lines])]) + "\n"
     return text + FOLDERS * ("tl.reduce" in text)
+
+
+def convert(value: str, floats: set[str], to: DType) -> str:
+    """`value` as another type; a float that int64 cannot hold gives the smallest integer."""
+    if to is dt.int64 and value in floats:
+        low = float(-(2**63))
+        return f"tl.where(({value} >= {low}) & ({value} < {-low}), {value}, {low}).to(tl.int64)"
+    return f"{value} != 0" if to is dt.bool_ else f"{value}.to({TYPES[to.name][TRITON]})"
 
 
 def triton_literal(value: Any) -> str:

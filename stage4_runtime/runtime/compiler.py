@@ -20,7 +20,8 @@ from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
 
 CANDIDATES = ("g++", "clang++", "c++")
-ALWAYS = ("-std=c++17", "-shared", "-fPIC")
+# Contraction to fma rounds once where eager rounds twice: whatever flags a user sets, random draws keep their bits.
+ALWAYS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off")
 # Flags a compiler may lack; code is right without them, only slower.
 OPTIONAL = ("-march=native", "-fopenmp")
 TIME_LIMIT = 300  # seconds for one unit

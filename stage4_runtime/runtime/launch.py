@@ -18,6 +18,7 @@ from stage4_runtime.runtime.launch_text import write_launch_text
 from stage_contracts import config
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
+from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
 from stage_contracts.program import External, Kernel, Program
 from stage_contracts.tensor_meta import TensorMeta
@@ -164,7 +165,7 @@ def _arenas() -> dict[str, Callable]:
 
 def _raise_out_of_range(kernel: Kernel) -> None:
     lines = [origin.caret() for origin in kernel.origins] or [f"  in kernel {kernel.name}"]
-    raise IndexError(
+    raise OutOfRange(
         "an index tensor holds a position outside the dimension it indexes; the computation came from\n"
         + "\n".join(lines)
         + "\nindex out of range: check the index tensor's values (negative ones count from the end)"

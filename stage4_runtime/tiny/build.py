@@ -58,7 +58,7 @@ def compiler() -> tuple[str, ...]:
     for candidate in [chosen] if chosen else ["g++", "clang++", "c++"]:
         words = [candidate] if Path(candidate).is_file() else shlex.split(candidate)
         if found := shutil.which(words[0]):
-            return (found, *words[1:], *config.current().runtime.cxx_flags.split())
+            return (found, *words[1:], *config.current().runtime.cxx_flags.split(), "-ffp-contract=off")
     seen = f"{chosen!r} was not found" if chosen else "none of g++, clang++, c++ is on the path"
     raise CompilerMissing(f"no C++ compiler: {seen}; install g++ or set CUTAWAY_RUNTIME_CXX to one")
 

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 import cutaway as ct
+from stage0_eager.core_interpreter import interpreter
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tape import backward
 from stage0_eager.tensor import Tensor
 from stage0_eager.trace import Tracer
 from stage2_autograd import autograd
-from stage2_autograd.aot_eager import aot_eager
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
@@ -56,7 +56,7 @@ def compiled(function: Callable, tensors: list[Tensor]) -> Callable[..., tuple]:
     joint = replace(joint, graph=autograd.decompose(joint.graph)).verify()
     halves = autograd.partition(joint).verify()
     return make_runtime_wrapper(
-        functional, aot_eager(halves.forward), aot_eager(halves.backward), joint, halves
+        functional, interpreter(halves.forward), interpreter(halves.backward), joint, halves
     )
 
 

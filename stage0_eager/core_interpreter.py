@@ -1,13 +1,13 @@
-"""The reference interpreter of core graphs: operator by operator with the eager kernels.
+"""The interpreter of core graphs: operator by operator with the eager kernels. There is no other.
 
-Input: a graph in core operators (forward, backward or inference). The backend "aot_eager" runs these; tests
-compare every later stage with it.
+Input: a graph in core operators (forward, backward or inference), its sizes fixed or open. The backend "aot_eager" runs
+it, and so does "inductor" where there is no compiler; tests compare every later stage with it.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager.kernels import run_kernel
@@ -18,23 +18,25 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes, size_reader, with_sizes
 from stage_contracts.symbolic import SymInt
 
+Call = Callable[[Node, tuple, dict], Any]
 
-def aot_eager(graph: Graph) -> Callable[..., tuple]:
+
+def interpreter(graph: Graph) -> Callable[..., tuple]:
     """A callable: arrays, one per placeholder, to the tuple of the graph's outputs (arrays or None).
 
-    As in eager, a result that is a view shares memory with what it views.
+    As in eager, a result that is a view shares memory with what it views. Raises Unsupported for an open size that no
+    input shows.
     """
     twin = graph.copy()  # so that later edits of `graph` do not change what runs
     twin.attributes = {name: _runnable(value) for name, value in graph.attributes.items()}
+    return at_sizes(twin, _call)
 
-    def call(node: Node, args: tuple, kwargs: dict) -> Any:
-        if node.target is operator.getitem:  # one result of several
-            return args[0][args[1]]
-        result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
-        return _as_promised(node, result) if node.target.opaque else result
 
-    def run(*arrays: Any) -> tuple:
-        return twin.interpret(arrays, call)
+def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
+    """A callable that walks the graph with `call`, each open size in an argument as the number it is for the inputs."""
+
+    def run(*inputs: Any) -> tuple:
+        return graph.interpret(inputs, call)
 
     operands = [(n.args, n.kwargs) for n in graph.nodes if n.op == "call_function"]
     sizes = list(open_sizes_in(operands))
@@ -46,17 +48,24 @@ def aot_eager(graph: Graph) -> Callable[..., tuple]:
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))
         raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0011")
-    read_sizes = size_reader(shown)
+    read_sizes: Callable[[Sequence[Any]], dict[Any, int]] = size_reader(shown)
 
-    def run_with_sizes(*arrays: Any) -> tuple:
-        known = read_sizes(arrays)
+    def run_with_sizes(*inputs: Any) -> tuple:
+        known = read_sizes(inputs)
 
         def call_with_sizes(node: Node, args: tuple, kwargs: dict) -> Any:
             return call(node, with_sizes(args, known), with_sizes(kwargs, known))
 
-        return twin.interpret(arrays, call_with_sizes)
+        return graph.interpret(inputs, call_with_sizes)
 
     return run_with_sizes
+
+
+def _call(node: Node, args: tuple, kwargs: dict) -> Any:
+    if node.target is operator.getitem:  # one result of several
+        return args[0][args[1]]
+    result = run_kernel(node.target, list(node.target.bind(*args, **kwargs)))
+    return _as_promised(node, result) if node.target.opaque else result
 
 
 def _as_promised(node: Node, result: Any) -> Any:
@@ -80,5 +89,5 @@ def _as_promised(node: Node, result: Any) -> Any:
 def _runnable(value: Any) -> Any:
     """An attribute of a graph as kernels take it: the array of a constant, a subgraph as a function of arrays."""
     if isinstance(value, GraphModule):
-        return aot_eager(value.graph)
+        return interpreter(value.graph)
     return value._data if isinstance(value, Tensor) else value

@@ -1,0 +1,37 @@
+"""For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly.
+
+Input: the ledger's events of kind "internal_error". A test that provokes one is marked `@pytest.mark.internal_errors`.
+"""
+
+import pytest
+
+from stage_contracts.events import LEDGER
+
+SEEN = []
+
+
+def _keep(event):
+    if event.kind == "internal_error":
+        SEEN.append(event)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "internal_errors: the test provokes a fault of the compiler itself")
+    LEDGER.subscribe(_keep)
+
+
+def pytest_unconfigure(config):
+    LEDGER.unsubscribe(_keep)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """What a fixture of a wider scope provoked is told by the first test that uses it."""
+    try:
+        result = yield
+    finally:
+        seen = SEEN[:]
+        SEEN.clear()
+    if seen and item.get_closest_marker("internal_errors") is None:
+        pytest.fail("\n\n".join(str(event.details["report"]) for event in seen), pytrace=False)
+    return result

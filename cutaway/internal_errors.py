@@ -1,0 +1,98 @@
+"""A fault of the compiler itself: the frame runs eagerly, one warning, and an event that says what to report.
+
+Input: what making an entry raised (compiled_function.py), or what a compiled graph raised (backends.py). Not a fault,
+and raised as it is: what a user's backend or swapped seam raises, and all under fullgraph or suppress_errors=False.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cutaway.pipelines import default_pipeline
+from cutaway.recompilation import RecompileError, level_of_the_user
+from stage_contracts import config, events
+from stage_contracts.breaks import Unsupported
+from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError
+from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline
+from stage_contracts.sizes import ConstraintViolationError
+
+if TYPE_CHECKING:
+    from cutaway.compiled_function import CompiledFunction
+
+# What says something about the user's program or settings: raised as it is.
+FOR_THE_USER = (
+    BackendFailed,
+    ConstraintViolationError,
+    ForbiddenInGraph,
+    RecompileError,
+    SeamError,
+    Unsupported,
+)
+ADVICE = (
+    "please report it with this text, the function and the shapes and dtypes of its arguments; "
+    "config suppress_errors=False raises it instead"
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One failure, not yet told: it is the program's own if the eager run raises the same."""
+
+    name: str
+    stage: str  # the pass that failed: a seam, or what comes after the last one that ended
+    error: Exception
+
+    def tell(self) -> None:
+        """One event, which logs and explain() show, and one warning."""
+        what = f"{type(self.error).__name__}: {self.error}"
+        lines = "".join(traceback.format_exception(self.error)).rstrip()
+        report = f"internal error in {self.stage}, compiling {self.name}: {what}\n{lines}\n{ADVICE}"
+        events.record(
+            "internal_error", self.name, stage=self.stage, error=what, traceback=lines, report=report
+        )
+        first = what.splitlines()[0]
+        message = (
+            f"cutaway: {self.name} runs eagerly, for the compiler failed in {self.stage}: {first}; "
+            "CUTAWAY_LOGS=internal_errors shows what to report"
+        )
+        warnings.warn(message, stacklevel=level_of_the_user())
+
+
+def run_eagerly(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What the user's call gives. The fault is told, unless eager raises the same: then it is the program's own."""
+    own = False
+    try:
+        return compiled._fn(*args, **kwargs)
+    except Exception as raised:
+        own = same_error(raised, fault.error)
+        raise
+    finally:
+        if not own:
+            compiled.failed = True
+            fault.tell()
+
+
+def same_error(one: Exception, other: Exception) -> bool:
+    return type(one) is type(other) and not isinstance(one, AssertionError | NotImplementedError)
+
+
+def stage_of(mark: int) -> str:
+    """The pass that failed since `mark`; if none did, what follows the last one that ended."""
+    passes = events.LEDGER.since(mark, "pass")
+    failed = next((e.name for e in passes if "error" in e.details), None)
+    return failed or (f"the check after {passes[-1].name}" if passes else "capture")
+
+
+def reaches_the_user(error: Exception, stage: str, fullgraph: bool, pipeline: Pipeline) -> bool:
+    """Whether this is raised as it is."""
+    if fullgraph or isinstance(error, FOR_THE_USER) or config.current().capture.suppress_errors is False:
+        return True
+    default = default_pipeline()
+    swapped = [
+        i for i, seam in enumerate(DEFAULT_SEAMS) if getattr(pipeline, seam) is not getattr(default, seam)
+    ]
+    at = next((i for i, seam in enumerate(DEFAULT_SEAMS) if stage.endswith(seam)), len(DEFAULT_SEAMS))
+    return any(i <= at for i in swapped)  # the seam itself, or one that took what it made

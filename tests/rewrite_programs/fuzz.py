@@ -1,0 +1,73 @@
+"""Random programs for the rewrites, compiled against eager: `python -m tests.rewrite_programs.fuzz --programs 20000`.
+
+Input: how many programs, the first seed, how many processes. Each is compiled by every backend, and by inductor as it
+is without a C++ compiler; one with an open batch is called at several sizes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections import Counter
+
+import cutaway
+from stage_contracts import events
+from tests.many_programs import Family, Way, main
+from tests.rewrite_programs.grammar import BATCHES, NAMES, is_open, write_program
+from tests.tensor_programs.compare import WAYS, compare, functions_of, observe
+from tests.tensor_programs.grammar import TensorProgram
+
+NO_COMPILER = ("inductor", {"runtime.cxx": "/nowhere/g++"})
+INDUCTOR = ("inductor", {})
+VERIFIED_EVERY = 4
+
+
+def quick_ways(seed: int, program: TensorProgram) -> list[Way]:
+    """Those that run no compiler: the partitioners by turns, some with the check of every pass."""
+    backend, options = WAYS[seed % len(WAYS)]
+    checked = {"autograd.verify_passes": True} if seed % VERIFIED_EVERY == 1 else {}
+    return [("eager", {}), (backend, {**options, **checked}), NO_COMPILER]
+
+
+def ways(seed: int, program: TensorProgram) -> list[Way]:
+    """All of them; FUZZ_COMPILER=0 leaves the compiler out, which takes nearly all of the time."""
+    compiled = [] if os.environ.get("FUZZ_COMPILER") == "0" else [INDUCTOR]
+    return [*quick_ways(seed, program), *compiled]
+
+
+def check(program: TensorProgram, way: Way) -> Counter:
+    """A call at each size, and one under no_grad. Raises Differs."""
+    names, (backend, options) = functions_of(program, NAMES), way
+    function, sizes = names["program"], BATCHES if is_open(program) else BATCHES[:1]
+    compiled = cutaway.compile(function, backend=backend, options=options, dynamic=is_open(program))
+    mark, refused = events.LEDGER.mark(), False
+    calls = [(size, contextlib.nullcontext) for size in sizes]
+    if way is not INDUCTOR:
+        calls.append((sizes[0], cutaway.no_grad))
+    for size, mode in calls:
+        names["BATCH"] = size
+        expected, got = (observe(names, f, program, mode) for f in (function, compiled))
+        refused |= "error" in dict(expected)
+        compare(got, expected, backend == "inductor", len(program.used) < len(program.results))
+    seen = Counter(e.kind for e in events.LEDGER.since(mark))
+    eagerly = sum(e.name == "eager" for e in events.LEDGER.since(mark, "fallback"))
+    return Counter(breaks=seen["graph_break"], fallbacks=eagerly, refused=refused)
+
+
+def label(way: Way) -> str:
+    return "no compiler" if way[1] == NO_COMPILER[1] else way[0]
+
+
+FAMILY = Family(
+    "tests/rewrite_programs/grammar.py",
+    write_program,
+    ways,
+    check,
+    ("eager", "aot_eager", "no compiler", "inductor"),
+    "each compiled in every way",
+    label,
+)
+
+if __name__ == "__main__":
+    sys.exit(main(FAMILY))
