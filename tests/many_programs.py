@@ -71,7 +71,9 @@ def kind_of(problem: str) -> str:
 
 def smaller(program: TensorProgram) -> Iterator[TensorProgram]:
     """Programs with one thing less."""
-    for part in ("body", "after", "inputs"):
+    if program.other:
+        yield replace(program, other=())
+    for part in ("body", "after", "inputs", "other"):
         lines = getattr(program, part)
         for i in reversed(range(len(lines))):
             yield replace(program, **{part: lines[:i] + lines[i + 1 :]})
