@@ -14,7 +14,6 @@ from stage0_eager.functions import joining, shape, windows
 from stage0_eager.state import STATE, set_grad_enabled
 from stage0_eager.tensor import Tensor
 
-
 # How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
 _LOOKS = ("_output_index", "_version", "_base", "_written", "_made_silently", "_source_was")
 

@@ -320,10 +320,13 @@ def plan_results(
         if kind == "twin":
             tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
         if kind == "made":
-            silent = any(isinstance(op, Silently) for op, _ in chain)
+            whole = place.storage.base
+            assert whole is not None
+            silent = (
+                any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
+            )
             alone = homes.count(place.storage) == 1 and not silent
-            value = tensor if alone else place.storage.base
-            assert value is not None
+            value = tensor if alone else whole
             key = id(tensor) if alone else id(place.storage)
             if key not in places:
                 places[key] = len(computed)

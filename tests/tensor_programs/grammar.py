@@ -158,7 +158,6 @@ class TensorProgram:
             )
         )
 
-
     def returned(self, made: tuple[str, ...]) -> list[str]:
         """The lines that make the inputs, and return them with the leaves."""
         leaves = [n for line in made for n in re.findall(r"^(\w+) = .*requires_grad_\(\)$", line)]
@@ -339,7 +338,9 @@ class _Writer:
             exec(replace(program, other=lines).source(), names)
             names["program"](*names["other"]()[0])
         except Exception:  # a few calls may fail
-            return lines if self.rng.random() < 0.2 and "other" in names and runs_alone(names["other"]) else ()
+            return (
+                lines if self.rng.random() < 0.2 and "other" in names and runs_alone(names["other"]) else ()
+            )
         return () if lines == program.inputs else lines
 
     def seen_without_tape(self, t: Any) -> bool:
