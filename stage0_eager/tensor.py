@@ -356,6 +356,12 @@ def made_in_inference(out: Any) -> Any:
     return out
 
 
+def with_base_made_in_inference(tensor: Tensor) -> Tensor:
+    """A result that compiled code made in inference mode, or a view of one."""
+    (tensor if tensor._base is None else tensor._base)._version = UNTRACKED
+    return tensor
+
+
 def is_recorded(tensor: Tensor) -> bool:
     """Whether a tracer writes down what happens to the tensor; not so for the batches inside vmap, which compute."""
     return is_traced(tensor) and not hasattr(tensor._data, "refuse")

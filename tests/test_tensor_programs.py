@@ -210,13 +210,23 @@ FOUND = {
     ),
     # seeds 7457, 1397, 8987, 6514, 10577, 12257 of the first grammar
     "a view is written whose base has taken another shape": found(
-        NON_LEAF, "v = x[[0, 0]]", "u = v.as_strided((2,), (2,), 1)", "v.t_()", "u[[0, 0]] += 0", results=("v",), used=(0,)
+        NON_LEAF,
+        "v = x[[0, 0]]",
+        "u = v.as_strided((2,), (2,), 1)",
+        "v.t_()",
+        "u[[0, 0]] += 0",
+        results=("v",),
+        used=(0,),
     ),
     "what was saved for the backward takes another shape": found(
         NON_LEAF, "v = x.amin(1, True)", "x.unsqueeze_(0)", results=("v",), used=(0,)
     ),
     "an expansion to no elements is written": found(
-        ("x = fresh(1)", "y = fresh(0, 1)"), "v = x.expand_as(y)", "v.sub_(0.5)", results=("v",), arguments=("x", "y")
+        ("x = fresh(1)", "y = fresh(0, 1)"),
+        "v = x.expand_as(y)",
+        "v.sub_(0.5)",
+        results=("v",),
+        arguments=("x", "y"),
     ),
     "a view of a leaf, made under no_grad, is written after a break": found(
         ("x = fresh(3, 4).requires_grad_()", "z = x.detach()"),
@@ -242,9 +252,13 @@ FOUND = {
         used=(0,),
         arguments=("x", "y"),
     ),
-    # seeds 86, 1124, 45, 1121 and 1084 of the grammar with another second call and other modes
+    # seeds 86, 1124, 2081, 2281, 45, 1121 and 1084 of the grammar with another second call and other modes
     "a size that no result shows": found(
-        NON_LEAF, "v = x.roll(1, 0)", results=("v.reshape(-1)",), used=(0,), other=(NON_LEAF[0].replace("3", "5"), NON_LEAF[1])
+        NON_LEAF,
+        "v = x.roll(1, 0)",
+        results=("v.reshape(-1)",),
+        used=(0,),
+        other=(NON_LEAF[0].replace("3", "5"), NON_LEAF[1]),
     ),
     "two inputs in one memory, and sizes are open": found(
         ("x = fresh(2, 3)", "y = x.detach()"),
@@ -252,6 +266,12 @@ FOUND = {
         results=("x * y",),
         arguments=("x", "y"),
         other=("x = fresh(4, 3)", "y = x.detach()"),
+    ),
+    "a size that becomes 1, where a copy then is a view": found(
+        ("x = fresh(3, 4).mT",), "x.flatten()[1:].neg_()", other=("x = fresh(1, 4).mT",)
+    ),
+    "a part with gaps of what was made in inference mode": found(
+        NON_LEAF, "with torch.inference_mode():\n    v = x * 2", results=("v[:, 0]",)
     ),
     "a view, outside of inference mode, of what was made in it": found(
         NON_LEAF, "with torch.inference_mode():\n    v = x * 2", results=("v[1:]",)

@@ -166,9 +166,12 @@ class OutputGraph:
 
     def in_inference(self, tensor: TensorVariable) -> bool:
         """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
-        if not self.inference or tensor.node is None:
-            return bool(self.options.modes["inference"])
+        always = self.options.modes["inference"]
+        if tensor.node is None or not (always or self.inference):
+            return False
         whole = whole_of(tensor.node.graph, tensor.node)  # a view is what its base is, wherever it was made
+        if always:
+            return whole.op != "placeholder"
         return any(made.node is whole for made in self.inference)
 
     # ---- where we are ----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.joint import FunctionalGraph, ResultPlan
-from stage_contracts.layouts import is_dense
+from stage_contracts.layouts import is_dense, view_strides
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -161,6 +161,8 @@ class FunctionalTracer(Tracer):
         node = out._data.node
         self._note(node)
         metas = map_tensors(args, lambda t: t.meta)
+        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
+            view_strides(metas[0], out.shape, holds=bool)
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
