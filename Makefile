@@ -22,6 +22,7 @@
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager; keeps what it prints as a report
+#   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=); keeps the report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -33,9 +34,9 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
+.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: call-overhead training-step capture-time capture-coverage
+.PHONY: random-bits call-overhead training-step capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -49,6 +50,10 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What an editor completes after `cutaway.` and `Tensor.`, with signatures.
+stubs: $(VENV)/installed-dev
+	$(BIN)/python -m cutaway.stubs
 
 test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/oracle $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
@@ -65,6 +70,11 @@ AUTOGRAD_PROGRAMS ?= 20000
 fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report tests/tensor_programs/report.txt
+
+DRAWS ?= 1000000
+random-bits: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(DRAWS) $(if $(JOBS),--jobs $(JOBS)) \
+	    --report tests/random_bits/report.txt
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3

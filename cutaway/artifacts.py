@@ -6,9 +6,14 @@ Everything here prints: `print(a.forward.core)` is a program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from stage_contracts import events
+from stage_contracts.loop_ir import BufferRef
+from stage_contracts.messages import say
 
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
@@ -20,19 +25,65 @@ if TYPE_CHECKING:
     from stage_contracts.program import Program
 
 
+class ArtifactList(list["Artifacts"]):
+    """The artifacts of one function, oldest first. While there are none, asking for one says why."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, index: Any) -> Any:
+        if not self and not isinstance(index, slice):
+            raise IndexError(say("no_artifacts", name=self.name))
+        return super().__getitem__(index)
+
+
 @dataclass
 class HalfArtifacts:
-    """One graph's way through stages 3 and 4: the forward, or the backward."""
+    """One graph's way through stages 3 and 4: the forward, or the backward.
+
+    Each artifact is made when it is first asked for: a program that the cache knew needs none of them to run.
+    """
 
     core: Graph  # core operators only
-    lowered: LoweredGraph
-    fused: Program  # kernels and steps, without memory or source
-    planned: Program  # with slots
+    pipeline: Pipeline
+    # (output, input): the caller copies that output of the graph into that input
+    updates: Sequence[tuple[int, int]] = ()
     # by target name; the one that runs, others on demand
     emitted: dict[str, Program] = field(default_factory=dict)
     # by name, those of the subgraphs
     subgraphs: dict[str, HalfArtifacts] = field(default_factory=dict)
     run: Callable[..., tuple] | None = None  # arrays -> arrays; `run.source_text` is its steps as Python
+
+    @cached_property
+    def lowered(self) -> LoweredGraph:
+        """Loop nests and external calls."""
+        with events.timed("pass", "lower"):
+            return self.pipeline.lower(self.core).verify()
+
+    @cached_property
+    def fused(self) -> Program:
+        """Kernels and steps, without memory or source."""
+        lowered = self.lowered
+        with events.timed("pass", "fuse"):
+            program = self.pipeline.fuse(lowered).verify()
+            return program.with_(updates=self._updated_inputs(program))
+
+    @cached_property
+    def planned(self) -> Program:
+        """With slots."""
+        fused = self.fused
+        with events.timed("pass", "plan_memory"):
+            return self.pipeline.plan_memory(fused).verify()
+
+    def _updated_inputs(self, program: Program) -> dict[str, str]:
+        """The program's buffer for each output that goes into an input, and that input."""
+        values = program.return_step.values
+        pairs = [(values[out], program.inputs[i]) for out, i in self.updates]
+        return {
+            ref.name: name
+            for ref, name in pairs
+            if isinstance(ref, BufferRef) and ref.shape is None and program.buffers[ref.name].role == "output"
+        }
 
     def named(self, half: str) -> list[tuple[str, Any]]:
         """(name, artifact) of these, subgraphs first."""

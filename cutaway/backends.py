@@ -6,16 +6,16 @@ lowering; `eager` runs the captured graph itself. Other packages add theirs unde
 
 from __future__ import annotations
 
-import difflib
 import functools
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.building import emitted_program, in_background
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
@@ -26,6 +26,7 @@ from stage_contracts.device import CPU, Device
 from stage_contracts.errors import BackendFailed, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -57,9 +58,8 @@ def find_backend(backend: str | Callable) -> Backend:
     if backend in found:
         return foreign(backend, found[backend].load())
     known = [*BACKENDS, *REGISTERED, *found]
-    near = difflib.get_close_matches(str(backend), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise ValueError(f"unknown backend {backend!r}; expected a callable or one of {', '.join(known)}{hint}")
+    hint = did_you_mean(backend, known)
+    raise ValueError(say("unknown_backend", name=backend, known=", ".join(known), hint=hint))
 
 
 # As torch tags them: what is for finding faults, not for speed.
@@ -79,6 +79,7 @@ REGISTERED: dict[str, tuple[Callable, tuple[str, ...]]] = {}
 _REGISTERING = threading.Lock()
 
 
+@checks_options
 def register_backend(
     compiler_fn: Callable | None = None, name: str | None = None, tags: Collection[str] = ()
 ) -> Any:
@@ -158,17 +159,22 @@ def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Stage 2's graphs, operator by operator."""
-    return ahead_of_time(graph, pipeline, artifacts, lambda core: (interpreter(core), None))
+    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
 
 
 def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Every stage: kernels for the device the inputs live on."""
     device = device_of_graph(graph)
 
-    def compile_half(core: Graph) -> tuple[Callable[..., tuple], HalfArtifacts]:
-        half = lower_and_build(core, device, pipeline)
-        assert half.run is not None
-        return half.run, half
+    def compile_half(core: Graph, updates: Updates = ()) -> Finish:
+        built = lower_and_build(core, device, pipeline, updates)
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
+            half = built()
+            assert half.run is not None
+            return half.run, half
+
+        return finish
 
     return ahead_of_time(graph, pipeline, artifacts, compile_half)
 
@@ -182,6 +188,14 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 BACKENDS: dict[str, Backend] = {
     f.__name__: Backend(f.__name__, f) for f in (inductor, aot_eager, eager, cudagraphs)
 }
+
+
+# (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
+Updates = Sequence[tuple[int, int]]
+Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
+CompileHalf = Callable[
+    ..., Finish
+]  # (graph, updates) -> what waits for the build: so halves build at the same time
 
 
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
@@ -203,7 +217,7 @@ def ahead_of_time(
     graph: Graph,
     pipeline: Pipeline,
     artifacts: Artifacts,
-    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+    compile_half: CompileHalf,
 ) -> Callable[..., tuple]:
     """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
 
@@ -257,7 +271,7 @@ def two_graphs(
     graph: Graph,
     pipeline: Pipeline,
     artifacts: Artifacts,
-    compile_half: Callable[[Graph], tuple[Callable[..., tuple], HalfArtifacts | None]],
+    compile_half: CompileHalf,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
     """The functional graph, and a callable on the user's tensors."""
     from stage2_autograd.runtime_wrapper import make_runtime_wrapper
@@ -274,49 +288,50 @@ def two_graphs(
             joint = artifacts.decomposed = replace(joint, graph=pipeline.decompose(joint.graph)).verify()
         with events.timed("pass", "partition"):
             partition = artifacts.partition = save_hidden_sizes(pipeline.partition(joint).verify())
-        forward, artifacts.forward = compile_half(partition.forward)
-        backward, artifacts.backward = compile_half(partition.backward)
+        halves = compile_half(partition.forward), compile_half(partition.backward)
+        (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
-    forward, artifacts.forward = compile_half(core)
+    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
+    forward, artifacts.forward = compile_half(core, updates)()
     return functional, make_runtime_wrapper(functional, forward)
 
 
-def lower_and_build(core: Graph, device: Device, pipeline: Pipeline) -> HalfArtifacts:
-    """Stages 3 and 4 for one core-operator graph. Without a C++ compiler the graph itself runs on NumPy.
+def lower_and_build(
+    core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
+) -> Callable[[], HalfArtifacts]:
+    """Stages 3 and 4 for one core-operator graph; what it returns waits for the build. Without a C++ compiler the graph
+    itself runs on NumPy.
 
     The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
     """
     inner = {
-        name: lower_and_build(value.graph, device, pipeline)
+        name: lower_and_build(value.graph, device, pipeline)()
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
-    with events.timed("pass", "lower"):
-        lowered = pipeline.lower(core).verify()
-    with events.timed("pass", "fuse"):
-        fused = pipeline.fuse(lowered).verify()
-    with events.timed("pass", "plan_memory"):
-        planned = pipeline.plan_memory(fused).verify()
-    half = HalfArtifacts(core, lowered, fused, planned, subgraphs=inner)
-    target = target_for(device)
-    with events.timed("pass", "emit"):
-        emitted = half.emitted[target.name] = pipeline.emit(planned, target)
-    try:
-        with events.timed("pass", "build"):
-            kernels = build_all(emitted, pipeline)
-    except CompilerMissing as missing:
-        from stage4_runtime.runtime import launch_on_numpy, report_once
+    half = HalfArtifacts(core, pipeline, updates, subgraphs=inner)
+    program, constants = emitted_program(half, target_for(device))
+    built = in_background(build_all, program, pipeline)
 
-        report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
-        events.record("fallback", "numpy", reason=str(missing))
-        half.run = launch_on_numpy(core)
+    def finish() -> HalfArtifacts:
+        try:
+            with events.timed("pass", "build"):
+                kernels = built()
+        except CompilerMissing as missing:
+            from stage4_runtime.runtime import launch_on_numpy, report_once
+
+            report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
+            events.record("fallback", "numpy", reason=str(missing))
+            half.run = launch_on_numpy(core)
+            return half
+        with events.timed("pass", "launch"):
+            runs = {name: part.run for name, part in inner.items()}
+            half.run = pipeline.launch(program, kernels, {**constants, **runs})
         return half
-    with events.timed("pass", "launch"):
-        runs = {name: part.run for name, part in inner.items()}
-        half.run = pipeline.launch(emitted, kernels, {**lowered.constants, **runs})
-    return half
+
+    return finish
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:

@@ -7,7 +7,6 @@ At a call whose guards no entry satisfies the frame is captured (compile_frame.p
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +18,9 @@ from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import config, python_version
 from stage_contracts.controls import rule_of
+from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.pipeline import Pipeline
+from stage_contracts.seam_checks import checked_pipeline
 
 _MODES: dict[str | None, dict[str, Any]] = {
     None: {},
@@ -38,10 +39,8 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
             "Either mode or options can be specified, but both can't be specified at the same time."
         )
     if not isinstance(mode, str | None) or mode not in _MODES:
-        near = difflib.get_close_matches(str(mode), [m for m in _MODES if m], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        known = ", ".join(map(repr, _MODES))
-        raise RuntimeError(f"Unrecognized mode={mode!r}, should be one of: {known}{hint}")
+        hint = did_you_mean(mode, filter(None, _MODES))
+        raise RuntimeError(say("unknown_mode", name=mode, known=", ".join(map(repr, _MODES)), hint=hint))
     if not isinstance(options, Mapping | None):
         raise TypeError(
             f'options expects a mapping, e.g. {{"runtime.cache": False}}, got {type(options).__name__}'
@@ -54,6 +53,7 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
     return changes
 
 
+@checks_options
 def compile(
     model: Any = None,
     *,
@@ -94,18 +94,13 @@ def compile(
     if not callable(fn):
         raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
     if not isinstance(pipeline, Pipeline | None):
-        raise TypeError(
-            f"pipeline expects a Pipeline, as replace(cutaway.DEFAULT_PIPELINE, partition=mine) makes one, "
-            f"got {type(pipeline).__name__}"
-        )
+        raise TypeError(say("pipeline_expected", got=type(pipeline).__name__))
+    seams = checked_pipeline(pipeline, default_pipeline()) if pipeline else default_pipeline()
     changes = _changes(mode, options)
     if isinstance(fn, Module):
-        seams = pipeline or default_pipeline()
         call = CompiledFunction(call_of(fn), find_backend(backend), fullgraph, changes, seams, dynamic)
         return twin_of(fn, call)
     if (rule := rule_of(fn)) is not None and rule.kind in ("disable", "plain"):
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
-    return CompiledFunction(
-        fn, find_backend(backend), fullgraph, changes, pipeline or default_pipeline(), dynamic
-    )
+    return CompiledFunction(fn, find_backend(backend), fullgraph, changes, seams, dynamic)

@@ -16,13 +16,14 @@ from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.residual import example_inputs, guard_function, residual_function
 from stage0_eager import set_grad_enabled
-from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.state import ordinary_modes
+from stage0_eager.utils.break_errors import errors_on_graph_break
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import GraphError
+from stage_contracts.messages import say
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import STATIC, ConstraintViolationError, SizePolicy
 
@@ -117,10 +118,8 @@ def _captured_and_compiled(
             if backend.builtin:  # a fault of ours (internal_errors.py)
                 raise
             if not config.current().capture.suppress_errors:
-                raise BackendFailed(
-                    f"backend {backend.name!r} raised {type(error).__name__}: {error}\n"
-                    "its own lines are above; config suppress_errors=True runs such graphs eagerly"
-                ) from error
+                what = f"{type(error).__name__}: {error}"
+                raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
             breaks.append(GraphBreak("GB0012", reason))
     return frame, compiled, breaks, artifacts

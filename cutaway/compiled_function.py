@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from cutaway.artifacts import Artifacts
+from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
 from cutaway.internal_errors import Fault, reaches_the_user, run_eagerly, stage_of
@@ -26,8 +26,8 @@ from cutaway.recompilation import (
     within_limits,
 )
 from cutaway.residual import guard_names
-from stage0_eager.batching import is_transformed
 from stage0_eager.state import STATE
+from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak
 from stage_contracts.capture import Continuation, run_to_end
@@ -71,7 +71,7 @@ class CompiledFunction:
         self.failed = False  # the compiler did, once: what no entry fits runs eagerly
         self.entries: tuple[Entry, ...] = ()
         # one list, and one of each resume function and nested call, for all that the outermost function leads to
-        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else []
+        self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
         self._leads_to: dict[Any, CompiledFunction] = outermost._leads_to if outermost else {}
         self._whole = whole
         self.policy = SizePolicy(dynamic, backend.open_sizes)
@@ -86,11 +86,12 @@ class CompiledFunction:
             return self._fn(*args, **kwargs)
         entry = self._dispatch(entries, args, kwargs)
         if entry is None:
-            entry = self._miss(args, kwargs)
-            if entry is None:
+            made = self._miss(args, kwargs)
+            if made is None:
                 return self._fn(*args, **kwargs)
-            if type(entry) is Fault:
-                return run_eagerly(entry, self, args, kwargs)
+            if isinstance(made, Fault):
+                return run_eagerly(made, self, args, kwargs)
+            entry = made
         elif entry is not entries[0]:
             self._promote(entry)
         result = entry.run(*args, **kwargs)

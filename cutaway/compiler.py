@@ -14,8 +14,8 @@ from cutaway.backends import list_backends, lookup_backend, register_backend, ru
 from cutaway.compile import compile
 from cutaway.compiled_function import CompiledFunction, reset
 from cutaway.recompilation import RecompileError, set_stance
-from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
+from stage0_eager.utils.break_errors import error_on_graph_break
 from stage_contracts.controls import (
     allow_in_graph,
     assume_constant_result,
@@ -29,9 +29,11 @@ from stage_contracts.controls import (
     nonstrict_trace,
     substitute_in_graph,
 )
+from stage_contracts.messages import checks_options
 from stage_contracts.sizes import ConstraintViolationError, mark_dynamic, mark_static, maybe_mark_dynamic
 
 
+@checks_options
 def run(fn: Any = None) -> Any:
     """`fn` (a compiled function or module) frozen: it uses the entries there are and never compiles.
 

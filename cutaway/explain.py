@@ -21,6 +21,7 @@ from stage_contracts.breaks import GraphBreak
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Graph
 from stage_contracts.guards import Guard
+from stage_contracts.messages import checks_options
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,6 +66,7 @@ class ExplainOutput:
         return f"<ExplainOutput: {counts}; print it for the report>"
 
 
+@checks_options
 def explain(fn: Callable) -> Callable[..., ExplainOutput]:
     """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards.
 

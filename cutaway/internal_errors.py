@@ -16,6 +16,7 @@ from cutaway.recompilation import RecompileError, level_of_the_user
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError
+from stage_contracts.messages import say
 from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline
 from stage_contracts.sizes import ConstraintViolationError
 
@@ -54,10 +55,7 @@ class Fault:
             "internal_error", self.name, stage=self.stage, error=what, traceback=lines, report=report
         )
         first = what.splitlines()[0]
-        message = (
-            f"cutaway: {self.name} runs eagerly, for the compiler failed in {self.stage}: {first}; "
-            "CUTAWAY_LOGS=internal_errors shows what to report"
-        )
+        message = say("internal_error", name=self.name, stage=self.stage, error=first)
         warnings.warn(message, stacklevel=level_of_the_user())
 
 

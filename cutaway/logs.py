@@ -5,14 +5,15 @@ Input: events as stages record them. Nothing is logged that is not an event, so 
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stage_contracts.events import LEDGER, Event
+from stage_contracts.messages import did_you_mean, say
 
 
 def _frame(event: Event) -> Any:
@@ -121,9 +122,8 @@ def set_logs(*, modules: Any = None, all: Any = None, **artifacts: Any) -> None:
 def _known(name: str) -> str:
     found = _OTHER_NAMES.get(name, name)
     if found not in ARTIFACTS:
-        near = difflib.get_close_matches(name, [*ARTIFACTS, *_OTHER_NAMES], n=3)
-        hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"no log is called {name!r}; there are {', '.join(ARTIFACTS)}{hint}")
+        hint = did_you_mean(name, [*ARTIFACTS, *_OTHER_NAMES])
+        raise ValueError(say("unknown_log", name=name, known=", ".join(ARTIFACTS), hint=hint))
     return found
 
 
@@ -131,8 +131,14 @@ def logs_of_environment(text: str | None = None) -> None:
     """CUTAWAY_LOGS="graph_breaks,recompiles" as set_logs; a leading + as torch's TORCH_LOGS has it is accepted."""
     text = os.environ.get("CUTAWAY_LOGS", "") if text is None else text
     names = [word.strip().lstrip("+") for word in text.split(",") if word.strip()]
-    if names:
-        set_logs(all="all" in names, **{name: True for name in names if name != "all"})
+    good = []
+    for name in names:
+        try:
+            good.append(name if name == "all" else _known(name))
+        except ValueError as error:
+            warnings.warn(say("unknown_log_variable", value=text, problem=error), stacklevel=2)
+    if good:
+        set_logs(all="all" in good, **{name: True for name in good if name != "all"})
 
 
 # ---- counters ----------------------------------------------------------------------------------------------------

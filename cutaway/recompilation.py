@@ -6,7 +6,6 @@ Input: compiled_function.py asks `may_compile_now` at a miss. The entries of one
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage_contracts import config, events
 from stage_contracts.controls import Rule, set_rule
+from stage_contracts.messages import did_you_mean, say
 
 _HOUSE = Path(__file__).parent.parent
 _PACKAGES = tuple(
@@ -65,11 +65,8 @@ class set_stance:
 
     def __init__(self, stance: str = "default", **options: Any) -> None:
         if stance not in STANCES:
-            near = difflib.get_close_matches(str(stance), STANCES, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise RuntimeError(
-                f"invalid torch.compile stance {stance!r}; expected one of {', '.join(STANCES)}{hint}"
-            )
+            hint = did_you_mean(stance, STANCES)
+            raise RuntimeError(say("unknown_stance", name=stance, known=", ".join(STANCES), hint=hint))
         # skip_guard_eval_unsafe would allow fewer checks: all are made
         unknown = {k for k, v in options.items() if v not in (None, False) and k != "skip_guard_eval_unsafe"}
         if unknown:

@@ -6,7 +6,6 @@ inside, resolve to the modules made here; a real torch is put back afterwards.
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 import threading
@@ -17,9 +16,14 @@ from typing import Any
 
 import cutaway
 from cutaway import torch_machine
+from cutaway.subjects import no_attribute
 from cutaway.torch_checks import CHECKS
 from cutaway.torch_dynamo import compiler_modules
-from stage0_eager import autograd, checkpoint, data, func, nn, optim
+from stage0_eager import nn, optim
+from stage0_eager.autograd import checkpoint
+from stage0_eager.namespaces import autograd
+from stage0_eager.transforms import func
+from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
@@ -48,11 +52,7 @@ class TorchModule(ModuleType):
             return getattr(source, name)
         if name.startswith("__"):
             raise AttributeError(name)
-        near = difflib.get_close_matches(name, dir(self), n=1, cutoff=0.5)
-        raise AttributeError(
-            f"Cutaway has no {self.__name__}.{name}"
-            + (f"; the nearest it has is {self.__name__}.{near[0]}" if near else "")
-        )
+        raise AttributeError(no_attribute(f"{self.__name__}.{name}", dir(self)))
 
     def __dir__(self) -> list[str]:
         names = {*self.__dict__, *dir(self.__dict__["_source"])}
@@ -85,7 +85,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
         "torch.nn.modules": (nn, {}),
         "torch.nn.modules.module": (None, {"Module": nn.Module}),
-        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalisation._BatchNorm}),
+        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalization._BatchNorm}),
         "torch.optim": (optim, {}),
         "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
         "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),

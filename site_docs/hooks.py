@@ -36,6 +36,8 @@ def on_files(files, config):
     wide = "---\nhide: [toc]\n---\n\n"  # eleven columns need the room
     files.append(File.generated(config, "oracle.md", content=wide + report))
     files.append(File.generated(config, "breaks.md", content=_beside("break_catalogue").catalogue_page()))
+    messages = _beside("message_catalogue").messages_page()
+    files.append(File.generated(config, "messages.md", content=messages))
     files.append(File.generated(config, "guards.md", content=_beside("break_catalogue").guards_page()))
     return files
 

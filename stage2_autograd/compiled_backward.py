@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager import arrays as array_library
+from stage0_eager.autograd.tape import Edge, SavedTensor, TapeNode, version_of
 from stage0_eager.state import STATE
-from stage0_eager.tape import Edge, SavedTensor, TapeNode, version_of
 from stage0_eager.tensor import Tensor
 from stage2_autograd.aliasing import base
 from stage_contracts.graph import Node, meta_of

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays as array_library
-from stage0_eager.random import default_generator
+from stage0_eager.autograd.tape import Edge, version_of
+from stage0_eager.autograd.views import write_through
+from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
-from stage0_eager.tape import Edge, up_to_date, version_of
-from stage0_eager.tensor import Tensor
-from stage0_eager.views import root, write_through
+from stage0_eager.tensor import Tensor, root, up_to_date
 from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
@@ -182,7 +182,8 @@ def _finisher(
                 version_of(target)[0] -= 1
                 write_through(target, value)
                 continue
-            target._data[...] = value._data
+            if target._data is not value._data:  # a compiled step may have written there at once
+                target._data[...] = value._data
             if value.requires_grad:  # the input now is what the pair computed, to autograd too
                 target.requires_grad, target._grad_fn = True, value._grad_fn
                 target._output_index = value._output_index

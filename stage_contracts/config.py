@@ -6,14 +6,16 @@ holds for its block in this thread or task. The value in force at compile time t
 
 from __future__ import annotations
 
-import difflib
 import os
 import typing
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from stage_contracts.messages import did_you_mean, near, say
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,12 @@ class RuntimeConfig:
     # No flag changes a value: -fno-trapping-math only says that nobody reads the floating-point status flags.
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
     cache: bool = True  # keep built code on disk
+    force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)
     cache_dir: str = ""  # "" is the user's cache folder
     cache_bytes: int = 2 << 30  # size bound of the disk cache
+    compile_seconds: float = (
+        300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
+    )
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
@@ -68,20 +74,43 @@ class Config:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
 
+# Fields that torch has a variable for, too. Ours wins.
+TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_CACHES"}
+
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-def from_environment(environment: Mapping[str, str] = os.environ) -> Config:
-    """The defaults with `CUTAWAY_*` variables applied. Raises ValueError for a value of the wrong type."""
+# Variables that are read elsewhere: cutaway/logs.py, and the tests of golden texts.
+OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_UPDATE_GOLDEN")
+
+
+def variable_of(section: str, name: str) -> str:
+    """The environment variable of a field."""
+    return f"CUTAWAY_{section}_{name}".upper()
+
+
+def from_environment(
+    environment: Mapping[str, str] = os.environ, malformed: Callable[[str], None] | None = None
+) -> Config:
+    """The defaults with `CUTAWAY_*` variables applied. Raises ValueError for a value of the wrong type, or tells
+    `malformed` and leaves the default."""
     changes: dict[str, Any] = {}
     for section in fields(Config):
         section_type = typing.get_type_hints(Config)[section.name]
         types = typing.get_type_hints(section_type)
         values = {}
         for f in fields(section_type):
-            variable = f"CUTAWAY_{section.name}_{f.name}".upper()
-            if variable in environment:
+            variable = variable_of(section.name, f.name)
+            if variable not in environment:
+                variable = TORCH_VARIABLES.get(f"{section.name}.{f.name}", variable)
+            if variable not in environment:
+                continue
+            try:
                 values[f.name] = _parse(variable, environment[variable], types[f.name])
+            except ValueError as error:
+                if malformed is None:
+                    raise
+                malformed(str(error))
         changes[section.name] = section_type(**values)
     return Config(**changes)
 
@@ -103,7 +132,21 @@ def _parse(variable: str, text: str, wanted: Any) -> Any:
         raise ValueError(f"{variable}={text!r}: expected {wanted.__name__}") from None
 
 
-_ENVIRONMENT = from_environment()
+def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
+    """As from_environment, but nothing here stops the import: what is wrong is a warning."""
+
+    def warn(text: str) -> None:
+        warnings.warn(text, stacklevel=3)
+
+    known = [variable_of(s.name, f.name) for s in fields(Config) for f in fields(getattr(Config(), s.name))]
+    known += OTHER_VARIABLES
+    for name in environment:
+        if name.startswith("CUTAWAY_") and name not in known:
+            warn(say("unknown_variable", name=name, hint=did_you_mean(name, known), known=", ".join(known)))
+    return from_environment(environment, lambda problem: warn(say("malformed_variable", problem=problem)))
+
+
+_ENVIRONMENT = environment_in_words()
 _CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
 
 
@@ -125,10 +168,8 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         ]
         if len(owners) != 1:
             known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
-            near = difflib.get_close_matches(key, [*known, *(k.partition(".")[2] for k in known)], n=3)
-            raise AttributeError(
-                f"no configuration field {key!r}; expected one of {', '.join(near or known)}"
-            )
+            meant = near(key, [*known, *(k.partition(".")[2] for k in known)])
+            raise AttributeError(say("unknown_field", name=key, known=meant or ", ".join(known)))
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):

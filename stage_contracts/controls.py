@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from stage_contracts.messages import checks_options
+
 # What a rule may say, and what it means where capture meets a call of the function.
 RULE_KINDS: dict[str, str] = {
     "disable": "the function runs in Python: capture breaks before it",
@@ -81,6 +83,7 @@ def registered(number: int) -> Any:
 # ---- what users write -----------------------------------------------------------------------------------------
 
 
+@checks_options
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """`fn` as a function that is never captured. `recursive=False`: the functions it calls are, under compiled code.
 

@@ -219,6 +219,8 @@ class Program:
     sizes: tuple[
         SizeVar, ...
     ] = ()  # what each call decides; every other size is an expression of their names
+    # returned buffer -> the input that the caller then copies it into: its memory may hold the result at once
+    updates: Mapping[str, str] = field(default_factory=dict)
 
     def with_(self, **changes: Any) -> Program:
         return replace(self, **changes)
@@ -231,6 +233,12 @@ class Program:
     @property
     def return_step(self) -> Return:
         return self.steps[-1]
+
+    @property
+    def written_inputs(self) -> tuple[str, ...]:
+        """The inputs whose memory a step writes to, in order."""
+        written = {name for step in self.steps for name in step_accesses(step, self.kernels)[1]}
+        return tuple(name for name in self.inputs if name in written)
 
     def verify(self) -> Program:
         """Check order, names and (once planned) that live buffers never overlap in a pool. Raises GraphError."""

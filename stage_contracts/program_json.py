@@ -85,6 +85,23 @@ def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None 
         raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
 
 
+def record_of(program: Program) -> dict[str, Any]:
+    """A program and its sources as one JSON value. Raises TypeError for what has no word there."""
+    fields = {f.name: getattr(program, f.name) for f in dataclasses.fields(program) if f.name != "units"}
+    units = [
+        {f.name: encode(getattr(unit, f.name)) for f in dataclasses.fields(unit)} for unit in program.units
+    ]
+    return {"format": FORMAT, "program": encode(fields), "units": units}
+
+
+def program_of(record: dict[str, Any]) -> Program:
+    """Read back `record_of(program)`. Raises ValueError, KeyError or TypeError for anything else."""
+    if record.get("format") != FORMAT:
+        raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+    units = [SourceUnit(**{name: decode(value) for name, value in unit.items()}) for unit in record["units"]]
+    return Program(units=tuple(units), **decode(record["program"]))
+
+
 def _write(path: Path, text: str) -> None:
     made = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:

@@ -80,7 +80,10 @@ def _kernel_block(kernel: Kernel) -> str:
 
 
 def _program_block(program: Program) -> str:
-    header = {"device": str(program.device)} | ({"pools": program.pools} if program.pools else {})
+    header: dict[str, Any] = {"device": str(program.device)} | (
+        {"pools": program.pools} if program.pools else {}
+    )
+    header |= {"updates": dict(program.updates)} if program.updates else {}
     lines = [f"@{call('program', [], **header)}", f"def {program.name}("]
     lines += [f'    {name}: "{program.buffers[name].meta}",' for name in program.inputs]
     lines += ["):"]
@@ -190,7 +193,8 @@ def _read_program(
         previous = statement.end_lineno or statement.lineno
     device: Device = device_of(words["device"])
     pools = tuple(words.get("pools", ()))
-    return Program(function.name, device, inputs, buffers, kernels, tuple(steps), pools, sizes=tuple(sizes))
+    made = Program(function.name, device, inputs, buffers, kernels, tuple(steps), pools, sizes=tuple(sizes))
+    return replace(made, updates=words.get("updates", {}))
 
 
 def _read_origin(line: str) -> Origin | None:

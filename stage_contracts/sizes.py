@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from stage_contracts.messages import checks_options
+
 
 @dataclass(frozen=True)
 class Dim:
@@ -28,6 +30,7 @@ class ConstraintViolationError(RuntimeError):
     """A size was marked dynamic, and the program needs it to be one number."""
 
 
+@checks_options
 def mark_dynamic(
     t: Any, index: int | Sequence[int], *, min: int | None = None, max: int | None = None, name: str = ""
 ) -> None:
@@ -38,11 +41,13 @@ def mark_dynamic(
     _mark(t, index, Dim(0 if min is None else min, max, name, strict=True))
 
 
+@checks_options
 def maybe_mark_dynamic(t: Any, index: int | Sequence[int]) -> None:
     """As mark_dynamic, but a program may fix the size: then other sizes compile again."""
     _mark(t, index, Dim())
 
 
+@checks_options
 def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
     """Compile for exactly this size of dimension `index` (of all dimensions), whatever else was said or has changed."""
     dims = _dims(t, range(t.ndim) if index is None and hasattr(t, "ndim") else index)

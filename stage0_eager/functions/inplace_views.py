@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import joining, shape, windows
+from stage0_eager.functions import joining, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 
 # How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
 _LOOKS = ("_output_index", "_version", "_base", "_written", "_made_silently", "_source_was")
@@ -29,7 +29,7 @@ def _take_over(target: Tensor, source: Tensor) -> None:
 
 
 def _in_place(view: Any) -> Any:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def take_view(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         # what the tensor was: the view's source, on the tape and as owner of the memory
@@ -43,17 +43,21 @@ def _in_place(view: Any) -> Any:
         self._bump_version()  # what was saved for a backward has another shape now, and must not be used
         return self
 
-    method.__name__ = method.__qualname__ = f"{view.name}_"
-    method.__doc__ = f"{view.name}, of the tensor itself."
-    return method
+    take_view.__name__ = take_view.__qualname__ = f"{view.name}_"
+    take_view.__doc__ = f"{view.name}, of the tensor itself."
+    return take_view
 
 
-VIEWS = (
-    shape.squeeze, shape.unsqueeze, shape.transpose, shape.t, joining.swapaxes, joining.swapdims, windows.as_strided,
-)  # fmt: skip
-METHODS = {f"{view.name}_": _in_place(view) for view in VIEWS}
+squeeze_ = method(_in_place(shape.squeeze))
+unsqueeze_ = method(_in_place(shape.unsqueeze))
+transpose_ = method(_in_place(shape.transpose))
+t_ = method(_in_place(shape.t))
+swapaxes_ = method(_in_place(joining.swapaxes))
+swapdims_ = method(_in_place(joining.swapdims))
+as_strided_ = method(_in_place(strided_windows.as_strided))
 
 
+@method
 def resize_(self: Tensor, *sizes: Any) -> Tensor:
     """Another shape, row-major; elements are kept in order as far as they go, new ones are 0."""
     size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
@@ -73,9 +77,7 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     return self
 
 
+@method
 def resize_as_(self: Tensor, other: Tensor) -> Tensor:
     """resize_ to the shape of another."""
     return resize_(self, tuple(other.shape))
-
-
-METHODS |= {"resize_": resize_, "resize_as_": resize_as_}

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from stage0_eager.autograd import RemovableHandle
-from stage0_eager.functions.methods import destination
+from stage0_eager.autograd.hooks import RemovableHandle
+from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt

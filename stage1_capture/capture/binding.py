@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, made_inside

@@ -16,13 +16,13 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
-from stage0_eager.batching import is_transformed
-from stage0_eager.library import CustomOpDef
+from stage0_eager.library.custom_op import CustomOpDef
 from stage0_eager.nn import Module, Parameter
-from stage0_eager.operator import Operator
 from stage0_eager.optim import Optimizer
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, is_traced
-from stage0_eager.triton_kernels import is_triton_kernel
+from stage0_eager.transforms.vmap import is_transformed
+from stage0_eager.triton.kernels import is_triton_kernel
 from stage1_capture.capture.builder_containers import (
     HASHED,
     contents_of,

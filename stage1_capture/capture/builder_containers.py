@@ -12,7 +12,7 @@ import types
 from collections import defaultdict, deque
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.derived import PLAIN_VALUE, constant_of, plainly_read, python_base
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import OutputGraph

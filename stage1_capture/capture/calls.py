@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.controls import call_controlled, control_of

@@ -10,7 +10,7 @@ import functools
 import types
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.binding import (
     OBJECT_METHODS,
     base_place,

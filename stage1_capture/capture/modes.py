@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stage0_eager import autocast, autocast_lists
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager.amp import autocast, autocast_lists
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (

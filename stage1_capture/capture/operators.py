@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
-from stage0_eager.operator import Operator
-from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
-from stage0_eager.views import root
+from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor, root
+from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.capture import modes
 from stage1_capture.capture.data_reads import note_write
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of

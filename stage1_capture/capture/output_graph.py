@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
-from stage0_eager.tape import is_spent
 from stage1_capture.capture.hints import MODULES
 from stage1_capture.capture.mro import empty_prototypes
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes

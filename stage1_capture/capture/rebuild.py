@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
-from stage0_eager.tape import spent
+from stage0_eager.autograd.backward_pass import spent
 from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.data_reads import note_escape

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.data_reads import read_data

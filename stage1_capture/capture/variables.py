@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.mro import made_inside
 from stage_contracts.graph import Node
 from stage_contracts.source import Source

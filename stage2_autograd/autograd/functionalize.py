@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.custom_gradient import with_backward
-from stage0_eager.functions.gradients import autograd_grad
+from stage0_eager.autograd.custom_gradient import with_backward
+from stage0_eager.functions.autograd_grad import autograd_grad
 from stage0_eager.functions.inplace import assign_data, overwrite
-from stage0_eager.operator import Operator
 from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer, map_tensors
+from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage2_autograd.aliasing import base, shares_storage
 from stage2_autograd.autograd.gradient_nodes import expand_gradients, has_gradient_nodes
 from stage2_autograd.autograd.storages import (

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stage0_eager.core import core as c
+from stage0_eager.autograd.views import UNDO
 from stage0_eager.functions.inplace import assign_data
 from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor, is_traced
-from stage0_eager.trace import TracedArray, Tracer
-from stage0_eager.views import UNDO
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage_contracts.graph import Node
 from stage_contracts.layouts import is_dense
 from stage_contracts.symbolic import hinted, same_shape

@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stage3_lowering.lowering.emit_cpp import emit_cpp
+from stage3_lowering.lowering.emit_cpp_run import with_run
 from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.lowering.fuse import fuse
 from stage3_lowering.lowering.lower import lower
+from stage3_lowering.lowering.share_kernels import share_kernels
 from stage_contracts.program import Program, Target
 
-EMITTERS: dict[str, Callable[[Program, Target], Program]] = {"cpp": emit_cpp, "triton": emit_triton}
+EMITTERS: dict[str, Callable[[Program, Target], Program]] = {
+    "cpp": lambda program, target: with_run(emit_cpp(share_kernels(program), target)),
+    "triton": emit_triton,
+}
 
 
 def emit(program: Program, target: Target) -> Program:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core
+from stage0_eager.table.core import core
 from stage3_lowering.interpret import interpret_lowered, interpret_program
 from stage3_lowering.tests.cpp_runner import run_cpp
 from stage_contracts.dtype import dtype_of

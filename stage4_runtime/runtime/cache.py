@@ -126,8 +126,10 @@ def evict(root: Path, limit: int, keep: Path | None = None) -> None:
 
 
 def _open_root() -> Path:
-    if not config.current().runtime.cache:
-        raise NotPrivate("no disk cache: it is switched off (runtime.cache)")
+    settings = config.current().runtime
+    if not settings.cache or settings.force_disable_caches:
+        name = "force_disable_caches" if settings.cache else "cache"
+        raise NotPrivate(f"no disk cache: it is switched off (runtime.{name})")
     return private_folder(cache_root())
 
 

@@ -10,6 +10,7 @@ import os
 import platform
 import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ CANDIDATES = ("g++", "clang++", "c++")
 ALWAYS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off")
 # Flags a compiler may lack; code is right without them, only slower.
 OPTIONAL = ("-march=native", "-fopenmp")
-TIME_LIMIT = 300  # seconds for one unit
 _SHOWN_LINES = 30
 
 
@@ -80,7 +80,11 @@ def compile_shared(source: str, name: str, compiler: Compiler, flags: tuple[str,
         (folder / f"{name}.cpp").write_text(source)
     except OSError as error:
         raise CompilerMissing(f"no place to compile in: {error}; free some space or set TMPDIR") from error
-    refused = _run(compiler, flags, folder, name)
+    try:
+        refused = _run(compiler, flags, folder, name)
+    except CompilerMissing:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     if refused:
         kept = tuple(flag for flag in flags if flag not in OPTIONAL or _accepts(compiler, flag))
         if kept != flags:
@@ -98,28 +102,62 @@ def compile_shared(source: str, name: str, compiler: Compiler, flags: tuple[str,
 
 
 def _run(compiler: Compiler, flags: tuple[str, ...], folder: Path, name: str) -> str:
-    """Compile; the compiler's message, or "" when it succeeds."""
+    """Compile; the compiler's message, or "" when it succeeds. Raises CompilerMissing when it is killed or too slow."""
     command = [*compiler.command, *flags, *ALWAYS, "-o", f"{name}.so", f"{name}.cpp"]
+    limit = config.current().runtime.compile_seconds
     try:
-        run = subprocess.run(
+        process = subprocess.Popen(
             command,
             cwd=folder,
             env={**os.environ, "LC_ALL": "C"},  # messages in plain ASCII English
-            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=TIME_LIMIT,
-            check=False,
+            start_new_session=True,  # what it starts itself ends with it
         )
     except OSError as error:
         raise CompilerMissing(f"no C++ compiler: {compiler.command[0]} does not run ({error})") from error
+    try:
+        said, wrong = process.communicate(timeout=limit or None)
     except subprocess.TimeoutExpired:
-        return f"(nothing for {TIME_LIMIT} seconds; it was stopped)\n$ {shlex.join(command)}"
-    if run.returncode == 0 and (folder / f"{name}.so").exists():
+        _stop(process)
+        raise CompilerMissing(
+            f"the C++ compiler took more than {limit:g} seconds for {name} and was stopped; "
+            "set runtime.compile_seconds to give it more"
+        ) from None
+    except BaseException:  # an interrupt: leave nothing running
+        _stop(process)
+        raise
+    if process.returncode == 0 and (folder / f"{name}.so").exists():
         return ""
-    lines = (run.stderr or run.stdout).strip().splitlines()
+    if process.returncode < 0 or _KILLED in wrong:
+        raise CompilerMissing(
+            f"the C++ compiler was killed ({_signal_of(process.returncode, wrong)}) while it compiled {name}; "
+            "is there memory enough?"
+        )
+    lines = (wrong or said).strip().splitlines()
     more = [f"... and {len(lines) - _SHOWN_LINES} more lines"] if len(lines) > _SHOWN_LINES else []
     return "\n".join([f"$ {shlex.join(command)}", *lines[:_SHOWN_LINES], *more])
+
+
+_KILLED = "signal terminated program"  # how the driver tells that the compiler proper was killed
+
+
+def _signal_of(code: int, wrong: str) -> str:
+    if code < 0:
+        return signal.Signals(-code).name
+    return next((line.strip() for line in wrong.splitlines() if _KILLED in line), "")
+
+
+def _stop(process: subprocess.Popen) -> None:
+    """End the compiler and all that it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (OSError, AttributeError):  # it is gone; or a system without process groups
+        process.kill()
+    process.communicate()
 
 
 def _accepts(compiler: Compiler, flag: str) -> bool:

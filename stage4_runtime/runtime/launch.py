@@ -15,6 +15,7 @@ from stage4_runtime.runtime.bind_arrays import accept, array_of, conform
 from stage4_runtime.runtime.eager_call import eager_call
 from stage4_runtime.runtime.launch_names import EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX, identifier
 from stage4_runtime.runtime.launch_text import write_launch_text
+from stage4_runtime.runtime.segment_calls import segment_calls
 from stage_contracts import config
 from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
@@ -54,7 +55,9 @@ def plain_launch(
     program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
 ) -> Callable[..., tuple]:
     """The program's steps, one after the other, on any array library."""
-    written = write_launch_text(program, library.current_stream is not None, library.kernel_alignment)
+    calls = segment_calls(program, kernels) if library is NUMPY else {}
+    streams = library.current_stream is not None
+    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls))
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -74,7 +77,8 @@ def plain_launch(
         "accept": lambda buffer, value, *at: accept(program, buffer, value, library, meta_at(buffer, *at)),
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
-        "out_of_range": lambda kernel: _raise_out_of_range(program.kernels[kernel]),
+        "out_of_range": lambda number: _raise_out_of_range([*program.kernels.values()][number - 1]),
+        **calls,
     }
     for name, kernel in program.kernels.items():
         names[written.kernels[name]] = library.bind(kernels[name], kernel)

@@ -6,12 +6,13 @@ Input: a Program, whose buffers often have the names of the user's parameters: `
 from __future__ import annotations
 
 import keyword
+from collections.abc import Sequence
 
 from stage_contracts.dtype import DTYPES
 from stage_contracts.program import Program
 
 HELPERS = (
-    "accept", "address", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
+    "accept", "address", "failed", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
     "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
     "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
@@ -23,9 +24,13 @@ def identifier(name: str) -> str:
     return text if text.isidentifier() and not keyword.iskeyword(text) else f"program_{text}"
 
 
-def fresh_names(program: Program) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Names for buffers, kernels and sizes that hide no helper, whatever the user called their parameters."""
-    taken = {*HELPERS, identifier(program.name), "_"}
+def fresh_names(
+    program: Program, others: Sequence[str] = ()
+) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Names for buffers, kernels and sizes that hide no helper (and none of `others`), whatever the user called
+    their parameters."""
+    pools = [f"{word}{number}" for number, _ in enumerate(program.pools) for word in ("pool", "memory")]
+    taken = {*HELPERS, *pools, *others, identifier(program.name), "_"}
 
     def fresh(original: str) -> str:
         name = identifier(original)

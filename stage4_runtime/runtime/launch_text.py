@@ -23,6 +23,7 @@ from stage4_runtime.runtime.launch_names import (
 from stage4_runtime.runtime.layout import byte_strides
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph_text import literal
+from stage_contracts.host_interface import NOT_AS_COMPILED
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import BufferRef, SubgraphRef, buffer_refs
 from stage_contracts.program import (
@@ -37,6 +38,7 @@ from stage_contracts.program import (
     Return,
     WaitEvent,
 )
+from stage_contracts.segments import Segment, segments
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -54,6 +56,7 @@ class LaunchText:
     kernel_alignment: int = 1
     arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
     addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
+    pools: list[str] = field(default_factory=list)  # where each pool begins, for calls of C++
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -76,17 +79,22 @@ class LaunchText:
         return f", {self.tuple(meta.shape)}, {self.tuple(meta.strides)}" if open_ else ""
 
 
-def write_launch_text(program: Program, streams: bool = False, kernel_alignment: int = 1) -> LaunchText:
+def write_launch_text(
+    program: Program, streams: bool = False, kernel_alignment: int = 1, native: bool = False
+) -> LaunchText:
     """The text of the function.
 
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
-    must be multiples of this many bytes, and of the element's size.
+    must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call.
     """
-    out = LaunchText(
-        identifier(program.name), *fresh_names(program), streams=streams, kernel_alignment=kernel_alignment
-    )
-    for step in program.steps:
+    steps = segments(program) if native else program.steps
+    calls = [step for step in steps if isinstance(step, Segment)]
+    names = fresh_names(program, [call.function for call in calls])
+    out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
+    for step in steps:
         match step:
+            case Segment(arrays=arrays):
+                out.arrays.update(arrays)
             case Launch(buffers=buffers):
                 out.addresses.update(buffers)
             case External(args=args, kwargs=kwargs, outputs=outputs):
@@ -97,6 +105,7 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
             case Return(values=values):
                 out.arrays.update(ref.name for ref in buffer_refs(values))
     pooled = [b for b in program.buffers.values() if b.slot is not None]
+    out.pools = [f"pool{number}" for number, _ in enumerate(program.pools)] if calls else []
     lines = [*_arena_lines(program, pooled, out)]
     lines += [
         f"{out.pointer(b.name)} = address({out.name(b.name)})"
@@ -105,8 +114,9 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
     ]
     lines += [f"def {out.function}({', '.join(map(out.name, program.inputs))}):"]
     lines += [f"    {line}" for line in _size_lines(program, out)]
-    for name in program.inputs:
-        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out)]
+    written = program.written_inputs
+    for name in () if any(call.checked for call in calls) else program.inputs:
+        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out, name in written)]
     if streams:
         lines += ["    stream = current_stream()"]
     key = "".join(f", {name}" for name in _arena_sizes(program, pooled, out))
@@ -114,7 +124,7 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
     if pooled:
         lines += [f"    arena = take_arena(new_arena{stream}{key})"]
         lines += [f"    _, {', '.join(_arena_names(pooled, out))}, = arena"]
-    for step in program.steps:
+    for step in steps:
         if isinstance(step, Return) and pooled:
             lines += [f"    give_arena(arena{stream}{key})"]
         lines += [f"    {line}" for line in _step_lines(step, program, out)]
@@ -127,7 +137,7 @@ def write_launch_text(program: Program, streams: bool = False, kernel_alignment:
 
 def _arena_names(pooled: list[Buffer], out: LaunchText) -> list[str]:
     names = [out.pointer(b.name) for b in pooled if b.name in out.addresses]
-    return names + [out.name(b.name) for b in pooled if b.name in out.arrays]
+    return out.pools + names + [out.name(b.name) for b in pooled if b.name in out.arrays]
 
 
 def _arena_lines(program: Program, pooled: list[Buffer], out: LaunchText) -> Iterable[str]:
@@ -137,10 +147,10 @@ def _arena_lines(program: Program, pooled: list[Buffer], out: LaunchText) -> Ite
     yield f"def new_arena({', '.join(_arena_sizes(program, pooled, out))}):"
     for pool, nbytes in enumerate(program.pools):
         wanted = f"max({out.size(nbytes)}, 0)" if is_open(nbytes) else nbytes
-        yield f"    memory{pool}, start{pool} = allocate_pool({wanted})"
+        yield f"    memory{pool}, pool{pool} = allocate_pool({wanted})"
     for b in pooled:
         assert b.slot is not None
-        place = f"start{b.slot.pool} + {b.slot.offset}"
+        place = f"pool{b.slot.pool} + {b.slot.offset}"
         if b.name in out.addresses:
             yield f"    {out.pointer(b.name)} = {place}  # {b.meta}"
         if b.name in out.arrays:
@@ -168,7 +178,7 @@ def _size_lines(program: Program, out: LaunchText) -> Iterable[str]:
             yield f"{name} = {out.size(size.expr)}"
 
 
-def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
+def _input_lines(buffer: Buffer, out: LaunchText, written: bool) -> Iterable[str]:
     name, meta = out.name(buffer.name), buffer.meta
     checks = (
         f"{name}.__class__ is not ndarray",
@@ -179,7 +189,7 @@ def _input_lines(buffer: Buffer, out: LaunchText) -> Iterable[str]:
     )
     yield f"# {buffer.name}: {meta}"
     yield f"if ({' or '.join(checks[:2])}"
-    yield f"        or {' or '.join(checks[2:])}):"
+    yield f"        or {' or '.join(checks[2:])}{f' or not {name}.flags.writeable' * written}):"
     yield f"    {name} = accept({buffer.name!r}, {name}{out.at(meta)})"
     if buffer.name in out.addresses:
         yield f"{out.pointer(buffer.name)} = address({name})"
@@ -204,7 +214,26 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
         )
     for origin in program.kernels[step.kernel].origins:
         yield f"# {origin.describe()}".replace("\n", " ")
-    yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({step.kernel!r})"
+    number = [*program.kernels].index(step.kernel) + 1
+    yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({number})"
+
+
+def _segment(segment: Segment, program: Program, out: LaunchText) -> Iterable[str]:
+    """One call that runs many steps. It tells an input it was not compiled for, and then is called again."""
+    for name in segment.allocated:
+        yield from _allocate(Allocate(name), program, out)
+    words = [*map(out.name, segment.arrays), *out.pools, *(out.sizes[size.name] for size in program.sizes)]
+    yield f"failed = {segment.function}({', '.join([*words, str(segment.checked > 0)])})"
+    yield "if failed:"
+    if segment.checked:
+        yield f"    if failed == {NOT_AS_COMPILED}:"
+        for name in program.inputs:
+            meta = program.buffers[name].meta
+            yield f"        {out.name(name)} = accept({name!r}, {out.name(name)}{out.at(meta)})  # {meta}"
+        yield f"        failed = {segment.function}({', '.join([*words, 'False'])})"
+    yield "    if failed: out_of_range(failed)"
+    for name in segment.freed:
+        yield from _free(Free(name), program, out)
 
 
 def _external(step: External, program: Program, out: LaunchText) -> Iterable[str]:
@@ -246,6 +275,7 @@ def _nothing(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
 _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     Allocate: _allocate,
     Launch: _launch,
+    Segment: _segment,
     External: _external,
     Copy: _copy,
     Free: _free,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.loop_ir import buffer_refs
@@ -52,6 +53,7 @@ class Lifetime:
 
 def plan_memory(program: Program) -> Program:
     """Give every temporary a pool slot and add the allocate and free steps."""
+    program = donate(program)
     steps = [_into(step, program.buffers) for step in program.steps if not isinstance(step, Allocate | Free)]
     lives = lifetimes(program.with_(steps=tuple(steps)))
     needs_memory = _written_in_place(program, steps)

@@ -2,6 +2,7 @@
 
 import ctypes
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -160,3 +161,35 @@ def test_nothing_is_left_in_the_temporary_folder(seam, monkeypatch, tmp_path):
     with config.patch(cache=False):
         run_sum(seam("build")(cpp_unit(name="another"))["kernel0"])
     assert not list(place.iterdir())
+
+
+def fake_compiler(path, does):
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo fake 1.0 && exit 0\n{does}\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_compiler_that_hangs_is_stopped_with_what_it_started(seam, tmp_path):
+    hangs = fake_compiler(tmp_path / "hangs", f"sleep 600 & echo $! > {tmp_path}/child; wait")
+    told = pytest.raises(CompilerMissing, match=r"took more than 1 seconds for unit and was stopped; set")
+    with config.patch({"runtime.cxx": hangs, "runtime.compile_seconds": 1.0}), told:
+        seam("build")(cpp_unit())
+    child = Path("/proc") / (tmp_path / "child").read_text().strip()
+    for _ in range(50):
+        if not child.exists() or "(zombie)" in (child / "status").read_text():
+            return
+        time.sleep(0.1)
+    pytest.fail("the compiler's own child still runs")
+
+
+@pytest.mark.parametrize(
+    "does, said",
+    [
+        ("kill -9 $$", "SIGKILL"),
+        ("echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1", "cc1plus"),
+    ],
+)
+def test_a_compiler_that_is_killed(seam, tmp_path, does, said):
+    told = pytest.raises(CompilerMissing, match=f"was killed .*{said}.* is there memory enough")
+    with config.patch(cxx=fake_compiler(tmp_path / "killed", does)), told:
+        seam("build")(cpp_unit())

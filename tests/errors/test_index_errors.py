@@ -37,7 +37,7 @@ def test_it_raises_as_in_torch(name, backend):
         for _, way, path, args in (c for c in CASES if c[0] == name):
             function = function_of(ours, path)
             if backend:
-                call = lambda *a: function(*a)  # noqa: B023, E731
+                call = lambda *a, f=function: f(*a)  # noqa: E731
                 function = cutaway.compile(call, backend=backend, options={"runtime.cxx_flags": "-O0"})
             check(outcome(ours, function, args), name, way)
 

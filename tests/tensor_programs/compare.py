@@ -19,7 +19,7 @@ import cutaway
 from cutaway.artifacts import Artifacts
 from cutaway.backends import BACKENDS
 from stage0_eager.state import interpreting
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage_contracts import events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph

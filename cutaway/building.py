@@ -1,0 +1,102 @@
+"""From a core graph to a Program with source: out of the cache of whole programs, or through stage 3. And its build.
+
+Input: one half of a compile (HalfArtifacts) and the target. A cached program is the one that the same graph, seams,
+settings, machine and software made before; a graph with open sizes is always lowered, since that may add guards.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cutaway.artifacts import HalfArtifacts
+from cutaway.pipelines import default_pipeline
+from stage_contracts import config, events
+from stage_contracts.errors import CompilerMissing
+from stage_contracts.graph import Graph
+from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.program import Program, Target
+
+# The seams that a cached program comes from: whoever swaps one gets none.
+MADE_BY = ("lower", "fuse", "plan_memory", "emit")
+
+
+def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:
+    """The program with source for the target, and its constant arrays by name."""
+    from stage4_runtime.runtime import program_cache
+
+    key = _key(half, target)
+    if key is not None and (found := program_cache.load_program(key)) is not None:
+        program, beside = found
+        half.emitted[target.name] = program
+        attributes = half.core.attributes
+        constants = {name: _array(attributes[where]) for name, where in beside["constants"].items()}
+        return program, constants
+    planned = half.planned
+    with events.timed("pass", "emit"):
+        program = half.emitted[target.name] = half.pipeline.emit(planned, target)
+    constants = dict(half.lowered.constants)
+    if key is not None:
+        places = [n.target for n in half.core.nodes if n.op == "get_attr" and isinstance(n.val, TensorMeta)]
+        if len(places) == len(constants):
+            program_cache.store_program(
+                key, program, {"constants": dict(zip(constants, places, strict=True))}
+            )
+    return program, constants
+
+
+def _key(half: HalfArtifacts, target: Target) -> Any:
+    """The key of the program in the cache; None where the graph's text does not tell all that it becomes."""
+    from stage4_runtime.runtime import program_cache
+
+    core, ours = half.core, default_pipeline()
+    settings = config.current().runtime
+    if not settings.cache or settings.force_disable_caches or half.subgraphs or not _told_by_text(core):
+        return None
+    if any(getattr(half.pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY):
+        return None
+    try:
+        parts = {"graph": str(core), "updates": str(list(half.updates))}
+        return program_cache.program_key(core.name, parts, target)
+    except CompilerMissing:
+        return None
+
+
+def _told_by_text(core: Graph) -> bool:
+    """Whether sizes are known, and the constants are arrays: their metas are in the text, their values stay outside."""
+    if next(open_sizes_in([node.val for node in core.nodes]), None) is not None:
+        return False
+    return all(isinstance(node.val, TensorMeta) for node in core.nodes if node.op == "get_attr")
+
+
+def _array(value: Any) -> Any:
+    return getattr(value, "_data", value)
+
+
+def in_background(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
+    """Start a call in a thread of its own, under this thread's configuration; what is returned waits for its result."""
+    result: list[Any] = []
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        try:
+            result.append((context.run(function, *args), None))
+        except BaseException as error:  # raised where the result is asked for
+            result.append((None, error))
+
+    thread = threading.Thread(target=work, name="cutaway build", daemon=True)
+    thread.start()
+
+    def wait() -> Any:
+        thread.join()
+        value, error = result[0]
+        if error is not None:
+            raise error
+        return value
+
+    return wait

@@ -1,0 +1,207 @@
+"""C++ that runs a whole graph: one function per segment, its steps in order, called from Python once.
+
+Input: a planned Program whose kernels have their source. Arrays come as Python objects, their memory is read here;
+temporaries are places in the pools; contractions are calls of NumPy's own BLAS. What the process gives is in
+stage_contracts/host_interface.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
+from stage_contracts import config
+from stage_contracts.blas import Contraction, Matrix, contraction
+from stage_contracts.host_interface import HOST_CPP, NOT_AS_COMPILED
+from stage_contracts.loop_text import origin_comments
+from stage_contracts.origin import Origin
+from stage_contracts.program import Allocate, Buffer, External, Free, Launch, Program
+from stage_contracts.segments import Segment, segments
+from stage_contracts.size_vars import is_open
+from stage_contracts.tensor_meta import TensorMeta
+
+
+def with_run(program: Program) -> Program:
+    """The program, its C++ unit followed by one function for each segment."""
+    found = [part for part in segments(program) if isinstance(part, Segment)]
+    if not found:
+        return program
+    *before, unit = program.units
+    text = "\n".join([unit.text, HOST_CPP, *(_segment_text(segment, program) for segment in found)])
+    entry_points = (*unit.kernels, *(segment.function for segment in found))
+    return program.with_(units=(*before, replace(unit, text=text, kernels=entry_points)))
+
+
+def _segment_text(segment: Segment, program: Program) -> str:
+    return "\n".join([*_steps_function(segment, program), *_called_from_python(segment, program)])
+
+
+# ---- the steps, as a reader wants to see them ----------------------------------------------------------------
+
+
+def _steps_function(segment: Segment, program: Program) -> Iterator[str]:
+    yield f"static int64_t {segment.function}_steps("
+    yield f"{INDENT}const Host& host, const Array* const* arrays, char* const* pools, const int64_t* sizes,"
+    yield f"{INDENT}bool check) {{"
+    for line in _steps(segment, program):
+        yield f"{INDENT}{line}" if line else ""
+    yield f"{INDENT}return 0;"
+    yield "}"
+    yield ""
+
+
+def _steps(segment: Segment, program: Program) -> Iterator[str]:
+    for number, size in enumerate(program.sizes):
+        yield f"const int64_t {size.name} = sizes[{number}];"
+    touched, written = _touched(segment, program), program.written_inputs
+    if segment.checked:
+        yield "if (check && !("
+        for number, name in enumerate(segment.arrays[: segment.checked]):
+            last = number == segment.checked - 1
+            test = _fits(number, program.buffers[name].meta)
+            test += f" && arrays[{number}]->writeable()" * (name in written)
+            yield f"{INDENT}{test}{'))' if last else ' &&'}  // {name}"
+        yield f"{INDENT}return {NOT_AS_COMPILED};"
+    for number, name in enumerate(segment.arrays):
+        if name in touched:
+            yield _declared(program.buffers[name], f"arrays[{number}]->data")
+    numbers = {name: number for number, name in enumerate(program.kernels, start=1)}
+    for buffer in program.buffers.values():  # made in this segment, or by a step before it
+        if buffer.slot is not None and buffer.name in touched:
+            yield _declared(buffer, f"pools[{buffer.slot.pool}] + {cpp_index(buffer.slot.offset)}")
+    for step in segment.steps:
+        match step:
+            case Launch(kernel=kernel, buffers=buffers):
+                words = ", ".join([*buffers, *program.kernels[kernel].sizes])
+                yield f"if ({kernel}({words})) return {numbers[kernel]};"
+            case External():
+                found = contraction(step, program.buffers)
+                assert found is not None
+                yield from _lines_of(step.origins)
+                yield from _contraction(found)
+            case Allocate() | Free():
+                pass
+
+
+def _touched(segment: Segment, program: Program) -> set[str]:
+    """The buffers whose memory a step of the segment names."""
+    found: set[str] = set()
+    for step in segment.steps:
+        if isinstance(step, Launch):
+            found.update(step.buffers)
+        elif isinstance(step, External):
+            found.update((*step.outputs, *(arg.name for arg in step.args)))
+    return found
+
+
+def _lines_of(origins: tuple[Origin, ...]) -> Iterator[str]:
+    if config.current().lowering.comments:
+        yield from (line.replace("#", "//", 1) for line in origin_comments(origins))
+
+
+def _declared(buffer: Buffer, place: str) -> str:
+    cpp = CPP_TYPES[buffer.meta.dtype.name]
+    return f"auto {buffer.name} = ({cpp}*)({place});  // {buffer.meta}"
+
+
+def _fits(number: int, meta: TensorMeta) -> str:
+    dtype, itemsize = meta.dtype, meta.dtype.itemsize
+    layout = ""
+    if meta.shape:
+        strides = ", ".join(cpp_index(stride * itemsize) for stride in meta.strides)
+        layout = f", {{{', '.join(map(cpp_index, meta.shape))}}}, {{{strides}}}"
+    return f"fits(host, arrays[{number}], host.{dtype.name}_dtype, {itemsize}{layout})"
+
+
+# ---- contractions ----------------------------------------------------------------------------------------------
+
+
+def _contraction(of: Contraction) -> Iterator[str]:
+    """Calls of BLAS: a matrix times a vector where one side has one row or column; loops over the batch."""
+    scalar = "1.0f" if of.letter == "s" else "1.0"
+    zero = "0.0f" if of.letter == "s" else "0.0"
+    depth = 0
+    for depth, size in enumerate(of.batch, start=1):
+        yield f"{INDENT * (depth - 1)}for (int64_t b{depth} = 0; b{depth} < {cpp_index(size)}; ++b{depth})"
+    a, b, c = map(_place, (of.a, of.b, of.c))
+    if of.n == 1 and not is_open(of.n):
+        step = of.b.row if not of.b.transposed else 1
+        words = [*_lies(of.a, of.m, of.k), scalar, a, _row(of.a), b, _row_of(step), zero, c, "1"]
+        words[-1] = _row_of(of.c.row)
+        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+    elif of.m == 1 and not is_open(of.m):
+        step = 1 if not of.a.transposed else of.a.row
+        words = [
+            *_lies(of.b, of.k, of.n, flipped=True),
+            scalar,
+            b,
+            _row(of.b),
+            a,
+            _row_of(step),
+            zero,
+            c,
+            "1",
+        ]
+        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+    else:
+        lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
+        sizes = [cpp_index(size) for size in (of.m, of.n, of.k)]
+        words = [*lies, *sizes, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
+        call = f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
+    yield f"{INDENT * depth}{call}"
+
+
+_TRANSPOSED = {False: "AsIs", True: "Transposed"}
+
+
+def _lies(matrix: Matrix, rows: Any, columns: Any, flipped: bool = False) -> list[str]:
+    """How gemv is told of a matrix: whether to transpose it, and its rows and columns as it lies."""
+    stored = (columns, rows) if matrix.transposed else (rows, columns)
+    return [_TRANSPOSED[matrix.transposed is not flipped], *map(cpp_index, stored)]
+
+
+def _place(matrix: Matrix) -> str:
+    steps = [f"b{k} * {_factor(step)}" for k, step in enumerate(matrix.batch, start=1) if step != 0]
+    offset = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
+    return " + ".join([matrix.buffer, *offset, *steps])
+
+
+def _factor(step: Any) -> str:
+    return f"({cpp_index(step)})" if is_open(step) else cpp_index(step)
+
+
+def _row(matrix: Matrix) -> str:
+    return _row_of(matrix.row)
+
+
+def _row_of(row: Any) -> str:
+    """BLAS refuses rows of no length, which open sizes may come to."""
+    return f"at_least_one({cpp_index(row)})" if is_open(row) else cpp_index(row)
+
+
+# ---- the way in ------------------------------------------------------------------------------------------------
+
+
+def _called_from_python(segment: Segment, program: Program) -> Iterator[str]:
+    """A built-in function: (arrays..., pools..., sizes..., check) -> 0, or what went wrong."""
+    arrays, pools, sizes = len(segment.arrays), len(program.pools), len(program.sizes)
+    name = segment.function
+    yield "// Called by Python, with the arrays, where each pool begins, the open sizes, and whether to check."
+    yield f'extern "C" Object* {name}(const Array* table, const Object* const* words, int64_t) {{'
+    yield f"{INDENT}const Host& host = *(const Host*)table->data;"
+    for what, cpp, start, count in (
+        ("pools", "char*", arrays, pools),
+        ("sizes", "int64_t", arrays + pools, sizes),
+    ):
+        each = "".join(f"({cpp})host.as_int64(words[{start + k}]), " for k in range(count)).rstrip(", ")
+        yield f"{INDENT}{cpp} {what}[] = {{{each or 'nullptr' if what == 'pools' else each or '0'}}};"
+    yield f"{INDENT}const bool check = host.as_int64(words[{arrays + pools + sizes}]);"
+    yield f"{INDENT}void* thread = host.save_thread();  // other threads of Python may run"
+    yield f"{INDENT}const int64_t status = {name}_steps(host, (const Array* const*)words, pools, sizes, check);"
+    yield f"{INDENT}host.restore_thread(thread);"
+    yield f"{INDENT}return host.from_int64(status);"
+    yield "}"
+    yield ""

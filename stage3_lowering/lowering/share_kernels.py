@@ -1,0 +1,74 @@
+"""Kernels that are equal up to names become one: a model's layers repeat theirs, and each would be compiled again.
+
+Input: a Program before its source is written. Launches of the others call the one that is kept, on their own buffers;
+its comments name the lines of all. Kernels that may meet a bad index are shared only where they come from the same
+lines, since the error names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import sympy
+
+from stage_contracts.index_expr import print_index, symbol
+from stage_contracts.loop_ir import Instr, LoopNest, Value
+from stage_contracts.program import Buffer, Kernel, Launch, Program
+
+
+def share_kernels(program: Program) -> Program:
+    """The program with one kernel of each kind."""
+    kept: dict[Any, Kernel] = {}
+    stands_for: dict[str, str] = {}
+    for kernel in program.kernels.values():
+        form = _form(kernel, program.buffers)
+        if form in kept:
+            kept[form] = _with_lines_of(kept[form], kernel)
+        else:
+            kept[form] = kernel
+        stands_for[kernel.name] = kept[form].name
+    steps = tuple(
+        replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
+        for step in program.steps
+    )
+    return program.with_(kernels={kernel.name: kernel for kernel in kept.values()}, steps=steps)
+
+
+def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
+    """What a kernel is but for its names: equal for two exactly when one can stand for the other."""
+    names = {name: f"p{k}" for k, name in enumerate(kernel.params)}
+    names |= {name: f"q{k}" for k, name in enumerate(kernel.internal)}
+    types = tuple(buffers[name].meta.dtype for name in kernel.params)
+    checks = any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body)
+    return types, kernel.origins if checks else (), tuple(_nest_form(nest, names) for nest in kernel.nests)
+
+
+def _nest_form(nest: LoopNest, names: Mapping[str, str]) -> Any:
+    values = {instr.name: f"%{k}" for k, instr in enumerate(nest.body) if instr.name}
+    renamed = {symbol(old): symbol(new) for old, new in values.items()}
+
+    def word(arg: Any) -> Any:
+        if isinstance(arg, Value):
+            return "value", values[arg]
+        if isinstance(arg, sympy.Basic):
+            return "index", print_index(arg.xreplace(renamed))
+        return type(arg).__name__, repr(arg)
+
+    def line(instr: Instr) -> Any:
+        args = instr.args
+        if instr.op in ("load", "store"):
+            args = (names[args[0]], *args[1:])
+        return instr.op, instr.dtype, tuple(map(word, args))
+
+    sizes = tuple(map(word, (*nest.ranges, None, *nest.reduction_ranges)))
+    return sizes, tuple(map(line, nest.body))
+
+
+def _with_lines_of(kernel: Kernel, other: Kernel) -> Kernel:
+    nests = [
+        replace(nest, origins=tuple(dict.fromkeys((*nest.origins, *more.origins))))
+        for nest, more in zip(kernel.nests, other.nests, strict=True)
+    ]
+    return replace(kernel, nests=tuple(nests))

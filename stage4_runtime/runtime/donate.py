@@ -1,0 +1,84 @@
+"""Donation: a result that the caller would copy into an input is written there at once.
+
+Input: a Program with `updates`, as an optimizer's step has them: the new parameter, and the parameter it goes into.
+plan_memory.py asks before it looks at lifetimes. A kernel may write over what it reads only where each element is read
+before, and at the very index, that it is written at; and nobody may read the old values later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from stage_contracts.device import CPU
+from stage_contracts.loop_ir import BufferRef, buffer_refs
+from stage_contracts.program import Allocate, Free, Kernel, Launch, Program, Return, step_accesses
+
+
+def donate(program: Program) -> Program:
+    """The program, with each update that may be done in place written to its input."""
+    if program.device != CPU:  # a CUDA graph keeps inputs of its own
+        return program
+    chosen = {out: into for out, into in program.updates.items() if _may_write(program, out, into)}
+    if not chosen:
+        return program
+    steps = tuple(_renamed(step, chosen) for step in program.steps)
+    # what they were stays among the buffers: kernels take their parameters' types from there
+    updates = {out: into for out, into in program.updates.items() if out not in chosen}
+    return program.with_(steps=steps, updates=updates)
+
+
+def _may_write(program: Program, out: str, into: str) -> bool:
+    """Whether one kernel makes `out`, may write it over `into`, and nothing reads `into` afterwards."""
+    if program.buffers[out].meta != program.buffers[into].meta.with_(requires_grad=False):
+        return False
+    if [ref.name for ref in buffer_refs(program.return_step.values)].count(out) != 1:
+        return False  # the caller also gets it as a result, which is no view of the input
+    accesses = [step_accesses(step, program.kernels) for step in program.steps]
+    made = [number for number, (_, writes) in enumerate(accesses) if out in writes]
+    if len(made) != 1 or any(into in reads for reads, _ in accesses[made[0] + 1 :]):
+        return False
+    step = program.steps[made[0]]
+    return isinstance(step, Launch) and may_write_over(program.kernels[step.kernel], step.buffers, out, into)
+
+
+def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:
+    """Whether a kernel launched on `buffers` reads each element of `into` at the place, and before, it writes `out`."""
+    params = {buffer: param for param, buffer in zip(kernel.params, buffers, strict=True)}
+    if len(params) != len(buffers):
+        return False
+    place, done = None, False
+    for nest in kernel.nests:
+        for instr in nest.body:
+            if instr.op == "store" and instr.args[0] == params[out]:
+                place, done = instr.args[1], True
+            elif instr.op == "load" and instr.args[0] == params.get(into) and done:
+                return False
+    reads = [
+        i.args[1] for n in kernel.nests for i in n.body if i.op == "load" and i.args[0] == params.get(into)
+    ]
+    return done and all(index == place for index in reads)
+
+
+def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
+    """The step with inputs in place of the results they now hold."""
+    if isinstance(step, Launch):
+        return replace(step, buffers=tuple(chosen.get(name, name) for name in step.buffers))
+    if isinstance(step, Return):
+        return Return(tuple(_argument(value, chosen) for value in step.values))
+    if isinstance(step, Allocate | Free) or not hasattr(step, "args"):
+        return step
+    return replace(
+        step,
+        args=tuple(_argument(arg, chosen) for arg in step.args),
+        kwargs={key: _argument(value, chosen) for key, value in step.kwargs.items()},
+    )
+
+
+def _argument(value: Any, chosen: Mapping[str, str]) -> Any:
+    if isinstance(value, BufferRef):
+        return replace(value, name=chosen.get(value.name, value.name))
+    if isinstance(value, (tuple, list)):
+        return type(value)(_argument(item, chosen) for item in value)
+    return value

@@ -1,0 +1,84 @@
+"""The cache of whole programs: a graph that was compiled before is neither lowered nor planned nor emitted again.
+
+Input: the text of a graph of core operators, and what else decides the program it becomes. Entries are those of
+cache.py, under the same rules; a program is JSON and its sources, never pickled. What cannot be written so is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from functools import cache as once
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stage4_runtime.runtime import cache
+from stage4_runtime.runtime.compiler import cpu_identity, find_compiler
+from stage_contracts import config, events
+from stage_contracts.program import Program, Target
+from stage_contracts.program_json import program_of, record_of
+
+_FILE = "program.json"
+
+
+def program_key(name: str, parts: Mapping[str, str], target: Target) -> cache.Key:
+    """The key of a program. `parts` say what it is made from; the machine and this software are added here.
+
+    Raises CompilerMissing: what is emitted may depend on the compiler.
+    """
+    settings = config.current()
+    return cache.Key(
+        f"program {name}",
+        {
+            **parts,
+            "target": f"{target.name} {target.device} {target.arch} {dict(target.options)}",
+            "settings": f"{settings.lowering} {settings.runtime.cxx_flags}",
+            "versions": f"python {sys.version} numpy {np.__version__} {platform.platform()}",
+            "software": _software(),
+            "compiler": find_compiler().identity if target.name == "cpp" else "",
+            "cpu": cpu_identity(),
+        },
+    )
+
+
+def load_program(key: cache.Key) -> tuple[Program, dict[str, Any]] | None:
+    """The program of that key, and what was stored beside it; None: lower it."""
+    files = cache.load(key)
+    if files is None:
+        return None
+    try:
+        record = json.loads(files[_FILE])
+        return program_of(record["program"]), record["beside"]
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        events.record("cache", "miss", unit=key.name, reason=f"corrupt: {type(error).__name__}: {error}")
+        return None
+
+
+def store_program(key: cache.Key, program: Program, beside: Mapping[str, Any]) -> bool:
+    """Keep a program. False where it holds what JSON cannot say, or where there is no cache."""
+    try:
+        record = {"program": record_of(program), "beside": dict(beside)}
+        text = json.dumps(record, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return cache.store(key, {_FILE: text.encode()})
+
+
+@once
+def _software() -> str:
+    """What changes with any file of the stages that make programs."""
+    root = Path(__file__).parents[2]
+    packages = ("stage_contracts", "stage3_lowering", "stage4_runtime")
+    files = sorted(path for package in packages for path in (root / package).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in files:
+        if "tests" not in path.parts:
+            digest.update(
+                f"{path.relative_to(root)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode()
+            )
+    return digest.hexdigest()

@@ -1,0 +1,72 @@
+"""What a program's C++ `run` knows of the process that calls it: arrays as they lie in memory, a table of addresses.
+
+Input: nothing; both sides read it. The emitter puts HOST_CPP into the unit, the launcher fills the table in the order
+of HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL), made without Python's headers, which
+would cost a fifth of a second for each unit.
+"""
+
+from __future__ import annotations
+
+from stage_contracts.dtype import DTYPES
+
+# The table's entries, each one address, in order.
+HOST_DTYPES = tuple(f"{name}_dtype" for name in DTYPES)
+HOST_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv")
+HOST_FIELDS = ("as_int64", "from_int64", "save_thread", "restore_thread", "ndarray", *HOST_DTYPES, *HOST_BLAS)
+
+# What `run` returns: 0, or the number of the kernel (from 1) that met an index out of range, or this.
+NOT_AS_COMPILED = -1
+
+HOST_CPP = f"""\
+// ---- run: the whole graph in one call ------------------------------------------------------------
+
+// What every object begins with, and NumPy's array, as they lie in memory (PyObject, PyArrayObject).
+struct Object {{ int64_t references; const void* type; }};
+struct Array : Object {{
+    char* data;
+    int ndim;
+    const int64_t *shape, *strides;  // strides in bytes
+    const Object *base, *dtype;
+    int flags;
+    bool writeable() const {{ return flags & 0x400; }}  // NPY_ARRAY_WRITEABLE
+}};
+
+// NumPy's BLAS. Row-major: 101; a matrix as it lies or transposed: 111, 112.
+enum {{ RowMajor = 101, AsIs = 111, Transposed = 112 }};
+template <class T> using Gemm = void (*)(
+    int order, int a_lies, int b_lies, int64_t m, int64_t n, int64_t k,
+    T alpha, const T* a, int64_t a_row, const T* b, int64_t b_row, T beta, T* c, int64_t c_row);
+template <class T> using Gemv = void (*)(
+    int order, int a_lies, int64_t m, int64_t n,
+    T alpha, const T* a, int64_t a_row, const T* x, int64_t x_step, T beta, T* y, int64_t y_step);
+
+// What run needs of the process that calls it: Python's functions, NumPy's objects and BLAS.
+struct Host {{
+    int64_t (*as_int64)(const Object*);
+    Object* (*from_int64)(int64_t);
+    void* (*save_thread)();
+    void (*restore_thread)(void*);
+    const void* ndarray;
+    const Object {", ".join(f"*{name}" for name in HOST_DTYPES)};
+    Gemm<float> sgemm;
+    Gemm<double> dgemm;
+    Gemv<float> sgemv;
+    Gemv<double> dgemv;
+}};
+
+static inline int64_t at_least_one(int64_t size) {{ return size < 1 ? 1 : size; }}
+
+// Whether an argument is an array of the dtype and layout that the kernels were compiled for.
+static inline bool fits(const Host& host, const Array* array, const Object* dtype, int itemsize) {{
+    return array->type == host.ndarray && array->dtype == dtype && array->ndim == 0
+        && int64_t(array->data) % itemsize == 0;
+}}
+template <int n>
+static inline bool fits(const Host& host, const Array* array, const Object* dtype, int itemsize,
+                 const int64_t (&shape)[n], const int64_t (&strides)[n]) {{
+    if (array->type != host.ndarray || array->dtype != dtype || array->ndim != n) return false;
+    for (int k = 0; k < n; ++k)
+        if (array->shape[k] != shape[k] || (array->strides[k] != strides[k] && shape[k] != 1)) return false;
+    return int64_t(array->data) % itemsize == 0;
+}}
+"""

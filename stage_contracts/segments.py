@@ -1,0 +1,82 @@
+"""Segments: the stretches of a Program that C++ can run by itself. What needs Python lies between them.
+
+Input: a Program. The emitter writes one C++ function for each segment, the launcher calls it in their place. Both ask
+here, so they agree. A contraction is part of one where its operands lie as BLAS takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from stage_contracts.blas import contraction
+from stage_contracts.device import CPU
+from stage_contracts.program import Allocate, Copy, External, Free, Launch, Program, step_accesses
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Steps that one C++ function runs, and what it is given: arrays, then the pools, then the open sizes.
+
+    `checked`: those of `arrays` (the first ones) that are inputs of the program, which it looks at before it starts.
+    """
+
+    function: str
+    steps: tuple[Any, ...]
+    arrays: tuple[str, ...]
+    checked: int = 0
+
+    @property
+    def allocated(self) -> tuple[str, ...]:
+        return tuple(step.buffer for step in self.steps if isinstance(step, Allocate))
+
+    @property
+    def freed(self) -> tuple[str, ...]:
+        return tuple(step.buffer for step in self.steps if isinstance(step, Free))
+
+
+def segments(program: Program) -> tuple[Any, ...]:
+    """The program's steps, those that C++ can run gathered in Segments. Only for the CPU, and where a kernel is."""
+    if program.device != CPU or not any(isinstance(step, Launch) for step in program.steps):
+        return program.steps
+    found: list[Any] = []
+    for native, steps in _stretches(program):
+        if not native or not any(isinstance(step, Launch) for step in steps):
+            found += steps
+            continue
+        number = sum(isinstance(f, Segment) for f in found)
+        first = not any(isinstance(f, External | Copy) for f in found)
+        found.append(_segment(program, f"run_{number}" if number else "run", steps, first and not number))
+    return tuple(found)
+
+
+def _stretches(program: Program) -> Iterator[tuple[bool, list[Any]]]:
+    """(whether C++ can run them, consecutive steps). To make or give up a buffer is part of either."""
+    current: list[Any] = []
+    native = True
+    for step in program.steps:
+        if not isinstance(step, Allocate | Free) and current and can_run(step, program) is not native:
+            yield native, current
+            current = []
+        if not isinstance(step, Allocate | Free):
+            native = can_run(step, program)
+        current.append(step)
+    yield native, current
+
+
+def can_run(step: Any, program: Program) -> bool:
+    """Whether C++ runs this step: a kernel, or a contraction that BLAS takes."""
+    return isinstance(step, Launch) or (
+        isinstance(step, External) and contraction(step, program.buffers) is not None
+    )
+
+
+def _segment(program: Program, function: str, steps: list[Any], checks: bool) -> Segment:
+    used: dict[str, None] = dict.fromkeys(program.inputs if checks else ())
+    for step in steps:
+        for names in step_accesses(step, program.kernels):
+            used.update(dict.fromkeys(n for n in names if program.buffers[n].slot is None))
+    while function in program.kernels or function in program.buffers:
+        function += "_"
+    return Segment(function, tuple(steps), tuple(used), len(program.inputs) if checks else 0)
