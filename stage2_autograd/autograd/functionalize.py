@@ -348,7 +348,8 @@ def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[Res
     """
     outputs, views = list(graph.outputs), {}
     for which in {plan[1] for plan in results if plan[0] == "output"}:
-        node, steps = outputs[which], []
+        node = outputs[which]
+        steps: list[tuple] = []
         while (source := base_of_gaps(node)) is not None:
             steps.insert(0, (node.target, node.args[1:]))
             node = source
