@@ -31,6 +31,10 @@ from tests.tensor_programs.grammar import TensorProgram
 Way = tuple[str, dict[str, Any]]
 
 
+def backend_of(way: Way) -> str:
+    return way[0]
+
+
 @dataclass(frozen=True)
 class Family:
     """`ways`: how the program of a seed is compiled, one after the other. `check` raises Differs, or counts what it saw.
@@ -42,7 +46,7 @@ class Family:
     check: Callable[[TensorProgram, Way], Counter]
     labels: tuple[str, ...]
     calls: str
-    label: Callable[[Way], str] = lambda way: way[0]
+    label: Callable[[Way], str] = backend_of
 
 
 class TooLong(BaseException):
