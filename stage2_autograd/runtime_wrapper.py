@@ -86,7 +86,7 @@ def make_runtime_wrapper(
         made = forward(*arrays)
         outputs = [Tensor(a) for a in made[:count]]
         edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        node = CompiledBackward(backward, plan, edges, plan.out_metas(outputs))
+        node = CompiledBackward(backward, plan.layouts_of(tensors), edges, plan.out_metas(outputs))
         node.saved = plan.save(tensors, outputs, made)
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]

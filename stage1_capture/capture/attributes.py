@@ -70,7 +70,7 @@ from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
-_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[misc]
+_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
