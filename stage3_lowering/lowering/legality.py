@@ -127,7 +127,7 @@ def loses_unit_stride(a: list[SchedulerNode], b: list[SchedulerNode]) -> bool:
         steps = [{v: stride(index, v) for v in loops} for _, index in elements(nodes) if index is not None]
         return min((innermost_cost(steps, v) for v in loops), default=0)
 
-    return best([*a, *b]) >= best(a) + best(b) + SCATTERED
+    return best([*a, *b]) > best(a) + best(b) + SCATTERED // 2
 
 
 def read_by(group: FusedSchedulerNode) -> set[str]:
