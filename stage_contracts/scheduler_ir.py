@@ -63,6 +63,7 @@ REFUSALS = {
     "index": "one reads a buffer at another index than the other writes it",
     "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
     "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
+    "large": "together they are so many instructions that compiling them takes longer than they save",
     "no_shared_buffer": "they touch no buffer in common, so fusing was not considered",
 }
 

@@ -15,6 +15,7 @@ from stage3_lowering.lowering.legality import (
     elements,
     loops,
     loses_unit_stride,
+    nests_of,
     over_common_loops,
     read_by,
     touched,
@@ -26,6 +27,8 @@ from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, Sch
 from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
+
+LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
 
 
 class Schedule:
@@ -122,6 +125,8 @@ class Schedule:
         if third is not None:
             between = f"{third.name} has to run between them: it reads one and feeds the other"
             return None, between, "between"
+        if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
+            return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
         if waits_for_a_long_fold(a, b):
             long = f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
             return None, long, "long_fold"

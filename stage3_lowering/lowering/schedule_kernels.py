@@ -23,6 +23,7 @@ PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done bef
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
 COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
 SPLIT = 64  # parts of a fold over everything; the same for every number of threads, so a sum never changes
+SHORT_ROW = 128  # elements whose lanes cost more to fold into one at the end than to add up
 SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
 
 
@@ -141,7 +142,9 @@ def _fold_vector(
     )
     if candidates and not positions and not kernel.row_buffers:
         best = min(reversed(candidates), key=lambda v: innermost_cost(accesses, v))
-        if innermost_cost(accesses, best) < innermost_cost(accesses, last):
+        across, along = innermost_cost(accesses, best), innermost_cost(accesses, last)
+        row = next(hinted(math.prod(n.reduction_ranges)) for n in kernel.nests if n.reduction_ranges)
+        if across < along or (across == along and row <= SHORT_ROW):
             size = sizes[best]
             return best, ((best, min(size, COLUMNS) if isinstance(size, int) else COLUMNS),)
     return last, ()

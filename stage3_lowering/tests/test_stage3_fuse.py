@@ -282,3 +282,16 @@ def test_a_run_repeats_bit_for_bit(seam):
     first = [r.tobytes() for r in run_cpp(emitted, [x])]
     for _ in range(99):
         assert [r.tobytes() for r in run_cpp(emitted, [x])] == first
+
+
+@pytest.mark.conformance("lower", "fuse", tier="full")
+def test_a_long_chain_is_a_few_kernels(seam):
+    """1,500 operators: expressions end where realize.py says, kernels where a compiler would take too long."""
+
+    def function(c, x):
+        for k in range(1500):
+            x = c.mul(x, 0.5) if k % 2 else c.sin(x)
+        return x
+
+    program = fused(seam, function, X)
+    assert "large" in {d.code for d in program.decisions} and 1 < len(program.kernels) <= 4
