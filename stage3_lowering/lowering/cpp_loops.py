@@ -29,7 +29,6 @@ class KernelText:
         self.sizes = {v: s for n in kernel.nests for v, s in _loops_of(n).items()}
         self.inner = next((n.reduction_ranges for n in kernel.nests if n.reduction_ranges), ())
         self.names = {*kernel.params, *kernel.sizes, *(i.name for n in kernel.nests for i in n.body)}
-        self.written = {name for nest in kernel.nests for name in nest.writes}
         self.inside: dict[str, str] = {}  # internal buffer -> what to write for its element
         columns = bool(self.inner) and schedule.vector in schedule.order
         self.column = schedule.vector if columns else ""

@@ -158,9 +158,9 @@ template <class T> T shift_right(T a, T b) {
 }""",
     "to_integer": """\
 template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does not fit: the smallest integer
-    using Wide = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-    constexpr F low = F(std::numeric_limits<Wide>::min());
-    return T(Wide(x >= low && x < -low ? x : low));
+    constexpr F low = sizeof(T) == 8 ? F(INT64_MIN) : F(INT32_MIN);
+    F fits = x >= low && x < -low ? x : low;
+    return sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
 }""",
     "bitcast": """\
 template <class T, class F> T bitcast(F x) {  // the same bits as another type

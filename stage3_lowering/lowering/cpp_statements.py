@@ -46,10 +46,8 @@ class Statements:
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
         deepest = max(self.loops.values(), default=0)
-        written = instr.op == "load" and instr.args[0] in self.kernel.written - set(
-            self.kernel.kernel.internal
-        )
-        if instr.op in ("store", "reduction") or written:
+        if instr.op in ("store", "reduction"):
+            self.depth[instr.name] = deepest
             return deepest
         names = {str(a) for a in instr.args if isinstance(a, Value)}
         names |= {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
