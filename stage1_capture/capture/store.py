@@ -112,7 +112,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    slot = isinstance(found, types.MemberDescriptorType)
+    slot = _slot(tx, target.real, found, name)
     if not slot and not has_dict(target.real):
         try:
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
@@ -189,7 +189,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         return call_function(tx, method, [descriptor, target], {})
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
-    slot = isinstance(found, types.MemberDescriptorType)
+    slot = _slot(tx, target.real, found, name)
     there = target.attrs.get(name) is not None
     if not slot and has_dict(target.real):
         there = name in dict_of(tx.output, target).items
@@ -218,6 +218,14 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs[name] = None
     return NONE
+
+
+def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
+    """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
+    slot = isinstance(found, types.MemberDescriptorType)
+    if slot and not found.__objclass__.__flags__ & _HEAP:
+        tx.unsupported("GB0006", f"a change of {name}, which {type(real).__name__} keeps in C")
+    return slot
 
 
 def _fills(slot: Any, real: Any) -> bool:

@@ -46,6 +46,8 @@ def seen(value, depth=0):
         return "class", value.__qualname__
     if isinstance(value, types.ModuleType):
         return "module", value.__name__, [(k, inside(v)) for k, v in vars(value).items() if k[0] != "_"]
+    if isinstance(value, (np.finfo, np.iinfo)):  # NumPy keeps one of each, and fills it when it is read
+        return cls.__name__, value.dtype.name
     found = [cls.__name__]
     if isinstance(value, Tensor):
         found += [value.shape, value.dtype.name, value.requires_grad, repr(value._data.tolist())]
