@@ -94,9 +94,9 @@ FORMS = {
     # ---- classes
     "member": """<name> = <value> | <name> = <value> | <name> = <descriptor> | <name> = <descriptor>
         def <name>(self): return self.baz | def __len__(self): return 3 | __call__ = fresh_function()
-        def __bool__(self): return False | def __getitem__(self, key): return 'item'""",
+        def __bool__(self): return False | def __getitem__(self, key): return ['item'][key]""",
     "dunder": """def __eq__(self, other): return False | def __eq__(self, other): SEEN.append('eq'); return True
-        def __getitem__(self, key): return 'own item' | def __len__(self): return 7 | def __iter__(self): return iter([5])
+        def __getitem__(self, key): return ['own item'][key] | def __len__(self): return 7 | def __iter__(self): return iter([5])
         def __hash__(self): return 1 | def __bool__(self): return False | def __ne__(self, other): return False
         def keys(self): return ['own'] | def __contains__(self, item): return True | def __repr__(self): return 'own'
         def __eq__(self, other): raise ValueError('not to be compared') | __hash__ = None | def __int__(self): return 9
