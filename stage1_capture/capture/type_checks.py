@@ -14,6 +14,7 @@ from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.attributes import lookup_quietly, special_method
+from stage1_capture.capture.binding import guard_lacking
 from stage1_capture.capture.builder import REGISTRIES
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.builtin_types import python_type
@@ -89,9 +90,19 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
         if still and _computes(value, name):
             tx.unsupported("GB0001", f"whether {describe(value)}, whose class computes {name}, meets a protocol")
         found.append(lookup_quietly(tx, value, name))
+        if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
+            _guard_class_lacks(tx, value, name)
         if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
             tx.unsupported("GB0001", f"whether {describe(value)}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
+
+
+def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+    """A property that raises would count as there."""
+    if isinstance(value.real, type):
+        tx.output.guard("LACKS", value.source, name)
+    else:
+        guard_lacking(tx.output, value, name)
 
 
 def _computes(value: Variable, name: str) -> bool:

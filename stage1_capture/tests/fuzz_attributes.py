@@ -68,7 +68,7 @@ def attributes(value, inside):
     """What an object holds in its dict, in order, and in its slots."""
     with contextlib.suppress(AttributeError, TypeError):
         own = object.__getattribute__(value, "__dict__")
-        yield [(name, inside(v)) for name, v in own.items()]
+        yield [(name, inside(v)) for name, v in own.items() if name != "_version"]  # a tensor's, when asked
     for cls in type(value).__mro__ if type(value).__module__ in ("programs", "types") else ():
         for name, member in vars(cls).items():
             if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
