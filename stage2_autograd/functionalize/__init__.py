@@ -1,11 +1,8 @@
-"""The default ahead-of-time autograd: one file per seam, the whole language.
+"""The seam `functionalize`: a captured graph becomes one that writes to nothing, shares no memory and hides no state.
 
-Input: a captured graph of public operators. `stage2_autograd.tiny` has the same seams, one screen each.
+Input: the graph that capture made, in public operators.
 """
 
-from stage2_autograd.autograd.decompose import decompose
-from stage2_autograd.autograd.differentiate import differentiate
-from stage2_autograd.autograd.functionalize import functionalize
-from stage2_autograd.autograd.partition import partition
+from stage2_autograd.functionalize.functional_graph import functionalize
 
-__all__ = ["decompose", "differentiate", "functionalize", "partition"]
+__all__ = ["functionalize"]
