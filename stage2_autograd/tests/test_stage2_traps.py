@@ -16,11 +16,11 @@ from stage2_autograd.differentiate import differentiate
 from stage2_autograd.functionalize import functionalize
 from stage2_autograd.partition import partition
 from stage2_autograd.tests.helpers import (
-    activations,
     check_finite_differences,
     compile_with,
     copies,
     default,
+    dropout,
     integers,
     pointwise,
     tensor,
@@ -46,7 +46,7 @@ def columns_of_an_input(x, w, buffer):
 
 
 def dropout_in_eval(x, w, buffer):
-    y = activations.dropout(buffer, 0.5, False)
+    y = dropout.dropout(buffer, 0.5, False)
     y.add_(1)
     return y, x * buffer
 
