@@ -23,7 +23,7 @@ from stage0_eager.transforms.trace import Tracer, map_tensors
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph
-from stage_contracts.graph_text import parse_graph
+from stage_contracts.graph_reader import parse_graph
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import DEFAULT_SEAMS, load_seam
