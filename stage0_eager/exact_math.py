@@ -14,7 +14,10 @@ from typing import Any
 from stage0_eager.core import core as c
 from stage_contracts import dtype as dt
 
-LN2_HIGH, LN2_LOW = 0.6931471805582987, 1.6465949582897082e-12  # the first has 38 bits: times an exponent it is exact
+LN2_HIGH, LN2_LOW = (
+    0.6931471805582987,
+    1.6465949582897082e-12,
+)  # the first has 38 bits: times an exponent it is exact
 ONE_BY_LN2 = 1.4426950408889634
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 

@@ -61,6 +61,9 @@ class RuntimeConfig:
     compile_seconds: float = (
         300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
     )
+    poison: bool = (
+        False  # overwrite the memory of what is freed, to find who reads it (programs run step by step)
+    )
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 

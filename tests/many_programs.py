@@ -158,7 +158,9 @@ def run_all(
 def main(family: Family) -> bool:
     """Whether a program differed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    parser = argparse.ArgumentParser(description=f"Random programs of {family.grammar}, compiled against eager.")
+    parser = argparse.ArgumentParser(
+        description=f"Random programs of {family.grammar}, compiled against eager."
+    )
     parser.add_argument("--programs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0, help="the first program's; the others follow")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes; default all cores")

@@ -21,7 +21,11 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
         raise RuntimeError(
             f"Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
         )
-    slope = c.add(c.mul(uniform(input.shape, input.dtype, input.device), upper - lower), lower) if training else (lower + upper) / 2
+    slope = (
+        c.add(c.mul(uniform(input.shape, input.dtype, input.device), upper - lower), lower)
+        if training
+        else (lower + upper) / 2
+    )
     return c.where(c.gt(input, 0), input, c.mul(input, slope))
 
 

@@ -12,12 +12,18 @@ from stage0_eager.tensor import Tensor
 
 RNG = np.random.default_rng(0)
 COUNT = 1500
-UNIT = np.concatenate([RNG.integers(0, 2**32, COUNT), [0, 1, 2, 3, 2**30, 2**31 - 1, 2**31, 2**31 + 1, 3 * 2**30, 2**32 - 1]])
+UNIT = np.concatenate(
+    [RNG.integers(0, 2**32, COUNT), [0, 1, 2, 3, 2**30, 2**31 - 1, 2**31, 2**31 + 1, 3 * 2**30, 2**32 - 1]]
+)
 OPEN = (UNIT + 0.5) * 2.0**-32
 NEAR_ONE = 1 + np.arange(-50, 51) * 2.0**-53
 HALF = np.sqrt(0.5) * (1 + np.arange(-20, 21) * 2.0**-53)  # where the exponent changes
-LOGS = np.concatenate([OPEN, NEAR_ONE, HALF, 2 * HALF, 1 - OPEN, 2.0 ** RNG.uniform(-1021, 1023, COUNT), [2.0**-1022, 1.7e308]])
-EXPS = np.concatenate([RNG.normal(size=COUNT), RNG.uniform(-707, 709.7, COUNT), [0.0, -0.0, 1e-300, 1e-17, -1e-9, 0.5, 709.78]])
+LOGS = np.concatenate(
+    [OPEN, NEAR_ONE, HALF, 2 * HALF, 1 - OPEN, 2.0 ** RNG.uniform(-1021, 1023, COUNT), [2.0**-1022, 1.7e308]]
+)
+EXPS = np.concatenate(
+    [RNG.normal(size=COUNT), RNG.uniform(-707, 709.7, COUNT), [0.0, -0.0, 1e-300, 1e-17, -1e-9, 0.5, 709.78]]
+)
 
 # name: (ours, the truth in mpmath, arguments, the largest error in ulp that was seen, rounded up)
 ROWS = {

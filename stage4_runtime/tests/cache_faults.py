@@ -24,6 +24,7 @@ from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
 from stage_contracts import config
 
 UNITS = 6
+LIFE = 10  # seconds that a worker lives, on average; it takes some to start
 
 
 def work(folder: str, seed: int) -> None:
@@ -62,7 +63,15 @@ def damage(folder: Path, draw: random.Random) -> str:
 
 
 def start(folder: Path, seed: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "stage4_runtime.tests.cache_faults", "--work", str(folder), "--seed", str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "stage4_runtime.tests.cache_faults",
+        "--work",
+        str(folder),
+        "--seed",
+        str(seed),
+    ]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -86,7 +95,7 @@ def drive(folder: Path, processes: int, seconds: float, seed: int) -> Counter[st
             place = draw.randrange(processes)
             if (code := workers[place].poll()) is not None:
                 raise RuntimeError(f"a worker ended with {code}:\n{workers[place].communicate()[1][-2000:]}")
-            if draw.random() < 0.3:
+            if draw.random() < processes * 0.1 / LIFE:
                 done["right results"] += len(stop(workers[place])[0].split())
                 done["kill"] += 1
                 workers[place] = start(folder, draw.randrange(1 << 30))

@@ -66,7 +66,14 @@ class Draw:
 
     def index(self) -> str:
         parts = [
-            self.among(self.part(s), self.part(s), ":", "None, :", "...", str(self.rng.randint(-s, s - 1)) if s else ":")
+            self.among(
+                self.part(s),
+                self.part(s),
+                ":",
+                "None, :",
+                "...",
+                str(self.rng.randint(-s, s - 1)) if s else ":",
+            )
             for s in self.shape[: self.rng.randint(1, max(1, self.ndim))]
         ]
         while parts.count("...") > 1:
@@ -81,7 +88,9 @@ class Draw:
     def factors(self) -> str:
         """A shape with as many elements; for an open batch the first size is asked of the tensor."""
         if self.open_batch and self.ndim:
-            return self.among("T.shape[0], -1", "-1", "T.shape[0], 1, -1", "*T.shape", "1, *T.shape", "*T.shape, 1")
+            return self.among(
+                "T.shape[0], -1", "-1", "T.shape[0], 1, -1", "*T.shape", "1, *T.shape", "*T.shape, 1"
+            )
         count, made = 1, []
         for s in self.shape:
             count *= s
@@ -127,7 +136,9 @@ def _scattered(d: Draw) -> str:
     there = here if d.among(0, 0, 1) else f"{dim}, {', '.join(map(str, d.window(dim)))}"
     source = f"sliced(T, {here}).sin()" if d.among(0, 1) else f"sliced(T, {here})"
     write = f"T.slice_scatter({source}, {here})"
-    return d.among(write, f"sliced({write}, {there})", f"{write}.slice_scatter(sliced(T, {there}) * 2, {there})")
+    return d.among(
+        write, f"sliced({write}, {there})", f"{write}.slice_scatter(sliced(T, {there}) * 2, {there})"
+    )
 
 
 def _joined(d: Draw) -> str:
@@ -144,7 +155,9 @@ def _joined(d: Draw) -> str:
     )  # fmt: skip
     whole = f"torch.cat([{', '.join(parts)}], {d.among(dim, dim - d.ndim if dim >= 0 and d.ndim else dim)})"
     start, stop, step = d.window(dim)
-    return d.among(whole, whole, f"sliced({whole}, {dim}, {start}, {stop}, {step})", f"sliced({whole}, {dim}, 0, {size})")
+    return d.among(
+        whole, whole, f"sliced({whole}, {dim}, {start}, {stop}, {step})", f"sliced({whole}, {dim}, 0, {size})"
+    )
 
 
 def _arithmetic(d: Draw) -> str:

@@ -17,13 +17,55 @@ from tests.rewrite_programs.attributes import FORMS, MEETINGS, Draw
 from tests.tensor_programs.grammar import NAMES as TENSOR_NAMES
 from tests.tensor_programs.grammar import TensorProgram
 
-SHAPES = [(4,), (3, 4), (3, 3), (4, 4), (2, 3, 4), (2, 2, 2), (1, 4), (3, 1), (4, 1, 3), (), (0, 3), (3, 0), (1,), (2, 3, 2, 2), (5, 6)]
-DTYPES = {"float64": 10, "float32": 8, "float16": 1, "bfloat16": 1, "int64": 1, "int32": 1, "int8": 0.5, "uint8": 0.5, "bool": 0.5}
-LAYOUTS = {"{}": 8, "{}.mT": 1, "{}[..., 1:]": 1, "{}[..., ::2]": 1, "{}[:1].expand({}.shape)": 0.5, "{}.flip(0)": 0.5}
+SHAPES = [
+    (4,),
+    (3, 4),
+    (3, 3),
+    (4, 4),
+    (2, 3, 4),
+    (2, 2, 2),
+    (1, 4),
+    (3, 1),
+    (4, 1, 3),
+    (),
+    (0, 3),
+    (3, 0),
+    (1,),
+    (2, 3, 2, 2),
+    (5, 6),
+]
+DTYPES = {
+    "float64": 10,
+    "float32": 8,
+    "float16": 1,
+    "bfloat16": 1,
+    "int64": 1,
+    "int32": 1,
+    "int8": 0.5,
+    "uint8": 0.5,
+    "bool": 0.5,
+}
+LAYOUTS = {
+    "{}": 8,
+    "{}.mT": 1,
+    "{}[..., 1:]": 1,
+    "{}[..., ::2]": 1,
+    "{}[:1].expand({}.shape)": 0.5,
+    "{}.flip(0)": 0.5,
+}
 SPECIAL = (0.0, -0.0, float("inf"), float("-inf"), float("nan"))
 # The sizes of an open batch, in the order of the calls. The first is what a program is compiled for.
 BATCHES = (5, 8, 3, 7)
-REFUSED = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError, AttributeError, ZeroDivisionError, OverflowError)
+REFUSED = (
+    RuntimeError,
+    IndexError,
+    ValueError,
+    TypeError,
+    NotImplementedError,
+    AttributeError,
+    ZeroDivisionError,
+    OverflowError,
+)
 
 
 def fresh(*shape: int, seed: int = 0, dtype: str = "float64", special: bool = False) -> Any:
@@ -91,7 +133,11 @@ class _Writer:
         return lines, arguments
 
     def tensors(self) -> list[str]:
-        return [n for n, v in self.worlds[0].items() if isinstance(v, cutaway.Tensor) and re.fullmatch(r"[xy]|v\d+", n)]
+        return [
+            n
+            for n, v in self.worlds[0].items()
+            if isinstance(v, cutaway.Tensor) and re.fullmatch(r"[xy]|v\d+", n)
+        ]
 
     def runs(self, text: str) -> bool:
         """Whether the statement does, at every size; then its values are there."""
