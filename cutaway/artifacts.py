@@ -80,7 +80,7 @@ class HalfArtifacts:
         pairs = [(values[out], program.inputs[i]) for out, i in self.updates]
         # a BufferRef without a shape is a whole buffer; numbers have no such attribute
         return {
-            ref.name: name
+            ref.name: name  # type: ignore[union-attr]
             for ref, name in pairs
             if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
         }
