@@ -77,10 +77,10 @@ class HalfArtifacts:
     def _updated_inputs(self, program: Program) -> dict[str, str]:
         """The program's buffer for each output that goes into an input, and that input."""
         values = program.return_step.values
-        pairs = [(values[out], program.inputs[i]) for out, i in self.updates]
+        pairs: list[tuple[Any, str]] = [(values[out], program.inputs[i]) for out, i in self.updates]
         # a BufferRef without a shape is a whole buffer; numbers have no such attribute
         return {
-            ref.name: name  # type: ignore[union-attr]
+            ref.name: name
             for ref, name in pairs
             if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
         }
