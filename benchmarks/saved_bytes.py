@@ -19,7 +19,7 @@ import numpy as np
 from stage0_eager import no_grad
 from stage0_eager.state import interpreting
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage2_autograd import autograd
 from stage2_autograd.autograd.partition import PARTITIONERS
 from stage_contracts.graph import Graph

@@ -4,13 +4,15 @@ The way a call takes: compile.py, compiled_function.py, compile_frame.py, backen
 public names.
 """
 
+# ruff: noqa: F401, F405  (this file gathers names)
+
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutaway import compiler, library
 from cutaway.backends import list_backends
@@ -20,39 +22,99 @@ from cutaway.explain import explain
 from cutaway.logs import logs_of_environment as _logs_of_environment
 from cutaway.pipelines import default_pipeline, tiny_pipeline
 from cutaway.subjects import no_attribute as _no_attribute
-from stage0_eager import (
-    Tensor,
-    amp,
-    autograd,
-    core,
-    enable_grad,
-    func,
-    is_grad_enabled,
-    linalg,
-    nn,
-    no_grad,
-    optim,
+from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
+from stage0_eager.amp.autocast import (
+    autocast,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
 )
-from stage0_eager import autocast as _autocast
-from stage0_eager import checkpoint as _checkpoint
-from stage0_eager import control_flow as _control_flow
-from stage0_eager import defaults as _defaults
-from stage0_eager import printing as _printing
-from stage0_eager import random as _random
-from stage0_eager import torch_special as special
-from stage0_eager import type_info as _type_info
-from stage0_eager.functions import creation as _creation
-from stage0_eager.functions import distributions as _distributions
-from stage0_eager.functions import einsum as _einsum
-from stage0_eager.functions import matrices as _matrices
-from stage0_eager.functions import pieces as _pieces
-from stage0_eager.functions import sequences as _sequences
-from stage0_eager.functions import signal_windows as _signal_windows
-from stage0_eager.functions import special_values as _special_values
-from stage0_eager.library import ops
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager.autograd import checkpoint as _checkpoint
+from stage0_eager.control_flow.functions import cond, map, scan, while_loop
+from stage0_eager.defaults import get_default_device, get_default_dtype, set_default_device, set_default_dtype
+from stage0_eager.functions.comparison import allclose, equal
+from stage0_eager.functions.creation import (
+    arange,
+    as_tensor,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+from stage0_eager.functions.linalg.decompositions import chain_matmul
+from stage0_eager.functions.linalg.einsum import einsum
+from stage0_eager.functions.other_operations import (
+    cartesian_prod,
+    meshgrid,
+    scalar_tensor,
+    tril_indices,
+    triu_indices,
+)
+from stage0_eager.functions.random_sampling import normal, randint_like
+from stage0_eager.functions.slicing import (
+    block_diag,
+    broadcast_shapes,
+    broadcast_tensors,
+    combinations,
+    dsplit,
+    gradient,
+    hsplit,
+    vsplit,
+)
+from stage0_eager.functions.spectral import (
+    bartlett_window,
+    blackman_window,
+    hamming_window,
+    hann_window,
+    kaiser_window,
+)
+from stage0_eager.library.custom_op import ops
+from stage0_eager.namespaces import amp, autograd, linalg, special
+from stage0_eager.printing import get_printoptions, printoptions, set_printoptions
+from stage0_eager.random.generator import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    randperm,
+    set_rng_state,
+)
 from stage0_eager.serialization import load, save
 from stage0_eager.state import inference_mode, is_inference_mode_enabled, set_grad_enabled
+from stage0_eager.table.core import core
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import TABLE
+from stage0_eager.transforms import func
+from stage0_eager.type_info import (
+    can_cast,
+    finfo,
+    iinfo,
+    is_complex,
+    is_floating_point,
+    is_tensor,
+    numel,
+    promote_types,
+    result_type,
+)
 from stage_contracts import config
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.device import Device
@@ -62,28 +124,12 @@ from stage_contracts.dtype import DTYPES, DType
 __version__ = "0.1.0"
 
 # Every public operator under its name: cutaway.relu, cutaway.add, ...
-globals().update({op.name: op for op in TABLE.values() if op.namespace == "cutaway"})
-globals().update(DTYPES)  # cutaway.float32, cutaway.bool, ...
-
-_PLAIN = {
-    _creation: "tensor from_numpy from_dlpack as_tensor arange full zeros ones empty full_like zeros_like ones_like "
-    "eye empty_like rand randn rand_like randn_like randint",
-    _special_values: "allclose equal",
-    _distributions: "normal randint_like",
-    _sequences: "scalar_tensor meshgrid cartesian_prod tril_indices triu_indices",
-    _einsum: "einsum",
-    _control_flow: "cond while_loop scan map",
-    _random: "manual_seed initial_seed get_rng_state set_rng_state randperm Generator default_generator",
-    _defaults: "get_default_dtype set_default_dtype get_default_device set_default_device",
-    _type_info: "finfo iinfo promote_types result_type can_cast is_tensor is_floating_point is_complex numel",
-    _printing: "set_printoptions get_printoptions printoptions",
-    _pieces: "block_diag broadcast_shapes broadcast_tensors combinations hsplit vsplit dsplit gradient",
-    _autocast: "autocast get_autocast_dtype is_autocast_enabled set_autocast_dtype set_autocast_enabled "
-    "clear_autocast_cache is_autocast_available is_autocast_cache_enabled set_autocast_cache_enabled",
-    _matrices: "chain_matmul",
-    _signal_windows: "bartlett_window blackman_window hamming_window hann_window kaiser_window",
-}
-globals().update({name: getattr(module, name) for module, names in _PLAIN.items() for name in names.split()})
+# names.pyi lists them for editors and type checkers (`make stubs` writes it).
+_ROWS = {op.name: op for op in TABLE.values() if op.namespace == "cutaway"} | DTYPES
+GATHERED = {name: value for name, value in _ROWS.items() if name not in globals()}
+globals().update(GATHERED)
+if TYPE_CHECKING:
+    from cutaway.names import *  # noqa: F403
 
 utils = ModuleType("cutaway.utils", "What torch keeps in torch.utils.")
 utils.checkpoint = _checkpoint  # type: ignore[attr-defined]

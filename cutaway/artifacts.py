@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program
+    from stage_contracts.program import Program, Target
 
 
 class ArtifactList(list["Artifacts"]):
@@ -45,6 +45,7 @@ class HalfArtifacts:
 
     core: Graph  # core operators only
     pipeline: Pipeline
+    target: Target  # what it runs on
     # (output, input): the caller copies that output of the graph into that input
     updates: Sequence[tuple[int, int]] = ()
     # by target name; the one that runs, others on demand
@@ -69,10 +70,16 @@ class HalfArtifacts:
 
     @cached_property
     def planned(self) -> Program:
-        """With slots."""
+        """With schedules and slots, for the target that runs."""
+        return self.planned_for(self.target)
+
+    def planned_for(self, target: Target) -> Program:
+        """With a schedule for each kernel on that target, and slots."""
         fused = self.fused
+        with events.timed("pass", "schedule"):
+            scheduled = self.pipeline.schedule(fused, target).verify()
         with events.timed("pass", "plan_memory"):
-            return self.pipeline.plan_memory(fused).verify()
+            return self.pipeline.plan_memory(scheduled).verify()
 
     def _updated_inputs(self, program: Program) -> dict[str, str]:
         """The program's buffer for each output that goes into an input, and that input."""
@@ -141,5 +148,6 @@ class Artifacts:
             raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
         if target not in part.emitted:
             emit = (self.pipeline or default_pipeline()).emit
-            part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
+            other = target_named(target, part.target.device)
+            part.emitted[target] = emit(part.planned_for(other), other)
         return part.emitted[target]

@@ -28,7 +28,7 @@ from stage_contracts.errors import BackendFailed, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.messages import checks_options, did_you_mean, say
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
@@ -202,6 +202,18 @@ CompileHalf = Callable[
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
 
 
+def with_its_sizes(graph: Graph) -> Callable[..., tuple]:
+    """The captured graph as it is, each open size as the number that the tensors of a call show."""
+    read = size_reader(shown_sizes([n.val for n in graph.placeholders]))
+
+    def call(*tensors: Any) -> tuple:
+        sizes = read(tensors)
+        run = lambda node, args, kwargs: node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))  # noqa: E731
+        return graph.interpret(tensors, run)
+
+    return call
+
+
 def ahead_of_time(
     graph: Graph,
     pipeline: Pipeline,
@@ -222,9 +234,9 @@ def ahead_of_time(
     functional, run = two_graphs(graph, pipeline, artifacts, compile_half)
     if not functional.writes:
         return run
-    as_captured = GraphModule(graph)
     # a variant is compiled when its first call comes, which is too late for a question about sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
+    as_captured = with_its_sizes(graph) if sizes_open else GraphModule(graph)
     variants: dict[Any, Callable[..., tuple]] = {}
 
     def guarded(*tensors: Any) -> tuple:
@@ -300,8 +312,8 @@ def lower_and_build(
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
-    half = HalfArtifacts(core, pipeline, updates, subgraphs=inner)
-    program, constants = emitted_program(half, target_for(device))
+    half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
+    program, constants = emitted_program(half, half.target)
     is_built, built = in_background(build_all, program, pipeline)
 
     def launched() -> Callable[..., tuple]:

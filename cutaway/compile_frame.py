@@ -16,8 +16,8 @@ from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.residual import example_inputs, guard_function, residual_function
 from stage0_eager import set_grad_enabled
-from stage0_eager.break_errors import errors_on_graph_break
 from stage0_eager.state import ordinary_modes
+from stage0_eager.utils.break_errors import errors_on_graph_break
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame

@@ -27,8 +27,8 @@ from cutaway.recompilation import (
     within_limits,
 )
 from cutaway.residual import guard_names
-from stage0_eager.batching import is_transformed
 from stage0_eager.state import STATE
+from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak
 from stage_contracts.capture import Continuation, run_to_end

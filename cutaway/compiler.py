@@ -14,8 +14,8 @@ from cutaway.backends import list_backends, lookup_backend, register_backend, ru
 from cutaway.compile import compile
 from cutaway.compiled_function import CompiledFunction, reset
 from cutaway.recompilation import RecompileError, set_stance
-from stage0_eager.break_errors import error_on_graph_break
 from stage0_eager.numpy_api.wrapping import wrap_numpy
+from stage0_eager.utils.break_errors import error_on_graph_break
 from stage_contracts.controls import (
     allow_in_graph,
     assume_constant_result,
@@ -137,7 +137,7 @@ __all__ = [
     "RecompileError", "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of",
     "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph",
     "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache",
-    "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nested_compile_region",
-    "nonstrict_trace", "register_backend", "reset", "run", "save_cache",
-    "set_stance", "substitute_in_graph", "wrap_numpy",
+    "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache", "set_stance",
+    "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """`cutaway.library`: custom operators, as torch.library, and the check that one keeps its promises.
 
-Input: functions of the user's. What they become is in stage0_eager/library.py; opcheck is here because it compiles.
+Input: functions of the user. What they become is in stage0_eager/library/custom_op.py; opcheck is here as it compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.library import (
+from stage0_eager.library.custom_op import (
     CustomOpDef,
     custom_op,
     define,
@@ -27,8 +27,8 @@ from stage0_eager.library import (
     wrap_triton,
     writes_of,
 )
-from stage0_eager.pytree import leaves_of, mapped
 from stage0_eager.tensor import Tensor
+from stage0_eager.utils.pytree import leaves_of, mapped
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
@@ -124,7 +124,8 @@ def _compiled(op: CustomOpDef, args: tuple, words: dict) -> None:
         results = [t for t in leaves_of(call(*given, **named)) if isinstance(t, Tensor)]
         wanted = [t for t in results if t.requires_grad]
         if wanted:
-            sum(t.sum() for t in wanted).backward()
+            total: Any = sum(t.sum() for t in wanted)
+            total.backward()
         leaves = [t for t in leaves_of((given, named)) if isinstance(t, Tensor)]
         runs.append([*results, *leaves, *(t.grad for t in leaves if t.grad is not None)])
     if len(runs[0]) != len(runs[1]) or not all(map(_close, *runs)):

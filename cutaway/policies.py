@@ -28,7 +28,7 @@ def builds_in_background() -> bool:
 def until_ready(
     plain: Callable[..., tuple], ready: Callable[[], bool], make: Callable[[], Callable[..., tuple]]
 ) -> Callable[..., tuple]:
-    """`plain` until `ready()`, then what `make()` gives. Threads may call at once; one that comes early makes it too."""
+    """`plain` until `ready()`, then what `make()` gives. Two threads that see it at once may both make it."""
     current: Callable[..., tuple] = plain
 
     def run(*arrays: Any) -> tuple:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
+from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported

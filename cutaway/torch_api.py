@@ -19,7 +19,11 @@ from cutaway import torch_machine
 from cutaway.subjects import no_attribute
 from cutaway.torch_checks import CHECKS
 from cutaway.torch_dynamo import compiler_modules
-from stage0_eager import autograd, checkpoint, data, func, nn, optim
+from stage0_eager import nn, optim
+from stage0_eager.autograd import checkpoint
+from stage0_eager.namespaces import autograd
+from stage0_eager.transforms import func
+from stage0_eager.utils import data
 from stage_contracts.dtype import DTYPES, DType
 from stage_contracts.symbolic import SymBool, SymFloat, SymInt
 
@@ -81,7 +85,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
         "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
         "torch.nn.modules": (nn, {}),
         "torch.nn.modules.module": (None, {"Module": nn.Module}),
-        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalisation._BatchNorm}),
+        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalization._BatchNorm}),
         "torch.optim": (optim, {}),
         "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
         "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),

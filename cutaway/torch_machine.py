@@ -11,9 +11,9 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
-from stage0_eager import amp
-from stage0_eager import autocast as autocast_module
-from stage0_eager.random import manual_seed
+from stage0_eager.amp import autocast as autocast_module
+from stage0_eager.namespaces import amp
+from stage0_eager.random.generator import manual_seed
 from stage_contracts import config
 from stage_contracts.dtype import bfloat16, float16
 

@@ -1,10 +1,13 @@
 """Stage 0: the language. Tensor, operators, tape, modules, optimizers, random numbers, run op by op on arrays."""
 
-from stage0_eager import amp, functions, nn, optim
-from stage0_eager.core import core
-from stage0_eager.kernels import eager_kernel
-from stage0_eager.operator import TABLE, Operator
+from stage0_eager import derivatives, functions, nn, optim, storage  # noqa: F401  (they attach rules and methods)
+from stage0_eager.autograd import tensor_methods  # noqa: F401  (attaches Tensor.backward and hooks)
+from stage0_eager.kernels.eager import eager_kernel
+from stage0_eager.namespaces import amp
 from stage0_eager.state import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from stage0_eager.table.core import core
+from stage0_eager.table.operator import Operator
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 
 __all__ = [

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage0_eager.kernels import run_kernel
+from stage0_eager.kernels.eager import run_kernel
 from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node

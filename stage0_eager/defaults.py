@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager import kernels
+from stage0_eager.kernels import eager as kernels
 from stage0_eager.state import STATE, settle
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DEFAULT_DTYPE, DType, dtype_of

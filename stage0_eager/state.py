@@ -1,6 +1,6 @@
 """What one thread knows while it runs operators: is gradient recorded, and who interprets the operators.
 
-Input: `no_grad()` and tracers set it; `operator.py` reads it at every call. Each thread has its own.
+Input: `no_grad()` and tracers set it; `table/operator.py` reads it at every call. Each thread has its own.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 
 from stage0_eager import arrays
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
 
 
 class UntypedStorage:
@@ -40,11 +40,13 @@ class UntypedStorage:
         return self
 
 
+@method
 def untyped_storage(self: Tensor) -> UntypedStorage:
     """The memory this tensor lives in."""
     return UntypedStorage(self._real("untyped_storage()"))
 
 
+@method
 def set_(
     self: Tensor,
     source: UntypedStorage | Tensor,

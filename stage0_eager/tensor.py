@@ -1,20 +1,30 @@
 """Tensor: an array with a dtype from the table, a place on the tape, and torch's methods.
 
 Input: a NumPy or CuPy array, or a TracedArray while an interpreter records instead of computing. Methods and
-arithmetic are operators of the table, attached by functions/methods.py.
+arithmetic are operators of the table, attached by functions/tensor_methods.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager.state import STATE
+from stage0_eager.printing import tensor_text
+from stage0_eager.state import STATE, enable_grad, no_grad
+from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import _BY_NUMPY, DType
 from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:  # a generated list of what `@method` attaches; there is no such module at run time
+    from stage0_eager.tensor_methods import Methods
+else:
+    Methods = object
+
+F = TypeVar("F", bound=Callable)
 
 
 class _Untracked(list):
@@ -30,7 +40,7 @@ class _Untracked(list):
 UNTRACKED = _Untracked([0])
 
 
-class Tensor:
+class Tensor(Methods):
     """An n-dimensional array. Create one with `cutaway.tensor`, `zeros`, `from_numpy`, ..."""
 
     # What every call looks at is a slot, read in half the time of a class's default; the rest most tensors have as
@@ -46,16 +56,13 @@ class Tensor:
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
     _made_silently: bool = False  # on a view: made under no_grad, and so without a place on the tape
+    _formerly: tuple = ()  # what it was before each change of its shape in place (t_, unsqueeze_)
+    _source_was: int = 0  # on a view: how often its source had changed so by then
 
     _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
     _after_hooks: dict | None = None
 
     __array_priority__ = 1000  # so that NumPy's scalars and arrays leave mixed arithmetic to Tensor
-
-    if TYPE_CHECKING:  # functions/methods.py attaches the operators
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Tensor: ...
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._data = data
@@ -79,8 +86,12 @@ class Tensor:
     def dim(self) -> int:
         return self._data.ndim
 
+    ndimension = dim
+
     def numel(self) -> Any:
         return self._data.size
+
+    nelement = numel
 
     @property
     def dtype(self) -> DType:
@@ -140,10 +151,7 @@ class Tensor:
 
     def _refresh(self) -> None:
         """A view whose base was written through another view, on the tape, takes its new history."""
-        if self._view is not None and self._written != self._base._written:  # type: ignore[union-attr]
-            from stage0_eager.views import refresh
-
-            refresh(self)
+        up_to_date(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
@@ -161,41 +169,6 @@ class Tensor:
             )
         self.requires_grad = requires_grad
         return self
-
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Any = None,
-    ) -> None:
-        """Accumulate gradients into the leaves, or `inputs` only. Without `gradient` this must be a single element."""
-        from stage0_eager.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs)
-
-    def register_hook(self, hook: Any) -> Any:
-        """`hook(grad)` when this tensor's gradient is known; what it returns (not None) replaces the gradient.
-
-        Returns a handle with remove(). Hooks run in order of registration.
-        """
-        from stage0_eager.autograd import RemovableHandle, hooks_of
-
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        return RemovableHandle(hooks_of(self), hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
-        """`hook(tensor)` after backward has added to this leaf's `.grad`."""
-        from stage0_eager.autograd import add_post_accumulate_hook
-
-        return add_post_accumulate_hook(self, hook)
-
-    def retain_grad(self) -> None:
-        """Keep this inner tensor's gradient in `.grad`, as a leaf's is kept."""
-        from stage0_eager.autograd import retain_grad
-
-        retain_grad(self)
 
     @property
     def retains_grad(self) -> bool:
@@ -289,8 +262,6 @@ class Tensor:
         if is_traced(self):
             if hasattr(self._data, "refuse"):  # a batch, inside vmap
                 self._data.refuse(what)
-            from stage_contracts.breaks import Unsupported
-
             raise Unsupported(f"{what} of a tensor whose data is not known while tracing", code="GB0004")
         return self._data
 
@@ -328,8 +299,6 @@ class Tensor:
     def __repr__(self) -> str:
         if is_traced(self):
             return f"<traced {self._data.meta}>"
-        from stage0_eager.printing import tensor_text
-
         return tensor_text(self)
 
     def __format__(self, spec: str) -> str:
@@ -352,6 +321,86 @@ def made_in_inference(out: Any) -> Any:
     return out
 
 
+def with_base_made_in_inference(tensor: Tensor) -> Tensor:
+    """A result that compiled code made in inference mode, or a view of one."""
+    (tensor if tensor._base is None else tensor._base)._version = UNTRACKED
+    return tensor
+
+
 def is_recorded(tensor: Tensor) -> bool:
     """Whether a tracer writes down what happens to the tensor; not so for the batches inside vmap, which compute."""
     return is_traced(tensor) and not hasattr(tensor._data, "refuse")
+
+
+def method(function: F) -> F:
+    """Decorator: a function of a tensor (most are operators) becomes a method of Tensor too, under its own name."""
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+def attribute(function: Callable[[Tensor], Any]) -> property:
+    """Decorator: a function of a tensor becomes a property of Tensor, under its own name."""
+    made = property(function)
+    setattr(Tensor, function.__name__, made)
+    return made
+
+
+# ---- the history of a view ---------------------------------------------------------------------------------------
+
+
+def root(view: Any) -> Any:
+    """The tensor at the end of the chain of views; the tensor itself when it is none."""
+    while view._view is not None:
+        view = source_of(view)
+    return view
+
+
+def source_of(view: Any) -> Any:
+    """What a view was made of, as it was then: since then that may have taken another shape in place."""
+    made_of = view._view[1]
+    before = made_of._formerly[view._source_was : view._source_was + 1]
+    return before[0] if before else made_of
+
+
+def up_to_date(tensor: Tensor) -> Tensor:
+    """The tensor; a view whose base was written through another view on the tape first takes its new history."""
+    base = tensor._base
+    if tensor._view is not None and (tensor._written != base._written or base._formerly):  # type: ignore[union-attr]
+        refresh(tensor)
+    return tensor
+
+
+def refresh(view: Any) -> None:
+    """Bring a view's place on the tape up to date with the writes its base has seen since."""
+    base = root(view)
+    if view._written == base._written:
+        return
+    if view._made_silently:
+        view._written = base._written
+        return
+    again = base
+    with enable_grad():  # the write was recorded, whatever the mode is by now
+        for op, rest in steps_from_base(view):
+            again = op(again, *rest)
+    take_history(view, again)
+    view._written = base._written
+
+
+def steps_from_base(view: Any) -> list[tuple]:
+    """The operators from the base to the view, with their arguments besides the tensor."""
+    steps: list[tuple] = []
+    while view._view is not None:
+        (op, _, rest), source = view._view, source_of(view)
+        if op.core is None:  # a quick view (x[0]): the steps are those of its body
+            with no_grad():
+                steps[:0] = steps_from_base(op.body(Tensor(source._data), *rest))
+        else:
+            steps.insert(0, (op, rest))
+        view = source
+    return steps
+
+
+def take_history(tensor: Any, source: Any) -> None:
+    """Give a tensor another's place on the tape."""
+    tensor.requires_grad = source.requires_grad
+    tensor._grad_fn, tensor._output_index = source._grad_fn, source._output_index

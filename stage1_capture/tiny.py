@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.nn import Module, Parameter
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.signature import signature_text
 from stage_contracts import breaks, dtype, graph

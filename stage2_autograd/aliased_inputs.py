@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stage0_eager import arrays, views
-from stage0_eager.core import core as c
+from stage0_eager import arrays
+from stage0_eager.autograd.tape import version_of
 from stage0_eager.state import STATE
-from stage0_eager.tape import up_to_date, version_of
-from stage0_eager.tensor import Tensor
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor, root, steps_from_base, up_to_date
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.tensor_meta import TensorMeta
@@ -92,8 +92,8 @@ def _of_one_base(
     tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int], silent: Sequence[int]
 ) -> Pattern | None:
     """With gradients: views of one tensor (or it), all with its place on the tape and none watched by a hook."""
-    base = views.root(tensors[written[0]])
-    members = [i for i, t in enumerate(tensors) if views.root(t) is base]
+    base = root(tensors[written[0]])
+    members = [i for i, t in enumerate(tensors) if root(t) is base]
     others = [i for i in spans if i not in members and _meet(spans[i], _span(base._data))]
     if others or not set(members).issuperset(written):
         return None
@@ -102,7 +102,7 @@ def _of_one_base(
     group = [up_to_date(tensors[i]) for i in members]
     if any(t.requires_grad != base.requires_grad or (t is not base and _watched(t)) for t in group):
         return None
-    chains = tuple((i, tuple((op, tuple(rest)) for op, rest in views._chain(tensors[i]))) for i in members)
+    chains = tuple((i, tuple((op, tuple(rest)) for op, rest in steps_from_base(tensors[i]))) for i in members)
     shown = {i: _metas(base.meta, chain) for i, chain in chains}
     if any(shown[i][-1].with_(requires_grad=tensors[i].requires_grad) != tensors[i].meta for i in members):
         return None
@@ -157,13 +157,16 @@ def run_on_their_memory(
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
     members = set(pattern.members)
-    inputs = {node: i for i, node in enumerate(graph.placeholders) if i in members}
-    themselves = [(k, inputs[node]) for k, node in enumerate(graph.outputs) if node in inputs]
+    themselves = [
+        (k, which)
+        for k, (kind, which, *steps) in enumerate(apart.results or ())
+        if kind == "input" and which in members and not steps
+    ]
     if not pattern.whole:
         return _run_on_a_row(pattern, apart, run)
 
     def call(*tensors: Tensor) -> tuple:
-        base = views.root(tensors[pattern.members[0]])
+        base = root(tensors[pattern.members[0]])
         results = list(run(*(t for i, t in enumerate(tensors) if i not in members), base))
         for k, i in themselves:
             results[k] = tensors[i]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage0_eager.state import no_grad
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage2_autograd.aliasing import base
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage_contracts.graph import Graph, GraphError, Node

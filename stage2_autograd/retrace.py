@@ -12,7 +12,7 @@ from typing import Any
 
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor, is_traced
-from stage0_eager.trace import TracedArray, Tracer
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays as array_library
-from stage0_eager.random import default_generator
+from stage0_eager.autograd.tape import Edge, version_of
+from stage0_eager.autograd.views import write_through
+from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
-from stage0_eager.tape import Edge, up_to_date, version_of
-from stage0_eager.tensor import Tensor
-from stage0_eager.views import root, write_through
+from stage0_eager.tensor import Tensor, root, up_to_date
 from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
@@ -86,7 +86,7 @@ def make_runtime_wrapper(
         made = forward(*arrays)
         outputs = [Tensor(a) for a in made[:count]]
         edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        node = CompiledBackward(backward, plan, edges, plan.out_metas(outputs))
+        node = CompiledBackward(backward, plan.layouts_of(tensors), edges, plan.out_metas(outputs))
         node.saved = plan.save(tensors, outputs, made)
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]

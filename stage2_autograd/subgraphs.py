@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.opaque import functional_form
-from stage0_eager.pytree import leaves_of
 from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.table.opaque import functional_form
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
+from stage0_eager.utils.pytree import leaves_of
 from stage2_autograd.retrace import retrace
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, meta_of

@@ -29,7 +29,7 @@ class _EagerKernels(Mapping[str, Callable[..., Any]]):
     """The eager kernels of the core operators, each looked up when it is first called."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        from stage0_eager.kernels import eager_kernel
+        from stage0_eager.kernels.eager import eager_kernel
 
         return eager_kernel(name)
 
@@ -173,7 +173,7 @@ class _NumpyOps:
             return getattr(np, kind)(full, axis=axes, keepdims=True)
 
     def random_bits(self, seed: np.ndarray, counter: np.ndarray, index: Any) -> np.ndarray:
-        from stage0_eager.philox import philox_words
+        from stage0_eager.random.philox import philox_words
 
         flat = np.broadcast_to(self.at(index), self.full_shape)
         if not flat.size:

@@ -72,6 +72,12 @@ class Fuse(Protocol):
         ...
 
 
+class Schedule(Protocol):
+    def __call__(self, program: Program, target: Target) -> Program:
+        """Give every kernel a KernelSchedule for the target: loop order, tiles, SIMD, threads. Same values."""
+        ...
+
+
 class PlanMemory(Protocol):
     def __call__(self, program: Program) -> Program:
         """Give every temporary a pool slot and add the allocate and free steps."""
@@ -130,6 +136,7 @@ class Pipeline:
     partition: Partitioner
     lower: Lower
     fuse: Fuse
+    schedule: Schedule
     plan_memory: PlanMemory
     emit: Emit
     build: Build
@@ -146,6 +153,7 @@ DEFAULT_SEAMS: dict[str, str] = {
     "partition": "stage2_autograd.autograd:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
+    "schedule": "stage3_lowering.lowering:schedule",
     "plan_memory": "stage4_runtime.runtime:plan_memory",
     "emit": "stage3_lowering.lowering:emit",
     "build": "stage4_runtime.runtime:build",

@@ -12,6 +12,7 @@ import gc
 import multiprocessing
 import os
 import platform
+import re
 import signal
 import sys
 import time
@@ -30,6 +31,10 @@ from tests.tensor_programs.grammar import TensorProgram
 Way = tuple[str, dict[str, Any]]
 
 
+def backend_of(way: Way) -> str:
+    return way[0]
+
+
 @dataclass(frozen=True)
 class Family:
     """`ways`: how the program of a seed is compiled, one after the other. `check` raises Differs, or counts what it saw.
@@ -41,7 +46,7 @@ class Family:
     check: Callable[[TensorProgram, Way], Counter]
     labels: tuple[str, ...]
     calls: str
-    label: Callable[[Way], str] = lambda way: way[0]
+    label: Callable[[Way], str] = backend_of
 
 
 class TooLong(BaseException):
@@ -71,7 +76,9 @@ def kind_of(problem: str) -> str:
 
 def smaller(program: TensorProgram) -> Iterator[TensorProgram]:
     """Programs with one thing less."""
-    for part in ("body", "after", "inputs"):
+    if program.other:
+        yield replace(program, other=())
+    for part in ("body", "after", "inputs", "other"):
         lines = getattr(program, part)
         for i in reversed(range(len(lines))):
             yield replace(program, **{part: lines[:i] + lines[i + 1 :]})
@@ -155,6 +162,15 @@ def run_all(
     return counts, wrong, cpu
 
 
+def reasons_in(counts: Counter) -> str:
+    """Why graphs broke or ran eagerly, the most frequent first: what check counts as `break CODE` and `eagerly: WHY`."""
+    texts: Counter = Counter()
+    for key, count in counts.items():
+        if key.startswith(("break ", "eagerly: ")):
+            texts[re.sub(r"inputs \d+ and \d+", "inputs", key)] += count
+    return "".join(f"{count:7} {text}\n" for text, count in texts.most_common(15))
+
+
 def main(family: Family) -> bool:
     """Whether a program differed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -178,7 +194,7 @@ def main(family: Family) -> bool:
         f"{asked.seed + done - 1}; {family.calls}: {ways}\n"
         f"{counts['refused']} end in an error of eager's; {counts['breaks']} graph breaks, {counts['fallbacks']} graphs run "
         f"eagerly\n"
-        f"mismatches={len(wrong)} {wrong[:20] or ''}".rstrip()
+        f"{reasons_in(counts)}mismatches={len(wrong)} {wrong or ''}".rstrip()
         + "\n"
     )
     print(report, end="")

@@ -14,8 +14,8 @@ from cutaway.nn import functional as F
 import cutaway
 from cutaway import compiler
 from cutaway.torch_api import as_torch, torch
-from stage0_eager.autocast import autocast_as
-from stage0_eager.autocast_lists import (
+from stage0_eager.amp.autocast import autocast_as
+from stage0_eager.amp.autocast_lists import (
     FLOAT32,
     FLOAT32_UNLESS_ASKED,
     LOWER,
@@ -25,7 +25,7 @@ from stage0_eager.autocast_lists import (
     WIDEST,
 )
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer, interpreting
+from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting
 from stage_contracts import dtype as dt
 from stage_contracts import events
 from stage_contracts.device import Device

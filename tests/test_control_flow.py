@@ -9,7 +9,7 @@ from cutaway.utils.checkpoint import checkpoint
 
 import cutaway
 from cutaway import compiler, func, nn
-from stage0_eager.pytree import leaves_of
+from stage0_eager.utils.pytree import leaves_of
 from stage_contracts import events
 from stage_contracts.program_text import parse_program
 

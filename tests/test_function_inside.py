@@ -9,7 +9,7 @@ import pytest
 
 import cutaway
 from cutaway import autograd
-from stage0_eager.autograd import once_differentiable
+from stage0_eager.autograd.function import once_differentiable
 from stage_contracts.breaks import Unsupported
 
 SLOPE = 100.0

@@ -8,7 +8,7 @@ import pytest
 
 import cutaway
 from cutaway import Tensor, func, library
-from stage0_eager.pytree import leaves_of
+from stage0_eager.utils.pytree import leaves_of
 from stage_contracts.program_text import parse_program
 
 BACKENDS = ["eager", "aot_eager", "inductor"]

@@ -12,7 +12,8 @@ from cutaway.nn import functional as F
 import cutaway
 from cutaway import nn
 from cutaway.tour.digits import load_digits
-from stage0_eager import core, evaluation
+from stage0_eager.table import evaluation
+from stage0_eager.table.core import core
 
 STEPS, BATCH, SEED = 100, 64, 7
 

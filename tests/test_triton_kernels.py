@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stage0_eager.triton_writes import written_parameters
+from stage0_eager.triton.writes import written_parameters
 
 pytest.importorskip("triton")
 ROOT = Path(__file__).resolve().parents[1]

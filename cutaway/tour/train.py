@@ -22,7 +22,7 @@ from cutaway.tour.batches import as_tensors, batches
 from cutaway.tour.digits import load_digits, split
 from cutaway.tour.model import DigitClassifier
 from cutaway.tour.results import Mistake, TourResult
-from stage0_eager.optim.optimizers import adamw_update
+from stage0_eager.optim.optimizer import adamw_update
 from stage_contracts import events
 
 F = nn.functional

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays
-from stage0_eager import random as random_module
-from stage0_eager.conversion import of_data
-from stage0_eager.core import core as c
 from stage0_eager.defaults import device_or_default, dtype_or_default
-from stage0_eager.operator import operator
+from stage0_eager.kernels.conversion import of_data
+from stage0_eager.random import generator as random_module
 from stage0_eager.state import STATE
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, made_in_inference
 from stage_contracts import dtype as dt
 from stage_contracts.device import device_of

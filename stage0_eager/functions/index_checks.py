@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 
-from stage0_eager.core import core as c
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 
 # How torch's messages call dtypes.

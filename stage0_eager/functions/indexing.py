@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.evaluation import quick_view
 from stage0_eager.functions import inplace
 from stage0_eager.functions.shape import SELECTED, builtin_sum, select, unsqueeze
-from stage0_eager.operator import operator
 from stage0_eager.state import STATE
+from stage0_eager.table.core import core as c
+from stage0_eager.table.evaluation import quick_view
+from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, is_traced
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes

@@ -1,6 +1,7 @@
 """Methods that change how a tensor looks at its memory, in place: squeeze_, unsqueeze_, transpose_, t_, resize_, ...
 
-Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included.
+Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included. What
+was a view of it before stays a view of what it was, which it keeps (`_formerly`).
 """
 
 from __future__ import annotations
@@ -9,22 +10,26 @@ import math
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import joining, shape, windows
+from stage0_eager.functions import joining, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, method
+
+# How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
+_LOOKS = ("_output_index", "_version", "_base", "_written", "_made_silently", "_source_was")
 
 
 def _take_over(target: Tensor, source: Tensor) -> None:
-    """Make a tensor all that another is."""
-    kept = dict(source.__dict__)
-    target.__dict__.clear()
-    target.__dict__.update(kept)
+    """Make a tensor see what another sees."""
+    for name in _LOOKS:
+        target.__dict__.pop(name, None)
+        if name in source.__dict__:
+            target.__dict__[name] = source.__dict__[name]
     for name in ("_data", "_grad_fn", "_view", "requires_grad"):
         setattr(target, name, getattr(source, name))
 
 
 def _in_place(view: Any) -> Any:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def take_view(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         # what the tensor was: the view's source, on the tape and as owner of the memory
@@ -34,19 +39,25 @@ def _in_place(view: Any) -> Any:
             after = view(before, *args, **kwargs)
         after.requires_grad, after._made_silently = self.requires_grad, self._made_silently
         _take_over(self, after)
+        self._formerly = (*self._formerly, before)
+        self._bump_version()  # what was saved for a backward has another shape now, and must not be used
         return self
 
-    method.__name__ = method.__qualname__ = f"{view.name}_"
-    method.__doc__ = f"{view.name}, of the tensor itself."
-    return method
+    take_view.__name__ = take_view.__qualname__ = f"{view.name}_"
+    take_view.__doc__ = f"{view.name}, of the tensor itself."
+    return take_view
 
 
-VIEWS = (
-    shape.squeeze, shape.unsqueeze, shape.transpose, shape.t, joining.swapaxes, joining.swapdims, windows.as_strided,
-)  # fmt: skip
-METHODS = {f"{view.name}_": _in_place(view) for view in VIEWS}
+squeeze_ = method(_in_place(shape.squeeze))
+unsqueeze_ = method(_in_place(shape.unsqueeze))
+transpose_ = method(_in_place(shape.transpose))
+t_ = method(_in_place(shape.t))
+swapaxes_ = method(_in_place(joining.swapaxes))
+swapdims_ = method(_in_place(joining.swapdims))
+as_strided_ = method(_in_place(strided_windows.as_strided))
 
 
+@method
 def resize_(self: Tensor, *sizes: Any) -> Tensor:
     """Another shape, row-major; elements are kept in order as far as they go, new ones are 0."""
     size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
@@ -58,13 +69,15 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     new = arrays.namespace(self.device).zeros(size, data.dtype)
     count = min(data.size, math.prod(size))
     new.reshape(-1)[:count] = data.reshape(-1)[:count]
+    before, written = Tensor(self._data), self.version
+    _take_over(before, self)
     _take_over(self, Tensor(new))
+    self._formerly = (*self._formerly, before)
+    self._counter()[0] = written + 1
     return self
 
 
+@method
 def resize_as_(self: Tensor, other: Tensor) -> Tensor:
     """resize_ to the shape of another."""
     return resize_(self, tuple(other.shape))
-
-
-METHODS |= {"resize_": resize_, "resize_as_": resize_as_}

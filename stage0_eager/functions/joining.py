@@ -1,15 +1,15 @@
 """Tensors taken apart, put side by side, repeated and turned: torch's shape functions beyond the basic views.
 
 Input: tensors. What torch gives as a view is a view here: bodies call the core views, and copies only for what
-repeats or reorders elements. The variadic methods (x.repeat(2, 3)) are in methods.py.
+repeats or reorders elements. The variadic methods (x.repeat(2, 3)) are in tensor_methods.py.
 """
 
 from __future__ import annotations
 
-from stage0_eager.core import core as c
-from stage0_eager.functions.shape import builtin_sum, cat, flip, select, transpose, unsqueeze
-from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.functions.shape import builtin_sum, cat, flip, select, transpose, unsqueeze, view
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes, wrap_dim
@@ -17,6 +17,7 @@ from stage_contracts.core_metas import broadcast_shapes, wrap_dim
 # ---- apart ---------------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def unbind(input, dim=0):
     """Each position of `dim`, without that dimension; views."""
@@ -26,6 +27,7 @@ def unbind(input, dim=0):
     return tuple(select(input, dim, i) for i in range(input.shape[dim]))
 
 
+@method
 @operator
 def tensor_split(input, indices_or_sections, dim=0):
     """Pieces of `dim`: so many, as equal as possible (larger ones first), or cut before the places given. Views."""
@@ -48,6 +50,7 @@ def tensor_split(input, indices_or_sections, dim=0):
     return tuple(c.slice(input, dim, a, b, 1) for a, b in zip(starts, stops, strict=True))
 
 
+@method
 @operator
 def unflatten(input, dim, sizes):
     """One dimension as several whose product it is; one of `sizes` may be -1. A view where strides allow."""
@@ -68,12 +71,14 @@ def unflatten(input, dim, sizes):
 # ---- diagonals -----------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def diagonal(input, offset=0, dim1=0, dim2=1):
     """The diagonal of the planes of dim1 and dim2, as a new last dimension; a view."""
     return c.diagonal(input, offset, dim1, dim2)
 
 
+@method
 @operator
 def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     """Square planes, in new dimensions dim1 and dim2, with the last dimension on a diagonal and zeros elsewhere."""
@@ -90,6 +95,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1):
     return movedim(c.where(here, rows, c.full((), 0, input.dtype, input.device)), (-2, -1), (dim1, dim2))
 
 
+@method
 @operator
 def diag(input, diagonal=0):
     """A vector as the diagonal of a matrix, or a copy of a matrix's diagonal."""
@@ -103,6 +109,7 @@ def diag(input, diagonal=0):
 # ---- the order of dimensions ---------------------------------------------------------------------------------
 
 
+@method
 @operator
 def movedim(input, source, destination):
     """Dimensions `source` at places `destination`, the others in their order; a view."""
@@ -124,24 +131,28 @@ def movedim(input, source, destination):
     return c.permute(input, tuple(given[d] if d in given else next(rest) for d in range(rank)))
 
 
+@method
 @operator
 def moveaxis(input, source, destination):
     """As movedim."""
     return movedim(input, source, destination)
 
 
+@method
 @operator
 def swapaxes(input, axis0, axis1):
     """As transpose."""
     return transpose(input, axis0, axis1)
 
 
+@method
 @operator
 def swapdims(input, dim0, dim1):
     """As transpose."""
     return transpose(input, dim0, dim1)
 
 
+@method
 @operator
 def adjoint(input):
     """The last two dimensions swapped (there are no complex numbers to conjugate)."""
@@ -249,6 +260,7 @@ def tile(input, dims):
     return repeat(input, (*[1] * (input.ndim - len(dims)), *dims))
 
 
+@method
 @operator
 def repeat_interleave(input, repeats, dim=None, *, output_size=None):
     """Each element (or slice of `dim`) so many times in place. A tensor of counts makes the size depend on data."""
@@ -283,6 +295,7 @@ def repeat_interleave(input, repeats, dim=None, *, output_size=None):
 # ---- turned --------------------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def roll(input, shifts, dims=None):
     """Elements moved by `shifts` along `dims`, what leaves at the end coming back at the start."""
@@ -305,6 +318,7 @@ def roll(input, shifts, dims=None):
     return c.clone(out) if out is input else out
 
 
+@method
 @operator
 def rot90(input, k=1, dims=(0, 1)):
     """Turned by k quarters in the plane of `dims`, from the first towards the second."""
@@ -327,6 +341,7 @@ def rot90(input, k=1, dims=(0, 1)):
     return c.clone(input)
 
 
+@method
 @operator
 def fliplr(input):
     """Columns in the other order."""
@@ -335,6 +350,7 @@ def fliplr(input):
     return flip(input, (1,))
 
 
+@method
 @operator
 def flipud(input):
     """Rows in the other order."""
@@ -346,26 +362,28 @@ def flipud(input):
 # ---- shapes taken from another tensor ------------------------------------------------------------------------
 
 
+@method
 @operator
 def expand_as(input, other):
     """Expanded to other's shape."""
     return c.expand(input, other.shape)
 
 
+@method
 @operator
 def view_as(input, other):
     """A view with other's shape."""
-    from stage0_eager.functions.shape import view
-
     return view(input, other.shape)
 
 
+@method
 @operator
 def reshape_as(input, other):
     """Reshaped to other's shape."""
     return c.reshape(input, other.shape)
 
 
+@method
 @operator
 def ravel(input):
     """As one dimension; a view where strides allow."""

@@ -5,27 +5,15 @@ Input: tensors and Python numbers. Where a core operator has the public signatur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.derivatives import fit
-from stage0_eager.operator import Operator, operator, register
-from stage0_eager.tensor import Tensor
+from stage0_eager.derivatives.rules import fit
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
-
-if TYPE_CHECKING:  # the rows that a loop below makes
-
-    def __getattr__(name: str) -> Any: ...
-
-
-# Public functions that are exactly their core operator.
-SAME_AS_CORE = (
-    "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh cosh tanh asinh acosh "
-    "atanh erf erfc sigmoid abs floor ceil trunc neg sign isnan isinf logical_not bitwise_not mul maximum minimum "
-    "floor_divide remainder fmod atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
-).split()
 
 
 def _public(name: str) -> Operator:
@@ -37,21 +25,67 @@ def _public(name: str) -> Operator:
     return register(Operator(name, "", body=body))
 
 
-globals().update({name: _public(name) for name in SAME_AS_CORE})
+# Public functions that are exactly their core operator.
+exp = method(_public("exp"))
+exp2 = method(_public("exp2"))
+expm1 = method(_public("expm1"))
+log = method(_public("log"))
+log2 = method(_public("log2"))
+log10 = method(_public("log10"))
+log1p = method(_public("log1p"))
+sqrt = method(_public("sqrt"))
+rsqrt = method(_public("rsqrt"))
+reciprocal = method(_public("reciprocal"))
+sin = method(_public("sin"))
+cos = method(_public("cos"))
+tan = method(_public("tan"))
+asin = method(_public("asin"))
+acos = method(_public("acos"))
+atan = method(_public("atan"))
+sinh = method(_public("sinh"))
+cosh = method(_public("cosh"))
+tanh = method(_public("tanh"))
+asinh = method(_public("asinh"))
+acosh = method(_public("acosh"))
+atanh = method(_public("atanh"))
+erf = method(_public("erf"))
+erfc = method(_public("erfc"))
+sigmoid = method(_public("sigmoid"))
+abs = method(_public("abs"))
+floor = method(_public("floor"))
+ceil = method(_public("ceil"))
+trunc = method(_public("trunc"))
+neg = method(_public("neg"))
+sign = method(_public("sign"))
+isnan = method(_public("isnan"))
+isinf = method(_public("isinf"))
+logical_not = method(_public("logical_not"))
+bitwise_not = method(_public("bitwise_not"))
+mul = method(_public("mul"))
+maximum = method(_public("maximum"))
+minimum = method(_public("minimum"))
+floor_divide = method(_public("floor_divide"))
+remainder = method(_public("remainder"))
+fmod = method(_public("fmod"))
+atan2 = method(_public("atan2"))
+copysign = method(_public("copysign"))
+eq = method(_public("eq"))
+ne = method(_public("ne"))
+lt = method(_public("lt"))
+le = method(_public("le"))
+gt = method(_public("gt"))
+ge = method(_public("ge"))
+logical_and = method(_public("logical_and"))
+logical_or = method(_public("logical_or"))
+logical_xor = method(_public("logical_xor"))
+bitwise_and = method(_public("bitwise_and"))
+bitwise_or = method(_public("bitwise_or"))
+bitwise_xor = method(_public("bitwise_xor"))
+bitwise_left_shift = method(_public("bitwise_left_shift"))
+bitwise_right_shift = method(_public("bitwise_right_shift"))
 
 
-@operator
-def where(condition, input=None, other=None):
-    """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
-    if input is not None and other is not None:
-        return c.where(condition, input, other)
-    if input is not None or other is not None:
-        raise TypeError("where: expected a condition alone, or condition, input and other")
-    from stage0_eager.functions.picking import nonzero
-
-    return nonzero(condition, as_tuple=True)
-
-
+@method
 @operator
 def add(input, other, *, alpha=1):
     """input + alpha * other."""
@@ -62,12 +96,14 @@ def add(input, other, *, alpha=1):
     return c.add(input, c.cast(scaled, dt.bool_) if both else scaled)
 
 
+@method
 @operator
 def sub(input, other, *, alpha=1):
     """input - alpha * other."""
     return c.sub(input, other if alpha == 1 else c.mul(other, alpha))
 
 
+@method
 @operator
 def div(input, other, *, rounding_mode=None):
     """input / other; rounding_mode None (true division), 'floor' or 'trunc'."""
@@ -88,6 +124,7 @@ def div(input, other, *, rounding_mode=None):
     )
 
 
+@method
 @operator
 def pow(input, exponent):
     """input ** exponent."""
@@ -101,6 +138,7 @@ def pow(input, exponent):
     return c.pow(input, exponent)
 
 
+@method
 @operator
 def round(input, *, decimals=0):
     """Nearest integer, ties to even; to `decimals` places when given."""
@@ -110,12 +148,14 @@ def round(input, *, decimals=0):
     return c.div(c.round(c.mul(input, scale)), scale)
 
 
+@method
 @operator
 def square(input):
     """input ** 2."""
     return c.mul(input, input)
 
 
+@method
 @operator
 def clamp(input, min=None, max=None):
     """Each element moved into [min, max]; NaN stays NaN."""
@@ -149,12 +189,14 @@ clamp.derivative(
 )
 
 
+@method
 @operator
 def isfinite(input):
     """Neither NaN nor an infinity."""
     return c.logical_not(c.logical_or(c.isnan(input), c.isinf(input)))
 
 
+@method
 @operator
 def masked_fill(input, mask, value):
     """`value` where mask is true, else input."""
@@ -163,12 +205,14 @@ def masked_fill(input, mask, value):
     return c.where(mask, value, input)
 
 
+@method
 @operator
 def lerp(input, end, weight):
     """input + weight * (end - input)."""
     return c.add(input, c.mul(c.sub(end, input), weight))
 
 
+@method
 @operator
 def addcmul(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 * tensor2."""
@@ -176,6 +220,7 @@ def addcmul(input, tensor1, tensor2, *, value=1):
     return c.add(input, product if value == 1 else c.mul(product, value))
 
 
+@method
 @operator
 def addcdiv(input, tensor1, tensor2, *, value=1):
     """input + value * tensor1 / tensor2."""

@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.evaluation import on_array
-from stage0_eager.operator import operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.evaluation import on_array
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
@@ -50,6 +51,7 @@ def _truth(result, input):
     return c.cast(result, dt.uint8) if input.dtype is dt.uint8 else result
 
 
+@method
 @operator
 def sum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum over `dim` (all when None). Integers and bools give int64 unless `dtype` says otherwise."""
@@ -65,6 +67,7 @@ def _sum(input, dim=None, keepdim=False, *, dtype=None):
     return sum.run(input, dim, keepdim, dtype=dtype)
 
 
+@method
 @operator
 def prod(input, dim=None, keepdim=False, *, dtype=None):
     """Product over `dim` (all when None)."""
@@ -73,6 +76,7 @@ def prod(input, dim=None, keepdim=False, *, dtype=None):
     return c.prod(input, all_dims(input, dim), keepdim)
 
 
+@method
 @operator
 def mean(input, dim=None, keepdim=False, *, dtype=None):
     """Arithmetic mean over `dim`; floating dtypes only."""
@@ -94,6 +98,7 @@ def sum_of_squares(input, dims):
 sum_of_squares.derivative(input=lambda g, input: c.mul(input, c.mul(g, 2)))
 
 
+@method
 @operator
 def var(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """Variance over `dim` in two passes, divided by (n - correction); `unbiased` says correction 1 or 0."""
@@ -116,36 +121,42 @@ def without_dims(x, dims):
     return c.reshape(x, tuple(size for i, size in enumerate(x.shape) if i not in dims))
 
 
+@method
 @operator
 def std(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     """Standard deviation: the root of `var`."""
     return c.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
 
 
+@method
 @operator
 def amax(input, dim=(), keepdim=False):
     """Largest element over `dim`; gradient shared between ties."""
     return c.amax(input, all_dims(input, dim), keepdim)
 
 
+@method
 @operator
 def amin(input, dim=(), keepdim=False):
     """Smallest element over `dim`; gradient shared between ties."""
     return c.amin(input, all_dims(input, dim), keepdim)
 
 
+@method
 @operator
 def any(input, dim=None, keepdim=False):
     """Whether any element is nonzero."""
     return _truth(c.any(input, all_dims(input, dim), keepdim), input)
 
 
+@method
 @operator
 def all(input, dim=None, keepdim=False):
     """Whether all elements are nonzero."""
     return _truth(c.all(input, all_dims(input, dim), keepdim), input)
 
 
+@method
 @operator
 def argmax(input, dim=None, keepdim=False):
     """Position of the first largest element, along `dim` or in the flattened tensor."""
@@ -154,6 +165,7 @@ def argmax(input, dim=None, keepdim=False):
     return c.argmax(input, wrap_dim(dim, input.ndim), keepdim)
 
 
+@method
 @operator
 def argmin(input, dim=None, keepdim=False):
     """Position of the first smallest element, along `dim` or in the flattened tensor."""
@@ -162,12 +174,14 @@ def argmin(input, dim=None, keepdim=False):
     return c.argmin(input, wrap_dim(dim, input.ndim), keepdim)
 
 
+@method
 @operator
 def cumsum(input, dim, *, dtype=None):
     """Running sum along `dim`."""
     return c.cumsum(input if dtype is None else c.cast(input, dtype), wrap_dim(dim, input.ndim))
 
 
+@method
 @operator
 def logsumexp(input, dim, keepdim=False):
     """log(sum(exp(input))) without overflow."""
@@ -182,6 +196,7 @@ def logsumexp(input, dim, keepdim=False):
     return c.reshape(total, tuple(s for i, s in enumerate(input.shape) if i not in dims))
 
 
+@method
 @operator
 def softmax(input, dim, dtype=None):
     """exp(x) / sum(exp(x)) along `dim`, shifted by the maximum."""
@@ -200,6 +215,7 @@ softmax.derivative(
 )
 
 
+@method
 @operator
 def log_softmax(input, dim, dtype=None):
     """log(softmax(x)) along `dim` without taking the log of a small number."""

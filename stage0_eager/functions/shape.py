@@ -1,6 +1,6 @@
 """Public view and shape functions, by torch's names: bodies over the core views and movements.
 
-Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in methods.py.
+Input: tensors. Views share storage as in torch; the variadic method forms (x.view(2, 3)) are in tensor_methods.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import Any
 
 from numpy import ndarray
 
-from stage0_eager.core import core as c
-from stage0_eager.evaluation import quick_view
 from stage0_eager.functions.index_checks import OUTSIDE, check_fits, long_index, not_negative, size_along
-from stage0_eager.operator import Operator, operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.evaluation import quick_view
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.tensor import method
 from stage_contracts import core_metas, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
@@ -50,6 +51,7 @@ def permute(input, dims):
     return c.permute(input, tuple(dims))
 
 
+@method
 @operator
 def transpose(input, dim0, dim1):
     """Two dimensions swapped."""
@@ -65,6 +67,7 @@ def _swapped(rank, dim0, dim1):
     return tuple(order)
 
 
+@method
 @operator
 def t(input):
     """Transpose of a matrix; a vector or scalar is returned as a view."""
@@ -79,12 +82,14 @@ def expand(input, size):
     return c.expand(input, tuple(size))
 
 
+@method
 @operator
 def broadcast_to(input, size):
     """As expand."""
     return c.expand(input, tuple(size))
 
 
+@method
 @operator
 def unsqueeze(input, dim):
     """A new dimension of size 1 at `dim`."""
@@ -92,6 +97,7 @@ def unsqueeze(input, dim):
     return c.reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
 
 
+@method
 @operator
 def squeeze(input, dim=None):
     """Dimensions of size 1 removed: all of them, or those named that have size 1."""
@@ -102,6 +108,7 @@ def squeeze(input, dim=None):
     return c.reshape(input, tuple(s for i, s in enumerate(input.shape) if i not in chosen or s != 1))
 
 
+@method
 @operator
 def flatten(input, start_dim=0, end_dim=-1):
     """Dimensions start_dim..end_dim merged into one."""
@@ -126,6 +133,7 @@ def _product(sizes):
     return total
 
 
+@method
 @operator
 def narrow(input, dim, start, length):
     """`length` elements of `dim` from `start` on, as a view."""
@@ -137,6 +145,7 @@ def narrow(input, dim, start, length):
     return c.slice(input, dim, start, start + length, 1)
 
 
+@method
 @operator
 def select(input, dim, index):
     """One position of `dim`, which disappears; a view."""
@@ -207,6 +216,7 @@ def stack(tensors, dim=0):
     return c.cat([unsqueeze(x, dim) for x in tensors], wrap_dim(dim, tensors[0].ndim + 1))
 
 
+@method
 @operator
 def split(tensor, split_size_or_sections, dim=0):
     """Pieces of `dim`: of one size (the last may be smaller), or of the sizes given. Views."""
@@ -242,6 +252,7 @@ def builtin_sum(values):
     return total
 
 
+@method
 @operator
 def chunk(input, chunks, dim=0):
     """At most `chunks` pieces of equal size (the last may be smaller). Views."""
@@ -251,6 +262,7 @@ def chunk(input, chunks, dim=0):
     return split(input, max(-(-size // chunks), 1), dim)
 
 
+@method
 @operator
 def gather(input, dim, index):
     """out[i][j] = input[index[i][j]][j] for dim 0."""
@@ -259,6 +271,7 @@ def gather(input, dim, index):
     return c.gather(input, dim, not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE))
 
 
+@method
 @operator
 def scatter_add(input, dim, index, src):
     """A copy of input with src added at the places index names; repeats add up."""
@@ -267,18 +280,21 @@ def scatter_add(input, dim, index, src):
     return c.scatter_add(input, dim, not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE), src)
 
 
+@method
 @operator
 def clone(input, *, memory_format=None):
     """A copy in new storage, laid out as input is; a memory format changes nothing."""
     return c.clone(input)
 
 
+@method
 @operator
 def contiguous(input, *, memory_format=None):
     """Row-major, whatever the memory format; input itself when it already is."""
     return input if input.meta.is_contiguous else c.contiguous(input)
 
 
+@method
 @operator
 def detach(input):
     """The same storage, cut off the tape."""
@@ -291,12 +307,14 @@ def to_device(input, device):
     return input if input.device == device else c.to_device(input, device)
 
 
+@method
 @operator
 def tril(input, diagonal=0):
     """The lower triangle of the last two dimensions; zero elsewhere."""
     return c.where(_below("tril", input, diagonal), input, _zero(input))
 
 
+@method
 @operator
 def triu(input, diagonal=0):
     """The upper triangle of the last two dimensions; zero elsewhere."""

@@ -6,37 +6,41 @@ that torch gives as named tuples are named tuples here.
 
 from __future__ import annotations
 
-from stage0_eager.core import core as c
-from stage0_eager.functions.picking import bincount
+from stage0_eager.functions.gather_scatter import bincount
 from stage0_eager.functions.results import ValuesIndices
 from stage0_eager.functions.shape import narrow
 from stage0_eager.functions.shape import select as select_
-from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
 # ---- sort and its parts --------------------------------------------------------------------------------------
 
 
+@method
 @operator
 def sort(input, dim=-1, descending=False, stable=False):
     """(values, indices) in order along `dim`. Always stable: equal elements keep their order."""
     return ValuesIndices(*c.sort(input, wrap_dim(dim, input.ndim), bool(descending), bool(stable)))
 
 
+@method
 @operator
 def argsort(input, dim=-1, descending=False, stable=False):
     """The indices that sort along `dim`."""
     return c.sort(input, wrap_dim(dim, input.ndim), bool(descending), bool(stable))[1]
 
 
+@method
 @operator
 def msort(input):
     """Sorted along the first dimension."""
     return c.sort(input, 0, False, False)[0]
 
 
+@method
 @operator
 def topk(input, k, dim=-1, largest=True, sorted=True):
     """(values, indices) of the k largest (or smallest) along `dim`, in order."""
@@ -47,6 +51,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True):
     return ValuesIndices(*(c.slice(p, dim, 0, k, 1) for p in parts) if input.ndim else parts)
 
 
+@method
 @operator
 def kthvalue(input, k, dim=-1, keepdim=False):
     """(values, indices) of the k-th smallest along `dim`, counted from 1."""
@@ -90,12 +95,14 @@ def _median(input, dim, keepdim, ignore_nan):
     return picked[0] if whole else ValuesIndices(*picked)
 
 
+@method
 @operator
 def median(input, dim=None, keepdim=False):
     """The middle value, the lower of two; with `dim`, (values, indices). NaN if any is NaN."""
     return _median(input, dim, keepdim, False)
 
 
+@method
 @operator
 def nanmedian(input, dim=None, keepdim=False):
     """As median, of what is not NaN."""
@@ -153,12 +160,14 @@ def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
     return c.reshape(out, (*([q.shape[0]] if q.ndim else []), *rest))
 
 
+@method
 @operator
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Quantiles q (0 to 1) over `dim` or all elements; a vector q gives a leading dimension. NaN if any is NaN."""
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
+@method
 @operator
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """As quantile, of what is not NaN."""
@@ -214,6 +223,7 @@ def bucketize(input, boundaries, *, out_int32=False, right=False):
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
+@method
 @operator
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
     """Whether each element is among test_elements. NaN is in nothing."""
@@ -245,6 +255,7 @@ def _runs(flat, order, shape, return_inverse, return_counts):
     return out if len(out) > 1 else values
 
 
+@method
 @operator
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
     """The distinct values in ascending order; also where each element is among them, and how often each occurs.
@@ -256,6 +267,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _runs(flat, order, input.shape, return_inverse, return_counts)
 
 
+@method
 @operator
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The first of each run of equal elements of the flattened tensor. Eager only; `dim` is not supported."""

@@ -7,19 +7,16 @@ over them that loses no digits.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.functions.elementary import as_operand, needs_floating
+from stage0_eager.functions.pointwise_composed import as_operand, needs_floating
 from stage0_eager.functions.results import MantissaExponent
-from stage0_eager.operator import Operator, operator, register
-from stage0_eager.tensor import Tensor
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator, operator
+from stage0_eager.table.registry import register
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
-
-if TYPE_CHECKING:  # the rows that a loop below makes
-
-    def __getattr__(name: str) -> Any: ...
 
 
 def _floating(x):
@@ -35,19 +32,6 @@ def _pair(input, other, to_float=True):
     return [x if x.dtype is wide else c.cast(x, wide) for x in both]
 
 
-_MEANINGS = {
-    "lgamma": "log |gamma(input)|.",
-    "digamma": "The derivative of log gamma(input).",
-    "erfinv": "The inverse of erf; infinite at -1 and 1.",
-    "erfcx": "exp(x ** 2) * erfc(x): erfc without its underflow.",
-    "ndtri": "The x with ndtr(x) = input.",
-    "i0": "Modified Bessel function of the first kind, order 0.",
-    "i0e": "exp(-|x|) * i0(x).",
-    "i1": "Modified Bessel function of the first kind, order 1.",
-    "i1e": "exp(-|x|) * i1(x).",
-}
-
-
 def _unary(name: str, row: Any, meaning: str) -> Operator:
     def body(input):
         return row(_floating(input))
@@ -56,11 +40,18 @@ def _unary(name: str, row: Any, meaning: str) -> Operator:
     return register(Operator(name, "", body=body))
 
 
-globals().update({name: _unary(name, getattr(c, name), text) for name, text in _MEANINGS.items()})
+lgamma = method(_unary("lgamma", c.lgamma, "log |gamma(input)|."))
+digamma = method(_unary("digamma", c.digamma, "The derivative of log gamma(input)."))
+erfinv = method(_unary("erfinv", c.erfinv, "The inverse of erf; infinite at -1 and 1."))
+erfcx = _unary("erfcx", c.erfcx, "exp(x ** 2) * erfc(x): erfc without its underflow.")
+ndtri = _unary("ndtri", c.ndtri, "The x with ndtr(x) = input.")
+i0 = method(_unary("i0", c.i0, "Modified Bessel function of the first kind, order 0."))
+i0e = _unary("i0e", c.i0e, "exp(-|x|) * i0(x).")
+i1 = _unary("i1", c.i1, "Modified Bessel function of the first kind, order 1.")
+i1e = _unary("i1e", c.i1e, "exp(-|x|) * i1(x).")
 # second names, as torch.special has them
-globals().update(
-    {"gammaln": _unary("gammaln", c.lgamma, "As lgamma."), "psi": _unary("psi", c.digamma, "As digamma.")}
-)
+gammaln = _unary("gammaln", c.lgamma, "As lgamma.")
+psi = _unary("psi", c.digamma, "As digamma.")
 
 
 @operator
@@ -71,6 +62,7 @@ def polygamma(n, input):
     return c.polygamma(_floating(input), n)
 
 
+@method
 @operator
 def mvlgamma(input, p):
     """log of the multivariate gamma function of dimension p."""
@@ -99,12 +91,14 @@ def gammaincc(input, other):
     return c.gammaincc(*_pair(input, other))
 
 
+@method
 @operator
 def igamma(input, other):
     """As gammainc."""
     return c.gammainc(*_pair(input, other))
 
 
+@method
 @operator
 def igammac(input, other):
     """As gammaincc."""
@@ -128,6 +122,7 @@ def log_ndtr(input):
     return c.where(low, tail, body)
 
 
+@method
 @operator
 def nextafter(input, other):
     """The next number after input in the direction of other."""
@@ -135,12 +130,14 @@ def nextafter(input, other):
     return c.nextafter(*_pair(input, other))
 
 
+@method
 @operator
 def gcd(input, other):
     """Greatest common divisor, not negative; integers only."""
     return c.gcd(*_pair(input, other, to_float=False))
 
 
+@method
 @operator
 def lcm(input, other):
     """Least common multiple, not negative; 0 where either is 0."""
@@ -149,6 +146,7 @@ def lcm(input, other):
     return c.abs(c.mul(c.floor_divide(input, c.where(c.eq(divisor, 0), 1, divisor)), other))
 
 
+@method
 @operator
 def frexp(input):
     """(mantissa, exponent): input = mantissa * 2 ** exponent with the mantissa in [0.5, 1), exponent int32."""

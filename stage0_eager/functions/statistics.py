@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 
-from stage0_eager.core import core as c
 from stage0_eager.functions.reductions import all_dims, count, var
 from stage0_eager.functions.results import MinMax, ValuesIndices
 from stage0_eager.functions.shape import transpose
-from stage0_eager.operator import operator
-from stage0_eager.tensor import Tensor
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import Tensor, method
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
@@ -41,6 +41,7 @@ def _extremum(input, dim, keepdim, fold, place, binary):
     return ValuesIndices(c.reshape(values, shape), c.reshape(at, shape))
 
 
+@method
 @operator
 def max(input, dim=None, keepdim=False, *, other=None):
     """The largest of all; or (values, indices) along `dim`; or, with a tensor, the elementwise larger.
@@ -50,6 +51,7 @@ def max(input, dim=None, keepdim=False, *, other=None):
     return _extremum(input, dim if other is None else other, keepdim, c.amax, c.argmax, c.maximum)
 
 
+@method
 @operator
 def min(input, dim=None, keepdim=False, *, other=None):
     """The smallest of all; or (values, indices) along `dim`; or, with a tensor, the elementwise smaller.
@@ -59,6 +61,7 @@ def min(input, dim=None, keepdim=False, *, other=None):
     return _extremum(input, dim if other is None else other, keepdim, c.amin, c.argmin, c.minimum)
 
 
+@method
 @operator
 def aminmax(input, *, dim=None, keepdim=False):
     """(min, max) over `dim`, over all when None."""
@@ -68,6 +71,7 @@ def aminmax(input, *, dim=None, keepdim=False):
     return MinMax(c.amin(input, dims, keepdim), c.amax(input, dims, keepdim))
 
 
+@method
 @operator
 def nansum(input, dim=None, keepdim=False, *, dtype=None):
     """Sum with NaN taken as 0."""
@@ -78,6 +82,7 @@ def nansum(input, dim=None, keepdim=False, *, dtype=None):
     return c.sum(input, all_dims(input, dim), keepdim)
 
 
+@method
 @operator
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     """Mean of what is not NaN; NaN where nothing is left."""
@@ -92,6 +97,7 @@ def nanmean(input, dim=None, keepdim=False, *, dtype=None):
     return c.div(c.sum(c.where(there, input, 0.0), dims, keepdim), c.sum(there, dims, keepdim))
 
 
+@method
 @operator
 def count_nonzero(input, dim=None):
     """How many elements are not 0, over `dim`; NaN counts."""
@@ -147,6 +153,7 @@ def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     return out if out.dtype is wanted else c.cast(out, wanted)
 
 
+@method
 @operator
 def dist(input, other, p=2):
     """The p-norm of input - other."""
@@ -168,6 +175,7 @@ def std_mean(input, dim=None, unbiased=None, keepdim=False, *, correction=1):
     return c.sqrt(spread), average
 
 
+@method
 @operator
 def cov(input, *, correction=1):
     """The covariance of the rows of a matrix, whose columns are observations."""
@@ -183,6 +191,7 @@ def cov(input, *, correction=1):
     return product if input.ndim == 2 else c.reshape(product, ())
 
 
+@method
 @operator
 def corrcoef(input):
     """The correlation coefficients of the rows of a matrix, within [-1, 1]."""

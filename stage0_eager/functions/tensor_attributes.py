@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager import arrays, storage
-from stage0_eager.functions import creation, joining, pointwise, reductions, windows
-from stage0_eager.tensor import Tensor, is_traced
+from stage0_eager import arrays
+from stage0_eager.functions import creation, joining, pointwise, reductions
+from stage0_eager.tensor import Tensor, attribute, is_traced, method
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
 
@@ -21,22 +21,32 @@ _BY_TYPE_NAME = {f"{name}Tensor": DTYPES[dtype] for dtype, name in _TYPE_NAMES.i
 # ---- of itself ---------------------------------------------------------------------------------------------------
 
 
+@method
 def element_size(self: Tensor) -> int:
     """Bytes of one element."""
     return self.dtype.itemsize
 
 
+@attribute
+def itemsize(self: Tensor) -> int:
+    """Bytes of one element."""
+    return self.dtype.itemsize
+
+
+@attribute
 def nbytes(self: Tensor) -> Any:
     """Bytes of all elements."""
     return self.numel() * self.dtype.itemsize
 
 
+@method
 def data_ptr(self: Tensor) -> int:
     """The address of the first element: two tensors that share storage and start alike have one."""
     data = self._real("data_ptr()")
     return data.ctypes.data if self.device.type == "cpu" else data.data.ptr
 
 
+@method
 def storage_offset(self: Tensor) -> int:
     """How many elements after its storage's beginning this tensor begins."""
     data = self._real("storage_offset()")
@@ -45,17 +55,20 @@ def storage_offset(self: Tensor) -> int:
     return (starts[0] - starts[1]) // self.dtype.itemsize
 
 
+@method
 def get_device(self: Tensor) -> int:
     """The GPU's number; -1 on the CPU."""
     return self.device.index if self.is_cuda else -1
 
 
+@method
 def is_nonzero(self: Tensor) -> bool:
     """Whether the single element is not 0. Raises RuntimeError for any other number of elements."""
     return bool(self)
 
 
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+@method
+def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """x.type() is a name such as "torch.FloatTensor"; x.type(float64) or x.type("torch.DoubleTensor") casts."""
     if dtype is None:
         where = "cuda." if self.is_cuda else ""
@@ -68,6 +81,97 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     return self.to(dtype=dtype)
 
 
+@method
+def is_signed(self: Tensor) -> bool:
+    return self.dtype.is_signed
+
+
+@method
+def is_same_size(self: Tensor, other: Tensor) -> bool:
+    return self.shape == other.shape
+
+
+@method
+def is_set_to(self: Tensor, other: Tensor) -> bool:
+    """Whether both are the same look at the same memory."""
+    return data_ptr(self) == data_ptr(other) and self.meta == other.meta
+
+
+@attribute
+def is_cpu(self: Tensor) -> bool:
+    return self.device.type == "cpu"
+
+
+@attribute
+def is_meta(self: Tensor) -> bool:
+    """Whether the tensor is known by its meta only, as while it is traced."""
+    return is_traced(self)
+
+
+@attribute
+def output_nr(self: Tensor) -> int:
+    """Which result of its grad_fn this is."""
+    return self._output_index
+
+
+@attribute
+def real(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+@attribute
+def mH(self: Tensor) -> Tensor:
+    """The last two dimensions exchanged: the adjoint of real matrices."""
+    return joining.adjoint(self)
+
+
+@attribute
+def H(self: Tensor) -> Tensor:
+    """mH, of a matrix only."""
+    if self.ndim != 2:
+        raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
+    return joining.adjoint(self)
+
+
+# ---- what no tensor here is ----------------------------------------------------------------------------------------
+
+
+def _no(name: str) -> Any:
+    def never(self: Tensor) -> bool:
+        return False
+
+    never.__name__ = never.__qualname__ = name
+    never.__doc__ = "False: no tensor here is."
+    return never
+
+
+method(_no("is_complex"))
+method(_no("is_pinned"))
+method(_no("is_shared"))
+method(_no("is_conj"))
+method(_no("is_neg"))
+method(_no("is_distributed"))
+attribute(_no("is_sparse"))
+attribute(_no("is_quantized"))
+attribute(_no("is_mps"))
+attribute(_no("is_xpu"))
+attribute(_no("is_nested"))
+attribute(_no("is_mkldnn"))
+
+
+@method
+def pin_memory(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
+@method
+def share_memory_(self: Tensor) -> Tensor:
+    """The tensor itself."""
+    return self
+
+
 # ---- after its own kind ------------------------------------------------------------------------------------------
 
 
@@ -75,20 +179,30 @@ def _kind(self: Tensor, dtype: DType | None, device: Device | str | None) -> dic
     return {"dtype": dtype or self.dtype, "device": self.device if device is None else device_of(device)}
 
 
+@method
 def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype=None, device=None, requires_grad=False
 ) -> Tensor:
     return creation.full(size, fill_value, **_kind(self, dtype, device), requires_grad=requires_grad)
 
 
+@method
 def new_zeros(self: Tensor, *size: Any, dtype=None, device=None, requires_grad=False) -> Tensor:
     return creation.zeros(*size, **_kind(self, dtype, device), requires_grad=requires_grad)
 
 
+@method
+def new_empty(self: Tensor, *size: Any, dtype=None, device=None, requires_grad=False) -> Tensor:
+    """As new_zeros: nothing here is left unwritten."""
+    return new_zeros(self, *size, dtype=dtype, device=device, requires_grad=requires_grad)
+
+
+@method
 def new_ones(self: Tensor, *size: Any, dtype=None, device=None, requires_grad=False) -> Tensor:
     return creation.ones(*size, **_kind(self, dtype, device), requires_grad=requires_grad)
 
 
+@method
 def new_tensor(self: Tensor, data: Any, *, dtype=None, device=None, requires_grad=False) -> Tensor:
     return creation.tensor(data, **_kind(self, dtype, device), requires_grad=requires_grad)
 
@@ -96,11 +210,13 @@ def new_tensor(self: Tensor, data: Any, *, dtype=None, device=None, requires_gra
 # ---- further forms -----------------------------------------------------------------------------------------------
 
 
+@method
 def bernoulli(self: Tensor, *, generator: Any = None) -> Tensor:
     """1 with the probability that each element is."""
     return creation.zeros_like(self).bernoulli_(self, generator=generator)
 
 
+@method
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     """Summed over the dimensions that broadcasting from `size` would have added or stretched."""
     wanted = creation.shape_of(size)
@@ -110,42 +226,3 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
         raise RuntimeError(f"size {list(wanted)} is not expandable to size {list(self.shape)}.")
     stretched = tuple(i for i, w in enumerate(wanted) if w == 1 and out.shape[i] != 1)
     return reductions.sum(out, stretched, True) if stretched else out
-
-
-def _no_adjoint(self: Tensor) -> Tensor:
-    raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-
-
-_METHODS = {
-    "element_size": element_size, "data_ptr": data_ptr, "storage_offset": storage_offset, "get_device": get_device,
-    "is_nonzero": is_nonzero, "type": type_, "new_full": new_full, "new_zeros": new_zeros, "new_empty": new_zeros,
-    "new_ones": new_ones, "new_tensor": new_tensor, "sum_to_size": sum_to_size, "bernoulli": bernoulli,
-    "as_strided": windows.as_strided, "untyped_storage": storage.untyped_storage, "set_": storage.set_,
-    "nelement": Tensor.numel, "ndimension": Tensor.dim,
-    "is_complex": lambda self: False, "is_signed": lambda self: self.dtype.is_signed,
-    "is_same_size": lambda self, other: self.shape == other.shape,
-    "pin_memory": lambda self: self, "share_memory_": lambda self: self, "is_pinned": lambda self: False,
-    "is_shared": lambda self: False, "is_conj": lambda self: False, "is_neg": lambda self: False,
-    "is_distributed": lambda self: False,
-    "is_set_to": lambda self, other: data_ptr(self) == data_ptr(other) and self.meta == other.meta,
-}  # fmt: skip
-_PROPERTIES: dict[str, Any] = {
-    "itemsize": element_size, "nbytes": nbytes, "is_cpu": lambda self: self.device.type == "cpu",
-    "is_meta": is_traced, "is_sparse": lambda self: False, "is_quantized": lambda self: False,
-    "is_mps": lambda self: False, "is_xpu": lambda self: False, "is_nested": lambda self: False,
-    "is_mkldnn": lambda self: False, "output_nr": lambda self: self._output_index, "real": lambda self: self,
-    "H": lambda self: joining.adjoint(self) if self.ndim == 2 else _no_adjoint(self), "mH": joining.adjoint,
-}  # fmt: skip
-_CASTS = {"short": "int16", "char": "int8", "byte": "uint8"}
-
-
-def _cast(dtype: DType) -> Any:
-    return lambda self: pointwise.cast(self, dtype)
-
-
-for _name, _method in _METHODS.items():
-    setattr(Tensor, _name, _method)
-for _name, _function in _PROPERTIES.items():
-    setattr(Tensor, _name, property(_function))
-for _name, _dtype in _CASTS.items():
-    setattr(Tensor, _name, _cast(DTYPES[_dtype]))

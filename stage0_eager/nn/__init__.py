@@ -37,7 +37,6 @@ from stage0_eager.nn.attention import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from stage0_eager.nn.bags import EmbeddingBag, LocalResponseNorm, RReLU
 from stage0_eager.nn.containers import ModuleDict, ParameterDict, ParameterList
 from stage0_eager.nn.convolution import (
     Conv1d,
@@ -48,14 +47,8 @@ from stage0_eager.nn.convolution import (
     ConvTranspose3d,
 )
 from stage0_eager.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
-from stage0_eager.nn.layers import (
-    CrossEntropyLoss,
-    Embedding,
-    Identity,
-    LayerNorm,
-    Linear,
-    MSELoss,
-)
+from stage0_eager.nn.flatten import ChannelShuffle, Flatten, Fold, Unflatten, Unfold
+from stage0_eager.nn.linear import CrossEntropyLoss, Embedding, Identity, LayerNorm, Linear, MSELoss
 from stage0_eager.nn.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -83,15 +76,7 @@ from stage0_eager.nn.margin_losses import (
     TripletMarginWithDistanceLoss,
 )
 from stage0_eager.nn.module import Module, Parameter
-from stage0_eager.nn.more_layers import (
-    Bilinear,
-    PixelShuffle,
-    PixelUnshuffle,
-    Upsample,
-    UpsamplingBilinear2d,
-    UpsamplingNearest2d,
-)
-from stage0_eager.nn.normalisation import (
+from stage0_eager.nn.normalization import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -139,9 +124,17 @@ from stage0_eager.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from stage0_eager.nn.rearranging import ChannelShuffle, Flatten, Fold, Unflatten, Unfold
 from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from stage0_eager.nn.sparse import EmbeddingBag, LocalResponseNorm, RReLU
 from stage0_eager.nn.transformer import Transformer
+from stage0_eager.nn.vision import (
+    Bilinear,
+    PixelShuffle,
+    PixelUnshuffle,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
 
 __all__ = [
     "CTCLoss", "EmbeddingBag", "LocalResponseNorm", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",

@@ -9,11 +9,11 @@ import copy
 from typing import Any
 
 from stage0_eager.functions import creation
-from stage0_eager.functions.attention import as_float_mask, attention_heads, project_packed
+from stage0_eager.functions.nn.attention import as_float_mask, attention_heads, project_packed
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
 from stage0_eager.nn.dropout import Dropout
-from stage0_eager.nn.layers import LayerNorm, Linear
+from stage0_eager.nn.linear import LayerNorm, Linear
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.nn.numbered import ModuleList
 

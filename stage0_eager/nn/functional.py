@@ -3,7 +3,10 @@
 from typing import Any
 
 from stage0_eager.functions import inplace, pointwise
-from stage0_eager.functions.activations import (
+from stage0_eager.functions.cumulative import pdist
+from stage0_eager.functions.linalg.einsum import bilinear
+from stage0_eager.functions.linalg.products import linear
+from stage0_eager.functions.nn.activations import (
     cross_entropy,
     embedding,
     gelu,
@@ -14,7 +17,7 @@ from stage0_eager.functions.activations import (
     one_hot,
     softplus,
 )
-from stage0_eager.functions.adaptive_pooling import (
+from stage0_eager.functions.nn.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
@@ -22,9 +25,8 @@ from stage0_eager.functions.adaptive_pooling import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
 )
-from stage0_eager.functions.attention import scaled_dot_product_attention
-from stage0_eager.functions.bags import embedding_bag, local_response_norm
-from stage0_eager.functions.convolution import (
+from stage0_eager.functions.nn.attention import scaled_dot_product_attention
+from stage0_eager.functions.nn.convolution import (
     conv1d,
     conv2d,
     conv3d,
@@ -32,12 +34,12 @@ from stage0_eager.functions.convolution import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from stage0_eager.functions.ctc import ctc_loss
-from stage0_eager.functions.einsum import bilinear
-from stage0_eager.functions.grid_sampling import affine_grid, grid_sample
-from stage0_eager.functions.interpolation import interpolate, upsample
-from stage0_eager.functions.linalg import linear
-from stage0_eager.functions.losses import (
+from stage0_eager.functions.nn.ctc_loss import ctc_loss
+from stage0_eager.functions.nn.fold import fold
+from stage0_eager.functions.nn.fold import sliding_blocks as unfold
+from stage0_eager.functions.nn.grid_sampling import affine_grid, grid_sample
+from stage0_eager.functions.nn.interpolation import interpolate, upsample
+from stage0_eager.functions.nn.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
@@ -53,15 +55,15 @@ from stage0_eager.functions.losses import (
     soft_margin_loss,
     triplet_margin_loss,
 )
-from stage0_eager.functions.margin_losses import (
+from stage0_eager.functions.nn.margin_losses import (
     multi_margin_loss,
     multilabel_margin_loss,
     multilabel_soft_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from stage0_eager.functions.normalisation import batch_norm, group_norm, instance_norm, normalize, rms_norm
-from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
-from stage0_eager.functions.pooling import (
+from stage0_eager.functions.nn.normalization import batch_norm, group_norm, instance_norm, normalize, rms_norm
+from stage0_eager.functions.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle, upsample_nearest
+from stage0_eager.functions.nn.pooling import (
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -75,8 +77,8 @@ from stage0_eager.functions.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
-from stage0_eager.functions.random_gates import gumbel_softmax
-from stage0_eager.functions.rectifiers import (
+from stage0_eager.functions.nn.random_activations import gumbel_softmax
+from stage0_eager.functions.nn.rectifiers import (
     glu,
     hardshrink,
     logsigmoid,
@@ -86,13 +88,11 @@ from stage0_eager.functions.rectifiers import (
     softsign,
     tanhshrink,
 )
+from stage0_eager.functions.nn.sparse import embedding_bag, local_response_norm
 from stage0_eager.functions.reductions import log_softmax, softmax
-from stage0_eager.functions.scans import pdist
 from stage0_eager.functions.shape import flatten
-from stage0_eager.functions.sliding_blocks import fold
-from stage0_eager.functions.sliding_blocks import sliding_blocks as unfold
-from stage0_eager.functions.windows import pad
-from stage0_eager.nn.inplace_forms import (
+from stage0_eager.functions.strided_windows import pad
+from stage0_eager.nn.functional_inplace import (
     alpha_dropout,
     celu,
     dropout,

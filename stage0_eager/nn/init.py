@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.functions import creation, pointwise
-from stage0_eager.random import randperm
+from stage0_eager.functions import creation
+from stage0_eager.functions.gather_scatter import where
+from stage0_eager.random.generator import randperm
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import float64
@@ -105,7 +106,7 @@ def trunc_normal_(
         outside = (draw < a) | (draw > b)
         if not outside.any().item():
             break
-        draw = pointwise.where(outside, creation.randn_like(tensor) * std + mean, draw)
+        draw = where(outside, creation.randn_like(tensor) * std + mean, draw)
     return tensor.copy_(draw.clamp(a, b))
 
 

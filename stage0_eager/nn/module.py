@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from stage0_eager.autograd import RemovableHandle
-from stage0_eager.functions.methods import destination
+from stage0_eager.autograd.hooks import RemovableHandle
+from stage0_eager.functions.tensor_methods import destination
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
@@ -39,9 +39,14 @@ class Parameter(Tensor):
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("requires_grad", "_data", "_hooks", "_after_hooks"):
+        # what a user stores on it too, which compiled code may have asked for; the tape's own names come often
+        if name in ("requires_grad", "_data", "_hooks", "_after_hooks") or name[0] != "_" and name != "grad":
             bump_structure_epoch()
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        bump_structure_epoch()
+        super().__delattr__(name)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

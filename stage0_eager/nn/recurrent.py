@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage0_eager.autocast import in_lower_precision
+from stage0_eager.amp.autocast import in_lower_precision
 from stage0_eager.functions import creation, shape
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init

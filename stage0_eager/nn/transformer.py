@@ -18,7 +18,7 @@ from stage0_eager.nn.attention import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from stage0_eager.nn.layers import LayerNorm
+from stage0_eager.nn.linear import LayerNorm
 from stage0_eager.nn.module import Module
 
 

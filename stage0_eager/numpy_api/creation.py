@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
 from stage0_eager.numpy_api import promotion
 from stage0_eager.numpy_api.rows import NotHere, array, cast, fitted, kind_of, numpy_function, operands
+from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU

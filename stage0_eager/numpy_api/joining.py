@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
 from stage0_eager.numpy_api import promotion, shapes
 from stage0_eager.numpy_api.rows import NotHere, array, axis_of, cast, flat, kind_of, numpy_function
+from stage0_eager.table.core import core as c
 
 
 def _together(arrays: Any, dtype: Any) -> list[Any]:

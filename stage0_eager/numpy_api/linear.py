@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.functions import einsum as einsums
-from stage0_eager.functions import linalg, matrices
-from stage0_eager.numpy_api import reductions, shapes
+from stage0_eager.functions.linalg import decompositions, products
+from stage0_eager.functions.linalg import einsum as einsums
+from stage0_eager.numpy_api import creation, reductions, shapes
 from stage0_eager.numpy_api.rows import NotHere, array, axes_of, axis_of, cast, flat, numpy_function, operands
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import FLOATING
 
@@ -29,7 +29,7 @@ def _matmul(x: Any, y: Any) -> Any:
         raise NotHere("matmul of an array without dimensions")
     left = c.reshape(x, (1, *x.shape)) if x.ndim == 1 else x
     right = c.reshape(y, (*y.shape, 1)) if y.ndim == 1 else y
-    out = linalg.matmul(left, right) if x.dtype is not dt.bool_ else _product(left, right)
+    out = products.matmul(left, right) if x.dtype is not dt.bool_ else _product(left, right)
     shape = list(out.shape)
     if y.ndim == 1:
         shape.pop()
@@ -201,8 +201,8 @@ def _from_cutaway(name: str, function: Any) -> None:
     numpy_function(f"linalg.{name}")(body)
 
 
-_from_cutaway("inv", matrices.inverse)
-_from_cutaway("det", matrices.det)
+_from_cutaway("inv", decompositions.inverse)
+_from_cutaway("det", decompositions.det)
 
 
 @numpy_function("linalg.solve", scalar=False)
@@ -222,8 +222,6 @@ def matrix_power(a, n):
         raise NotHere("a negative power of a matrix")
     if n == 0:
         size = a.shape[-1]
-        from stage0_eager.numpy_api import creation
-
         return c.clone(c.expand(creation.eye(size, dtype=a.dtype), a.shape))
     if n == 3:  # in NumPy's order
         return _matmul(_matmul(a, a), a)

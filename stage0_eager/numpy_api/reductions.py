@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
 from stage0_eager.numpy_api import promotion
 from stage0_eager.numpy_api.rows import (
     NotHere,
@@ -22,6 +21,7 @@ from stage0_eager.numpy_api.rows import (
     numpy_function,
     operands,
 )
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import FLOATING
 

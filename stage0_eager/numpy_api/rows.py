@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stage0_eager.core import core as c
 from stage0_eager.numpy_api import promotion
-from stage0_eager.operator import Operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU, device_of

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.numpy_api import promotion
+from stage0_eager.functions import indexing
+from stage0_eager.numpy_api import promotion, reductions
 from stage0_eager.numpy_api.creation import shape_of
 from stage0_eager.numpy_api.rows import NotHere, array, axes_of, axis_of, cast, flat, numpy_function
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 
@@ -280,8 +281,6 @@ def _doubled(i: Any, n: Any) -> Any:
 
 
 def _taken(a: Any, places: Any, axis: int) -> Any:
-    from stage0_eager.functions import indexing
-
     return indexing.getitem(a, (*([slice(None)] * axis), places))
 
 
@@ -351,6 +350,4 @@ def diag(v, k=0):
 @numpy_function("trace", method=True)
 def trace(a, offset=0, axis1=0, axis2=1, dtype=None):
     """The sum of the diagonal."""
-    from stage0_eager.numpy_api import reductions
-
     return reductions.sum(diagonal(a, offset, axis1, axis2), -1, dtype or promotion.sum_dtype(array(a).dtype))

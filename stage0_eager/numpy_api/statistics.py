@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.functions import elementary, special
+from stage0_eager.functions import pointwise_composed, special
 from stage0_eager.numpy_api import promotion, reductions, sorting
 from stage0_eager.numpy_api.rows import (
     NotHere,
@@ -22,6 +21,7 @@ from stage0_eager.numpy_api.rows import (
     numpy_function,
     operands,
 )
+from stage0_eager.table.core import core as c
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import FLOATING
 
@@ -193,4 +193,4 @@ _of_integers("lcm", special.lcm)
 def logaddexp2(x1, x2):
     """log2(2 ** x1 + 2 ** x2) without overflow."""
     wanted = promotion.FLOAT_FOR[promotion.result_type([getattr(x, "dtype", x) for x in (x1, x2)])]
-    return elementary.logaddexp2(*operands(x1, x2, dtype=wanted))
+    return pointwise_composed.logaddexp2(*operands(x1, x2, dtype=wanted))

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.functions import elementary, special, special_values
+from stage0_eager.functions import comparison, pointwise_composed, special
 from stage0_eager.numpy_api import promotion
 from stage0_eager.numpy_api.rows import NotHere, array, cast, kind_of, numpy_function, operands
-from stage0_eager.operator import Operator
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import BOOL, FLOATING, DType
@@ -204,7 +204,8 @@ TWO: tuple[tuple[str, str, Callable], ...] = (
     ("bitwise_xor", "integral", c.bitwise_xor),
     ("left_shift bitwise_left_shift", "integer", c.bitwise_left_shift),
     ("right_shift bitwise_right_shift", "integer", c.bitwise_right_shift),
-    ("arctan2 atan2", "float", c.atan2), ("copysign", "float", c.copysign), ("hypot", "float", elementary.hypot),
+    ("arctan2 atan2", "float", c.atan2), ("copysign", "float", c.copysign),
+    ("hypot", "float", pointwise_composed.hypot),
     ("logaddexp", "float", _logaddexp), ("heaviside", "float", _heaviside), ("nextafter", "float", special.nextafter),
 )  # fmt: skip
 
@@ -371,7 +372,7 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
         raise NotHere("nan_to_num in place")
     if x.dtype.category < FLOATING:
         return c.clone(x)
-    return special_values.nan_to_num(x, nan, posinf, neginf)
+    return comparison.nan_to_num(x, nan, posinf, neginf)
 
 
 @numpy_function("isclose")

@@ -2,8 +2,8 @@
 
 from stage0_eager.optim import lr_scheduler
 from stage0_eager.optim.adaptive import Adagrad, Adam, AdamW, NAdam, RMSprop
-from stage0_eager.optim.more import ASGD, Adadelta, Adamax, RAdam, Rprop
-from stage0_eager.optim.optimizers import SGD, Optimizer
+from stage0_eager.optim.further import ASGD, Adadelta, Adamax, RAdam, Rprop
+from stage0_eager.optim.optimizer import SGD, Optimizer
 
 __all__ = [
     "ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "SGD",

@@ -1,12 +1,12 @@
 """Adam, AdamW, RMSprop, Adagrad and NAdam: optimizers whose step depends on the gradients' history per element.
 
-Input: parameters with `.grad`. As in optimizers.py, each update is a pure function of tensors and numbers.
+Input: parameters with `.grad`. As in optimizer.py, each update is a pure function of tensors and numbers.
 """
 
 from __future__ import annotations
 
 from stage0_eager.functions import creation, pointwise
-from stage0_eager.optim.optimizers import Optimizer, speed_options
+from stage0_eager.optim.optimizer import Optimizer, speed_options
 
 
 def refuse_negative(**values):

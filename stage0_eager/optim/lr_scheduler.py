@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from stage0_eager.optim.optimizers import Optimizer
+from stage0_eager.optim.optimizer import Optimizer
 
 
 class LRScheduler:

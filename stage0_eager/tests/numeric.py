@@ -6,7 +6,7 @@ Input: a function of tensors and its arguments; float64 arrays among them are di
 import numpy as np
 
 from stage0_eager import Tensor
-from stage0_eager.tape import grad
+from stage0_eager.autograd.backward_pass import grad
 
 
 def tensors(args, requires_grad=False):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stage0_eager import TABLE, Tensor
-from stage0_eager.functions import picking
+from stage0_eager.functions import gather_scatter
 from stage0_eager.functions.creation import tensor
 
 BASE = np.arange(60.0).reshape(3, 4, 5)
@@ -172,4 +172,4 @@ def test_refused(name):
 
 
 def test_all_are_in_the_table():
-    assert TABLE["cutaway.index_put"] is picking.index_put
+    assert TABLE["cutaway.index_put"] is gather_scatter.index_put

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stage0_eager.functions.creation import arange, ones, tensor, zeros
-from stage0_eager.random import manual_seed
+from stage0_eager.random.generator import manual_seed
 from stage_contracts import dtype as dt
 
 X = np.arange(12.0).reshape(3, 4)

@@ -9,9 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
-from stage0_eager import TABLE, autograd, nn, optim
-from stage0_eager.amp import GradScaler, custom_bwd, custom_fwd
-from stage0_eager.autocast import (
+from stage0_eager import TABLE, nn, optim
+from stage0_eager.amp.autocast import (
     autocast,
     autocast_as,
     clear_autocast_cache,
@@ -22,12 +21,14 @@ from stage0_eager.autocast import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from stage0_eager.autocast_lists import MEANING, POLICIES, SOMETIMES, contracts
-from stage0_eager.checkpoint import checkpoint
-from stage0_eager.func import vmap
+from stage0_eager.amp.autocast_lists import MEANING, POLICIES, SOMETIMES, contracts
+from stage0_eager.autograd.checkpoint import checkpoint
 from stage0_eager.functions.creation import ones, randn, tensor
+from stage0_eager.namespaces import autograd
+from stage0_eager.namespaces.amp import GradScaler, custom_bwd, custom_fwd
 from stage0_eager.nn import functional as F
 from stage0_eager.state import modes, no_grad
+from stage0_eager.transforms.func import vmap
 from stage_contracts import dtype as dt
 
 

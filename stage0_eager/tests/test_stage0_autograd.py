@@ -6,9 +6,9 @@ Input: expressions whose gradients are known by hand.
 import numpy as np
 import pytest
 
-from stage0_eager import autograd as ag
-from stage0_eager.autograd import Function
+from stage0_eager.autograd.function import Function
 from stage0_eager.functions.creation import from_dlpack, tensor
+from stage0_eager.namespaces import autograd as ag
 
 
 def leaf(*values):

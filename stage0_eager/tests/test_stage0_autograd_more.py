@@ -9,13 +9,14 @@ import warnings
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, func
-from stage0_eager import autograd as ag
-from stage0_eager.anomaly import WATCH, detect_anomaly, set_detect_anomaly
+from stage0_eager import Tensor
+from stage0_eager.autograd.anomaly import WATCH, detect_anomaly, set_detect_anomaly
 from stage0_eager.functions.creation import from_numpy, ones, tensor
-from stage0_eager.operator import TABLE
-from stage0_eager.random import rand_of_shape
+from stage0_eager.namespaces import autograd as ag
+from stage0_eager.random.generator import rand_of_shape
 from stage0_eager.state import inference_mode, no_grad
+from stage0_eager.table.registry import TABLE
+from stage0_eager.transforms import func
 
 X = np.random.default_rng(0).normal(size=(3,))
 

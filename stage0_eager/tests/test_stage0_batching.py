@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 
 import stage0_eager.functions  # noqa: F401  (fills the table)
-from stage0_eager import func, nn
-from stage0_eager.batching_rules import RULES, looped
-from stage0_eager.func import vmap
-from stage0_eager.functions import activations as F
+from stage0_eager import nn
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions.creation import ones, tensor
-from stage0_eager.operator import TABLE
-from stage0_eager.random import manual_seed, rand_of_shape
+from stage0_eager.functions.nn import activations as F
+from stage0_eager.random.generator import manual_seed, rand_of_shape
 from stage0_eager.state import interpreting, no_grad
-from stage0_eager.tape import grad
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage0_eager.tests import test_stage0_derivatives as rules
 from stage0_eager.tests import test_stage0_external as external
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms import func
+from stage0_eager.transforms.func import vmap
+from stage0_eager.transforms.trace import Tracer
+from stage0_eager.transforms.vmap_rules import RULES, looped
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph

@@ -9,9 +9,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core, nn
-from stage0_eager.functions import convolution as C
-from stage0_eager.tape import grad
+from stage0_eager import Tensor, nn
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions.nn import convolution as C
+from stage0_eager.table.core import core
 from stage0_eager.tests.numeric import check_gradients, value
 from stage_contracts import convolution_metas
 from stage_contracts import dtype as dt
@@ -159,7 +160,7 @@ def test_layouts_change_no_value(turn):
 
 
 def test_many_images_are_done_in_parts(monkeypatch):
-    from stage0_eager import convolution_kernels
+    from stage0_eager.kernels import convolution as convolution_kernels
 
     x, w = Tensor(normal(5, 2, 6, 6), True), Tensor(normal(3, 2, 3, 3), True)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats as stats
 
-from stage0_eager import random
-from stage0_eager.functions import distributions as D
+from stage0_eager.functions import random_sampling as D
 from stage0_eager.functions.creation import tensor, zeros
+from stage0_eager.random import generator as random
 from stage_contracts import dtype as dt
 
 N = 4000

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
-from stage0_eager.functions import einsum as E
 from stage0_eager.functions.creation import randn
-from stage0_eager.functions.pixels import pixel_shuffle, pixel_unshuffle, upsample_nearest
+from stage0_eager.functions.linalg import einsum as E
+from stage0_eager.functions.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 
 RNG = np.random.default_rng(7)

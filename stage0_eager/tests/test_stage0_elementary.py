@@ -10,20 +10,14 @@ import numpy as np
 import pytest
 import scipy.special as special
 
-from stage0_eager.functions import (
-    activations,
-    elementary,
-    elementwise_aliases,
-    inplace,
-    pointwise,
-    rectifiers,
-)
-from stage0_eager.functions import special_values as V
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions import aliases, inplace, pointwise, pointwise_composed
+from stage0_eager.functions import comparison as V
 from stage0_eager.functions.creation import tensor, zeros
-from stage0_eager.tape import grad
+from stage0_eager.functions.nn import activations, rectifiers
 from stage0_eager.tensor import Tensor
 
-E, R, L = elementary, rectifiers, elementwise_aliases
+E, R, L = pointwise_composed, rectifiers, aliases
 INF, NAN = math.inf, math.nan
 SELU = 1.0507009873554804934, 1.6732632423543772848
 

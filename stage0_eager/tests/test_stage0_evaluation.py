@@ -1,4 +1,4 @@
-"""The shorter ways of evaluation.py against the long ones: the same bits, layouts, sharing, gradients and errors.
+"""The shorter ways of table/evaluation.py against the long ones: the same bits, layouts, sharing, gradients and errors.
 
 Input: the table. The long way of a core operator is its kernel; that of a public function is its body.
 """
@@ -10,9 +10,10 @@ import pytest
 
 import stage0_eager.functions  # noqa: F401  (fills the table)
 from stage0_eager.arrays import owner
-from stage0_eager.autograd import grad, gradgradcheck
-from stage0_eager.kernels import run_kernel
-from stage0_eager.operator import TABLE
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.autograd.gradcheck import gradgradcheck
+from stage0_eager.kernels.eager import run_kernel
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage0_eager.tests.layouts import DTYPES, edges, layouts
 from stage_contracts import dtype as dt

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from stage0_eager import exact_math
+from stage0_eager.random import exact_math
 from stage0_eager.tensor import Tensor
 
 RNG = np.random.default_rng(0)

@@ -9,10 +9,11 @@ import pytest
 import scipy.linalg
 import scipy.special as special
 
-from stage0_eager import Tensor, core
-from stage0_eager.tape import grad
+from stage0_eager import Tensor
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.table.core import core
 from stage0_eager.tests.layouts import layouts
-from stage0_eager.trace import Tracer, interpreting
+from stage0_eager.transforms.trace import Tracer, interpreting
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.external_ops import EXTERNAL
@@ -300,7 +301,7 @@ def test_running_extrema_name_the_last_of_equals_and_keep_nan():
 
 def test_doubling_is_what_accumulate_gives():
     """CuPy's ufuncs have no accumulate; the other way is exercised here with a namespace that is not NumPy."""
-    from stage0_eager.kernels_special import _running
+    from stage0_eager.kernels.special import _running
 
     x = numbers(3, 7, 2)
     for fold in (np.maximum, np.minimum):
@@ -339,7 +340,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused_is_refused_as_torch_does(case):
-    from stage0_eager.kernels_linalg import LinAlgError
+    from stage0_eager.kernels.linalg import LinAlgError
 
     name, args, words = REFUSED[case]
     failed = words in ("singular", "converge", "not positive-definite") or "Batch" in words

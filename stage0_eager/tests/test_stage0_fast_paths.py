@@ -8,7 +8,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core
+from stage0_eager import Tensor
+from stage0_eager.table.core import core
 
 RNG = np.random.default_rng(0)
 

@@ -6,11 +6,13 @@ Input: small functions; a module with dropout for checkpoint, which has to give 
 import numpy as np
 import pytest
 
-from stage0_eager import autograd as ag
-from stage0_eager import func, nn
-from stage0_eager.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
+from stage0_eager import nn
+from stage0_eager.autograd import backward_pass
+from stage0_eager.autograd.checkpoint import CheckpointError, checkpoint, checkpoint_sequential
 from stage0_eager.functions.creation import randn, tensor
-from stage0_eager.random import manual_seed
+from stage0_eager.namespaces import autograd as ag
+from stage0_eager.random.generator import manual_seed
+from stage0_eager.transforms import func
 
 
 def value(*numbers, **options):
@@ -145,7 +147,9 @@ def test_checkpoint_keeps_no_inner_tensor_and_nests():
     inner = lambda x: x.sin().exp()  # noqa: E731
     outer = lambda x: checkpoint(inner, x) * x  # noqa: E731
     y = checkpoint(outer, x)
-    kept = [s.tensor for n in ag.tape.nodes_behind([y]) for s in n.saved.values() if hasattr(s, "tensor")]
+    kept = [
+        s.tensor for n in backward_pass.nodes_behind([y]) for s in n.saved.values() if hasattr(s, "tensor")
+    ]
     assert all(t is None or t is x for t in kept)
     (g,) = ag.grad(y.sum(), x, create_graph=True)
     (second,) = ag.grad(g.sum(), x)

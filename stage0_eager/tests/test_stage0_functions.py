@@ -8,12 +8,12 @@ import pytest
 from scipy import special
 
 from stage0_eager import Tensor
-from stage0_eager.functions import activations as A
-from stage0_eager.functions import linalg as L
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import pointwise as P
 from stage0_eager.functions import reductions as R
 from stage0_eager.functions.creation import tensor, zeros
-from stage0_eager.tape import grad
+from stage0_eager.functions.linalg import products as L
+from stage0_eager.functions.nn import activations as A
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 5))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
-from stage0_eager.functions.interpolation import interpolate, upsample
+from stage0_eager.functions.nn.interpolation import interpolate, upsample
 from stage0_eager.tests.numeric import check_gradients, value
 from stage_contracts import dtype as dt
 

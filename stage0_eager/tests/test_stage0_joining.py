@@ -8,7 +8,7 @@ import pytest
 
 from stage0_eager import Tensor
 from stage0_eager.functions import joining as j
-from stage0_eager.functions import windows as w
+from stage0_eager.functions import strided_windows as w
 from stage0_eager.functions.creation import tensor
 
 BASE = np.arange(24.0).reshape(2, 3, 4)

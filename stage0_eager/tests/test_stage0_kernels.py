@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core, kernels
+from stage0_eager import Tensor
+from stage0_eager.kernels import eager as kernels
+from stage0_eager.table.core import core
 from stage0_eager.tests import references as ref
 from stage0_eager.tests.layouts import DTYPES, FLOATS, INTEGERS, edges
 from stage_contracts import dtype as dt

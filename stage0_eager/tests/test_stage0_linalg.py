@@ -10,9 +10,11 @@ import pytest
 import scipy.spatial.distance as distance
 import scipy.special as sp
 
-from stage0_eager import Tensor, linalg, torch_special
-from stage0_eager.operator import TABLE
-from stage0_eager.tape import grad
+from stage0_eager import Tensor
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.namespaces import linalg
+from stage0_eager.namespaces import special as torch_special
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 
 RNG = np.random.default_rng(0)

@@ -7,7 +7,8 @@ that a compiler sees, so it must agree always.
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, core, eager_kernel
+from stage0_eager import Tensor, eager_kernel
+from stage0_eager.table.core import core
 from stage0_eager.tests.layouts import DTYPES, layouts
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -262,7 +263,7 @@ def test_eager_kernels_lay_out_their_results_too():
 
 
 def test_composites_have_the_metas_their_bodies_give():
-    from stage0_eager.operator import TABLE
+    from stage0_eager.table.registry import TABLE
 
     x, w = Tensor(np.ones((2, 3), np.float32)), Tensor(np.ones((4, 3), np.float32))
     for name, args in {

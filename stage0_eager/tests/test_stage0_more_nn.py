@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions import creation
 from stage0_eager.functions.creation import tensor
 from stage0_eager.nn import functional as F
 from stage0_eager.nn import init
-from stage0_eager.random import manual_seed
-from stage0_eager.tape import grad
+from stage0_eager.random.generator import manual_seed
 from stage0_eager.tests.numeric import check_gradients, tensors, value
 
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 from stage0_eager import nn
 from stage0_eager.functions.creation import ones, tensor, zeros
 from stage0_eager.nn.module import structure_epoch
-from stage0_eager.random import manual_seed
+from stage0_eager.random.generator import manual_seed
 from stage0_eager.state import no_grad
 
 

@@ -11,7 +11,7 @@ import pytest
 from stage0_eager import nn
 from stage0_eager.functions.creation import ones, randn, tensor, zeros
 from stage0_eager.nn import functional as F
-from stage0_eager.random import manual_seed
+from stage0_eager.random.generator import manual_seed
 from stage_contracts import dtype as dt
 
 X = np.array([[-4.0, -0.75, -0.25, 0.0], [0.25, 1.5, 3.5, 7.0]])

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import stage0_eager
-from stage0_eager import func, numpy_api
+from stage0_eager import numpy_api
 from stage0_eager.numpy_api import promotion, ufuncs
 from stage0_eager.tensor import Tensor
+from stage0_eager.transforms import func
 
 DTYPES = promotion.ARRAY_DTYPES
 NUMBERS = (True, 3, 2.5)

@@ -8,7 +8,7 @@ import pytest
 
 from stage0_eager import Tensor
 from stage0_eager.functions.creation import tensor
-from stage0_eager.operator import TABLE
+from stage0_eager.table.registry import TABLE
 
 A = np.array([[1.0, 5.0, 2.0], [4.0, 3.0, 6.0]])
 REDUCTIONS = "sum prod mean var std amax amin any all argmax argmin".split()

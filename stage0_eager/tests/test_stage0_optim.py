@@ -8,7 +8,7 @@ import pytest
 
 from stage0_eager import nn, optim
 from stage0_eager.functions.creation import tensor
-from stage0_eager.random import manual_seed
+from stage0_eager.random.generator import manual_seed
 
 STEPS = 10
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, no_grad
-from stage0_eager.operator import TABLE
-from stage0_eager.trace import Tracer, interpreting
+from stage0_eager.table.registry import TABLE
+from stage0_eager.transforms.trace import Tracer, interpreting
 from stage_contracts.graph import Graph
 
 A = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -9,11 +9,11 @@ import scipy.linalg
 import scipy.signal.windows as sw
 
 from stage0_eager import Tensor
-from stage0_eager.functions import pieces as P
-from stage0_eager.functions import signal_windows as W
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions import slicing as P
+from stage0_eager.functions import spectral as W
 from stage0_eager.functions.creation import tensor
-from stage0_eager.operator import TABLE
-from stage0_eager.tape import grad
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tests.numeric import check_gradients, value
 
 X = np.random.default_rng(0).normal(size=(4, 4, 2))

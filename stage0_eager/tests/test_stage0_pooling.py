@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
-from stage0_eager.functions import adaptive_pooling as A
-from stage0_eager.functions import pooling as P
-from stage0_eager.tape import grad
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions.nn import adaptive_pooling as A
+from stage0_eager.functions.nn import pooling as P
 from stage0_eager.tests.numeric import check_gradients, value
 from stage_contracts import dtype as dt
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stage0_eager import core
-from stage0_eager.functions.activations import dropout
 from stage0_eager.functions.creation import rand, rand_like, randint, randn, tensor, zeros
-from stage0_eager.philox import philox_block, philox_words
-from stage0_eager.random import Generator, bernoulli, default_generator, manual_seed, randperm
+from stage0_eager.functions.nn.activations import dropout
+from stage0_eager.random.generator import Generator, bernoulli, default_generator, manual_seed, randperm
+from stage0_eager.random.philox import philox_block, philox_words
 from stage0_eager.state import interpreting
-from stage0_eager.trace import Tracer
+from stage0_eager.table.core import core
+from stage0_eager.transforms.trace import Tracer
 from stage_contracts.graph import Graph
 
 KNOWN_ANSWERS = """

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from stage0_eager import Tensor, nn
+from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.nn import functional as F
-from stage0_eager.tape import grad
 from stage0_eager.tests.numeric import check_gradients, value
 
 RNG = np.random.default_rng(0)

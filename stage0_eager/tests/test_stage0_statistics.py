@@ -8,13 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from stage0_eager.functions import creation, matrix_norms, reductions
-from stage0_eager.functions import sequences as Q
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions import creation, reductions
+from stage0_eager.functions import other_operations as Q
 from stage0_eager.functions import statistics as S
 from stage0_eager.functions.creation import tensor, zeros
+from stage0_eager.functions.linalg import matrix_properties
 from stage0_eager.functions.results import MinMax, ValuesIndices
-from stage0_eager.operator import TABLE
-from stage0_eager.tape import grad
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage0_eager.tests.test_stage0_elementary import check_gradient
 
@@ -48,14 +49,14 @@ CASES = {
     "nansum of all": (S.nansum, np.nansum, [HOLES], False),
     "nanmean": (lambda x: S.nanmean(x, (0, 2), True), lambda x: np.nanmean(x, (0, 2), keepdims=True), [HOLES], False),
     "nanmean of numbers": (S.nanmean, np.mean, [CUBE], True),
-    "norm": (matrix_norms.norm, lambda x: np.linalg.norm(x.ravel()), [CUBE], True),
+    "norm": (matrix_properties.norm, lambda x: np.linalg.norm(x.ravel()), [CUBE], True),
     **{
-        f"norm {p}": (lambda x, p=p: matrix_norms.norm(x, p, 1), lambda x, p=p: along(x, p, 1), [CUBE], p != 0)
+        f"norm {p}": (lambda x, p=p: matrix_properties.norm(x, p, 1), lambda x, p=p: along(x, p, 1), [CUBE], p != 0)
         for p in (0, 0.5, 1, 2, 3, 2.5, -1, -2, INF, -INF)
     },
-    "norm of rows": (lambda x: matrix_norms.norm(x, dim=(0, 2), keepdim=True), lambda x: np.sqrt((x * x).sum((0, 2), keepdims=True)), [CUBE], True),
+    "norm of rows": (lambda x: matrix_properties.norm(x, dim=(0, 2), keepdim=True), lambda x: np.sqrt((x * x).sum((0, 2), keepdims=True)), [CUBE], True),
     "vector_norm": (lambda x: S.vector_norm(x, 3), lambda x: (abs(x) ** 3).sum() ** (1 / 3), [CUBE], True),
-    "norm of nothing": (matrix_norms.norm, lambda x: np.zeros(()), [np.zeros((0, 2))], False),
+    "norm of nothing": (matrix_properties.norm, lambda x: np.zeros(()), [np.zeros((0, 2))], False),
     "dist": (lambda x, y: S.dist(x, y, 1), lambda x, y: abs(x - y).sum(), [CUBE, MATRIX], True),
     "var, unbiased": (lambda x: reductions.var(x, 1, False), lambda x: x.var(1), [CUBE], True),
     "var of all": (lambda x: reductions.var(x, False), np.var, [CUBE], True),
@@ -124,9 +125,11 @@ def test_named_results_of_metas():
 def test_norms_at_zero_and_in_half_precision():
     for p in (0.5, 1, 2, 3):
         x = zeros(3).requires_grad_()
-        assert grad([matrix_norms.norm(x, p)], [x])[0].tolist() == [0, 0, 0]
-    assert matrix_norms.norm(tensor([300.0, 400.0]).to("float16")).item() == 500  # the squares would overflow
-    assert matrix_norms.norm(tensor([3.0, 4.0]), dtype=creation.dt.float64).dtype.name == "float64"
+        assert grad([matrix_properties.norm(x, p)], [x])[0].tolist() == [0, 0, 0]
+    assert (
+        matrix_properties.norm(tensor([300.0, 400.0]).to("float16")).item() == 500
+    )  # the squares would overflow
+    assert matrix_properties.norm(tensor([3.0, 4.0]), dtype=creation.dt.float64).dtype.name == "float64"
 
 
 def test_counts():
@@ -158,10 +161,10 @@ def test_grids_and_triangles():
 ERRORS = {
     "max of nothing": (lambda: S.max(zeros(0), 0), IndexError, "non-zero size"),
     "max dim": (lambda: S.max(zeros(2), 1), IndexError, "Dimension out of range"),
-    "norm of ints": (lambda: matrix_norms.norm(tensor([1])), RuntimeError, "Expected a floating point"),
-    "norm of a name": (lambda: matrix_norms.norm(zeros(1), "one"), RuntimeError, "must be a number"),
+    "norm of ints": (lambda: matrix_properties.norm(tensor([1])), RuntimeError, "Expected a floating point"),
+    "norm of a name": (lambda: matrix_properties.norm(zeros(1), "one"), RuntimeError, "must be a number"),
     "inf norm of nothing": (
-        lambda: matrix_norms.norm(zeros(0), INF),
+        lambda: matrix_properties.norm(zeros(0), INF),
         RuntimeError,
         "does not have an identity",
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from stage0_eager.custom_gradient import BackwardGraph
+from stage0_eager.autograd.custom_gradient import BackwardGraph
 from stage1_capture.capture.output_graph import OutputGraph, SkipFrame
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.variables import (

@@ -11,7 +11,9 @@ import operator as python
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage0_eager import TABLE, anomaly, autograd, tape
+from stage0_eager import TABLE
+from stage0_eager.autograd import anomaly, backward_pass
+from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
@@ -42,7 +44,7 @@ OPERATOR = TABLE["cutaway.autograd_grad"]
 FALSE = ConstantVariable(False)
 
 
-@builtin(tape.grad)
+@builtin(backward_pass.grad)
 def grad_(
     tx: Tx,
     outputs: Variable,
@@ -109,13 +111,13 @@ def backward(
     if outside:
         _refuse_outside(tx, "backward", *outside)
     found = list(_walked(
-        tx, "backward", shadow, lambda: tape.walk(shadows[0], shadows[1], keeps, creates, shadows[2])
+        tx, "backward", shadow, lambda: backward_pass.walk(shadows[0], shadows[1], keeps, creates, shadows[2])
     ).values())  # fmt: skip
     by_shadow = {id(shadow.values[tx.output.node_of(t)]): t for t in (*reached, *(chosen or ()))}
     leaves = [by_shadow[id(leaf)] for leaf, _ in found]
     _guard_leaves(tx, leaves)
     with enable_grad(), interpreting(shadow):
-        given = list(tape.own_memory([g for _, g in found], shadows[1], creates))
+        given = list(backward_pass.own_memory([g for _, g in found], shadows[1], creates))
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
@@ -170,7 +172,9 @@ def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> A
 
 def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[TensorVariable]:
     """The inputs of the function that `roots` depend on."""
-    ends = {id(e.leaf) for node in tape.nodes_behind(roots) for e in node.edges if e.leaf is not None}
+    ends = {
+        id(e.leaf) for node in backward_pass.nodes_behind(roots) for e in node.edges if e.leaf is not None
+    }
     ends |= {id(root) for root in roots if root._grad_fn is None and root.requires_grad}
     inputs = [t for t in tx.output.known.values() if isinstance(t, TensorVariable)]
     return [t for t in inputs if t.node is not None and id(shadow.values.get(t.node)) in ends]

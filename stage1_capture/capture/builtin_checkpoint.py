@@ -6,7 +6,7 @@ partitioner to compute these nodes again in the backward rather than to save the
 
 from __future__ import annotations
 
-from stage0_eager import checkpoint
+from stage0_eager.autograd import checkpoint
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.symbolic_convert import InstructionTranslator

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from stage0_eager import func
 from stage0_eager.nn import Module
+from stage0_eager.transforms import func
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import call_function, iterate

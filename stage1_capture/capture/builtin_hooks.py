@@ -10,10 +10,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from stage0_eager import TABLE
-from stage0_eager.autograd import RemovableHandle
-from stage0_eager.custom_gradient import custom_gradient
+from stage0_eager.autograd.custom_gradient import custom_gradient
+from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.nn.module import HookHandle
-from stage0_eager.operator import metas_in
+from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.backward_graphs import follow_backward
 from stage1_capture.capture.builder import function_variable

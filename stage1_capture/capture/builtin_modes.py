@@ -5,8 +5,8 @@ Input: abstract arguments. The state itself is followed in modes.py.
 
 from __future__ import annotations
 
+from stage0_eager.amp.autocast import clear_autocast_cache
 from stage0_eager.arrays import gpu_is_there
-from stage0_eager.autocast import clear_autocast_cache
 from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.state import settle
 from stage1_capture.capture.calls import BUILTINS, FOLDED

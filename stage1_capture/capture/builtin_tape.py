@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stage0_eager import TABLE
-from stage0_eager.autograd import Function, FunctionCtx
-from stage0_eager.custom_gradient import BackwardGraph, custom_gradient
+from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
+from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.backward_graphs import follow_backward

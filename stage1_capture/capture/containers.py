@@ -10,7 +10,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from stage0_eager.triton_kernels import is_triton_kernel
+from stage0_eager.triton.kernels import is_triton_kernel
 from stage1_capture.capture.arithmetic import equal, truth
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.calls import attempt, call_function, iterate, must_be_local, walked

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-from stage0_eager import control_flow
-from stage0_eager.control_flow_operators import COND, MAP, SCAN, WHILE_LOOP
-from stage0_eager.opaque import OpaqueOperator
-from stage0_eager.operator import TABLE
+from stage0_eager.control_flow import functions as control_flow
+from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP
+from stage0_eager.table.opaque import OpaqueOperator
+from stage0_eager.table.registry import TABLE
 from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.builtin_functions import EMPTY, FALSE, ZERO, builtin
 from stage1_capture.capture.calls import call_function, iterate

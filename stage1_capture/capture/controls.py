@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.operators import call_operator

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from stage0_eager import batching, func
-from stage0_eager.func import tensors_in
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, map_tensors
+from stage0_eager.transforms import func
+from stage0_eager.transforms import vmap as batching
+from stage0_eager.transforms.func import tensors_in
+from stage0_eager.transforms.trace import TracedArray, map_tensors
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import CALLED
 from stage1_capture.capture.nonstrict import operator_of_tensors

@@ -11,7 +11,7 @@ import enum
 import types
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import BUILTINS, METHODS, Args, Kwargs
 from stage1_capture.capture.derived import EMPTY

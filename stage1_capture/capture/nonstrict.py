@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from stage0_eager.func import with_tensors_of
 from stage0_eager.nn import Module
-from stage0_eager.operator import Operator
-from stage0_eager.pytree import leaves_of, mapped
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.func import with_tensors_of
+from stage0_eager.utils.pytree import leaves_of, mapped
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.operators import record_node
 from stage1_capture.capture.symbolic_convert import InstructionTranslator

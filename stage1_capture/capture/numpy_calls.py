@@ -15,7 +15,7 @@ import numpy as np
 
 from stage0_eager import numpy_api
 from stage0_eager.numpy_api.rows import Row
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import load_attribute
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, call_function

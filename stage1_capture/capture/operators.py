@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
-from stage0_eager.operator import Operator
-from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer, interpreting, map_tensors
-from stage0_eager.views import root
+from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor, root
+from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.capture import modes
 from stage1_capture.capture.data_reads import note_write
 from stage1_capture.capture.numbers import EXACT, NumberVariable, text_of
@@ -245,7 +244,10 @@ def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
-    return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx))
+    marks: dict[str, Any] = (
+        {} if op.mutates or tx.output.grad_enabled or not tx.output.graph_mode else {"no_grad": True}
+    )
+    return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx), **marks)
 
 
 def record_node(

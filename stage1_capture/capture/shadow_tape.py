@@ -9,11 +9,10 @@ from __future__ import annotations
 import operator
 from typing import Any, NoReturn
 
-from stage0_eager.evaluation import remember_view
 from stage0_eager.state import STATE, enable_grad, interpreting
-from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, map_tensors
-from stage0_eager.views import root
+from stage0_eager.table.evaluation import remember_view
+from stage0_eager.tensor import Tensor, root
+from stage0_eager.transforms.trace import TracedArray, map_tensors
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import infer_shape, view_strides

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer, map_tensors
+from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (

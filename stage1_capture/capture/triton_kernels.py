@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.triton_kernels import (
+from stage0_eager.triton.kernels import (
     bound,
     configurations,
     heuristics,

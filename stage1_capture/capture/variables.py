@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage0_eager.operator import Operator
+from stage0_eager.table.operator import Operator
 from stage1_capture.capture.mro import made_inside
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
@@ -255,6 +255,7 @@ class UserDefinedObjectVariable(Variable):
     class_source: Source | None = None  # of a fresh one: where its class was found
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
+    again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
 
 
 @dataclass(eq=False)

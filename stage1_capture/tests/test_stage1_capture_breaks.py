@@ -13,7 +13,7 @@ import pytest
 
 from stage0_eager import Tensor, nn
 from stage0_eager.functions.creation import tensor as make_tensor
-from stage0_eager.random import manual_seed
+from stage0_eager.random.generator import manual_seed
 from stage1_capture.capture import capture
 from stage1_capture.tests.harness import guards_hold, tensor
 from stage_contracts import python_version

@@ -6,8 +6,9 @@ Input: the seam `capture`. Each program says how many operators its graph must h
 import pytest
 
 from stage0_eager.functions import creation
+from stage0_eager.functions.gather_scatter import where
 from stage0_eager.functions.inplace import add_
-from stage0_eager.functions.pointwise import cos, sin, where
+from stage0_eager.functions.pointwise import cos, sin
 from stage0_eager.nn import functional as F
 from stage1_capture.tests.harness import check_program, registry, tensor
 from stage_contracts import dtype as dt

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.core import core as c
-from stage0_eager.kernels import run_kernel
+from stage0_eager.kernels.eager import run_kernel
+from stage0_eager.table.core import core as c
 from stage2_autograd.autograd.rewriting import Call, Rewrite, arguments, core_name, rewrite
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node

@@ -10,11 +10,11 @@ import operator as python
 from collections.abc import Sequence
 from typing import Any
 
-from stage0_eager.core import core as c
-from stage0_eager.operator import Derivative
 from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Derivative
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage2_autograd.passes import dead_code
 from stage2_autograd.tiny.differentiate import tangent_meta
 from stage_contracts.breaks import Unsupported

@@ -6,10 +6,10 @@ as over any program, and what it records for one such call is there for the next
 
 from __future__ import annotations
 
-from stage0_eager.functions.gradients import autograd_grad
+from stage0_eager.functions.autograd_grad import autograd_grad
 from stage0_eager.state import enable_grad
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage_contracts.graph import Graph
 

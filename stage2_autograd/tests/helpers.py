@@ -14,10 +14,12 @@ import numpy as np
 
 from stage0_eager import TABLE, Tensor, no_grad
 from stage0_eager.core_interpreter import interpreter
-from stage0_eager.functions import activations, creation, inplace, linalg, pointwise, reductions, shape
-from stage0_eager.random import manual_seed
+from stage0_eager.functions import creation, inplace, pointwise, reductions, shape
+from stage0_eager.functions.linalg import products
+from stage0_eager.functions.nn import activations
+from stage0_eager.random.generator import manual_seed
 from stage0_eager.state import interpreting
-from stage0_eager.trace import Tracer, map_tensors
+from stage0_eager.transforms.trace import Tracer, map_tensors
 from stage2_autograd import autograd
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
@@ -26,7 +28,7 @@ from stage_contracts.graph_text import parse_graph
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.origin import Origin
 
-__all__ = ["activations", "creation", "inplace", "linalg", "pointwise", "reductions", "shape"]
+__all__ = ["activations", "creation", "inplace", "pointwise", "products", "reductions", "shape"]
 
 SEAMS = ("functionalize", "differentiate", "decompose", "partition")
 

@@ -10,7 +10,7 @@ import pytest
 
 from stage0_eager import TABLE, Tensor
 from stage0_eager.core_interpreter import interpreter
-from stage0_eager.random import rand_of_shape
+from stage0_eager.random.generator import rand_of_shape
 from stage2_autograd.passes import PASS_ORDER, PASSES, Pass, check_order, common_subexpressions, dead_code
 from stage2_autograd.tests.helpers import (
     activations,

@@ -15,8 +15,8 @@ from stage2_autograd import autograd, tiny
 from stage2_autograd.tests.helpers import (
     activations,
     capture,
-    linalg,
     pointwise,
+    products,
     reductions,
     tensor,
 )
@@ -43,7 +43,7 @@ def lists(x, y):
 
 
 def network(x, y):
-    h = activations.dropout(activations.gelu(linalg.matmul(x, y)), 0.3)
+    h = activations.dropout(activations.gelu(products.matmul(x, y)), 0.3)
     return reductions.logsumexp(h, 1), reductions.argmax(h, 0)
 
 

@@ -20,8 +20,8 @@ from stage2_autograd.tests.helpers import (
     compile_with,
     copies,
     default,
-    linalg,
     pointwise,
+    products,
     reductions,
     run_and_differentiate,
     tensor,
@@ -38,9 +38,9 @@ def block(x, wq, wo, w1, w2, g1, b1, g2, b2):
     h = F.layer_norm(x, (C,), g1, b1)
     qkv = F.linear(h, wq).reshape(batch, time, 3, HEADS, C // HEADS)
     q, k, v = (qkv[:, :, i].transpose(1, 2) for i in range(3))
-    scores = linalg.matmul(q, k.transpose(2, 3)) * 0.5
+    scores = products.matmul(q, k.transpose(2, 3)) * 0.5
     attended = F.dropout(reductions.softmax(scores, -1), 0.1)
-    x = x + F.linear(linalg.matmul(attended, v).transpose(1, 2).reshape(batch, time, C), wo)
+    x = x + F.linear(products.matmul(attended, v).transpose(1, 2).reshape(batch, time, C), wo)
     h = F.layer_norm(x, (C,), g2, b2)
     return x + F.dropout(F.linear(F.gelu(F.linear(h, w1)), w2), 0.1)
 
@@ -107,8 +107,8 @@ def test_attentions_scores_run_again_where_they_are_much_larger_than_queries_and
     """As in flash attention: what is saved grows with the length, not with its square."""
 
     def program(q, k, v):
-        return linalg.matmul(
-            F.dropout(reductions.softmax(linalg.matmul(q, k.transpose(1, 2)) * 0.5, -1), 0.1), v
+        return products.matmul(
+            F.dropout(reductions.softmax(products.matmul(q, k.transpose(1, 2)) * 0.5, -1), 0.1), v
         )
 
     def saved(time):
@@ -165,7 +165,7 @@ STEPS = (
     lambda a, b: a.sum(-1, keepdim=True) * b,
     lambda a, b: activations.dropout(a, 0.5),
     lambda a, b: pointwise.tanh(a) * b,
-    lambda a, b: linalg.matmul(a.reshape(-1, 3), b.reshape(-1, 3).transpose(0, 1)).sum() * a,
+    lambda a, b: products.matmul(a.reshape(-1, 3), b.reshape(-1, 3).transpose(0, 1)).sum() * a,
 )
 
 
@@ -215,8 +215,8 @@ def test_spare_bytes_keep_transcendental_functions_from_running_again(monkeypatc
 
     def program(x, *weights):
         for w in weights:
-            h = linalg.matmul(x, w)
-            x = x + linalg.matmul(h * pointwise.tanh(h), w.transpose(0, 1))
+            h = products.matmul(x, w)
+            x = x + products.matmul(h * pointwise.tanh(h), w.transpose(0, 1))
         return x
 
     inputs = (tensor(16, 8), *(tensor(8, 32, seed=i) for i in range(6)))

@@ -13,8 +13,8 @@ from stage2_autograd.tests.helpers import (
     activations,
     check_against_eager,
     compile_with,
-    linalg,
     pointwise,
+    products,
     reductions,
     tensor,
 )
@@ -26,9 +26,9 @@ partition_full = pytest.mark.conformance("partition")
 
 
 def mlp(x, w1, b1, w2, b2):
-    h = activations.gelu(linalg.linear(x, w1, b1))
+    h = activations.gelu(products.linear(x, w1, b1))
     h = activations.dropout(activations.layer_norm(h, (6,)), 0.25)
-    return linalg.linear(h, w2, b2)
+    return products.linear(h, w2, b2)
 
 
 MLP = (

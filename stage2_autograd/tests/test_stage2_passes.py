@@ -20,8 +20,8 @@ from stage2_autograd.tests.helpers import (
     compile_with,
     default,
     integers,
-    linalg,
     names_of,
+    products,
     reductions,
     tensor,
 )
@@ -135,8 +135,8 @@ def test_random_programs_keep_every_bit_through_every_pass(seed):
 def test_attention_and_linear_are_marked():
     def program(x, w, b):
         h = F.linear(x, w, b)
-        scores = linalg.matmul(h, h.transpose(0, 1)) / 2.0
-        return linalg.matmul(F.dropout(reductions.softmax(scores, -1), 0.1), h)
+        scores = products.matmul(h, h.transpose(0, 1)) / 2.0
+        return products.matmul(F.dropout(reductions.softmax(scores, -1), 0.1), h)
 
     made = autograd.functionalize(capture(program, tensor(4, 6), tensor(5, 6, seed=1), tensor(5, seed=2)))
     graph = autograd.decompose(made.graph)

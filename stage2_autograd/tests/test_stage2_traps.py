@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stage0_eager import TABLE
-from stage0_eager.functions import indexing, picking
+from stage0_eager.functions import gather_scatter, indexing
 from stage0_eager.nn import functional as F
 from stage2_autograd import autograd
 from stage2_autograd.tests.helpers import (
@@ -155,7 +155,9 @@ GRADIENTS = {
         x * 1.0
     ),
     "write to a row": lambda x, w: (lambda y: (y[1].copy_(w[0]), y * y)[1])(x * 1.0),
-    "index_put with repeats": lambda x, w: picking.index_put(x, (DUPLICATES,), w[:1].expand(5, 4), True) * x,
+    "index_put with repeats": lambda x, w: (
+        gather_scatter.index_put(x, (DUPLICATES,), w[:1].expand(5, 4), True) * x
+    ),
     "gather with repeats": lambda x, w: c["gather"](x, 0, DUPLICATES.reshape(5, 1).expand(5, 4)) * 2.0,
     "index with repeats": lambda x, w: indexing.getitem(x, DUPLICATES) * 1.5,
     "as_strided overlapping": lambda x, w: c["as_strided"](x, (3, 3), (2, 1), 0) * 2.0,

@@ -11,7 +11,8 @@ import weakref
 import numpy as np
 import pytest
 
-from stage0_eager import Tensor, enable_grad, no_grad, tape
+from stage0_eager import Tensor, enable_grad, no_grad
+from stage0_eager.autograd import backward_pass
 from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import capture, compile_with, pointwise, reductions, tensor
@@ -59,7 +60,7 @@ def test_gradients_accumulate_and_grad_gives_them_apart(seam):
     for _ in range(2):
         run(x)[0].sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 4 * x._data)
-    (g,) = tape.grad(run(x)[0].sum(), x)
+    (g,) = backward_pass.grad(run(x)[0].sum(), x)
     np.testing.assert_allclose(g._data, 2 * x._data)
 
 
@@ -113,7 +114,7 @@ def test_the_backward_gets_the_strides_it_was_compiled_for(seam):
 
 def test_double_backward_raises_only_when_it_is_taken(seam):
     run, x = compiled(seam), tensor(3)
-    (g,) = tape.grad(run(x)[0].sum(), x, create_graph=True)
+    (g,) = backward_pass.grad(run(x)[0].sum(), x, create_graph=True)
     np.testing.assert_allclose(g._data, 2 * x._data)
     with pytest.raises(RuntimeError, match="does not currently support double backward"):
         g.sum().backward()

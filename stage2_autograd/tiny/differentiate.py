@@ -6,9 +6,9 @@ backward walk then runs under the same Tracer, so the derivative rules write the
 
 from __future__ import annotations
 
-from stage0_eager import tape
+from stage0_eager.autograd import backward_pass
 from stage0_eager.state import enable_grad, interpreting
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage2_autograd.passes import dead_code
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage_contracts.graph import Graph
@@ -36,7 +36,9 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
     if tangents:
         tracer.marks = {"region": "backward"}
         with interpreting(tracer):
-            gradients = tape.grad([outputs[i] for i in tangent_outputs], wanted, tangents, allow_unused=True)
+            gradients = backward_pass.grad(
+                [outputs[i] for i in tangent_outputs], wanted, tangents, allow_unused=True
+            )
         found = {id(p): tracer.node_of(g) for p, g in zip(wanted, gradients, strict=True) if g is not None}
     graph.output([*map(tracer.node_of, outputs), *(found.get(id(p)) for p in primals)])
     joint = JointGraph(dead_code(graph), len(primals), len(outputs), tangent_outputs)

@@ -10,11 +10,11 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-from stage0_eager.core import core
-from stage0_eager.operator import Operator
 from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import TracedArray, Tracer
+from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage2_autograd.aliasing import base, shares_storage
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage2_autograd.subgraphs import functional, within, written_back

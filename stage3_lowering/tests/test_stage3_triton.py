@@ -176,7 +176,7 @@ def test_views_sizes_and_what_is_made_from_nothing(seam):
             c.gather(c.reshape(x, (6, 4)), 1, at), c.where(c.gt(x, 3.0), 1.0, 2.0), c.random_bits(rng, 0, ()),
         )  # fmt: skip
 
-    from stage0_eager.philox import philox_words
+    from stage0_eager.random.philox import philox_words
 
     t = x.transpose(2, 0, 1)
     want = [

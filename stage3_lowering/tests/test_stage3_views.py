@@ -198,7 +198,7 @@ def test_gather_full_iota(seam):
 
 @pytest.mark.conformance("lower", "fuse", "emit", tier="core")
 def test_random_bits_are_eagers(seam):
-    from stage0_eager.philox import philox_words
+    from stage0_eager.random.philox import philox_words
 
     rng = np.array([2**40 + 12345, 2**33 + 6])
 
@@ -217,7 +217,7 @@ def test_random_bits_are_eagers(seam):
 
 
 def test_constants_of_the_graph(seam):
-    from stage0_eager.core import core
+    from stage0_eager.table.core import core
     from stage3_lowering.tests.graphs import meta_of_array
 
     x, k = np.ones((2, 3), F), np.arange(3, dtype=F)

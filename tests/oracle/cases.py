@@ -14,7 +14,7 @@ import numpy as np
 from cutaway.nn import functional as F
 
 import cutaway as ct
-from stage0_eager.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor
 from stage_contracts.dtype import DTYPES, FLOATING, DType
 from tests.oracle import edges, layouts

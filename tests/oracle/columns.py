@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import cutaway as ct
-from stage0_eager.operator import Operator
-from stage0_eager.tape import grad
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import run_on_metas
+from stage0_eager.transforms.trace import run_on_metas
 from stage_contracts.breaks import Unsupported
 from stage_contracts.tensor_meta import TensorMeta
 from tests.oracle import cases as c

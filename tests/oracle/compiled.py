@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 import cutaway as ct
+from stage0_eager.autograd.backward_pass import backward
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.state import interpreting, no_grad
-from stage0_eager.tape import backward
 from stage0_eager.tensor import Tensor
-from stage0_eager.trace import Tracer
+from stage0_eager.transforms.trace import Tracer
 from stage2_autograd import autograd
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.breaks import Unsupported

@@ -15,7 +15,7 @@ from datetime import date
 from importlib import metadata
 from pathlib import Path
 
-from stage0_eager.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from tests.oracle import samples  # noqa: F401  (fills ROWS)
 from tests.oracle.cases import SEED
 from tests.oracle.columns import COLUMNS, Outcome, check

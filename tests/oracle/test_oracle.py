@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from stage0_eager.operator import TABLE
+from stage0_eager.table.registry import TABLE
 from tests.oracle import compare
 from tests.oracle.cases import Case, plain_cases
 from tests.oracle.columns import COLUMNS, check, eager_is_numpy, meta_is_kernel, run
@@ -70,7 +70,7 @@ def test_the_oracle_sees(numpy, column):
 
 
 def test_the_oracle_sees_a_wrong_meta(monkeypatch):
-    from stage0_eager.operator import Operator
+    from stage0_eager.table.operator import Operator
     from stage_contracts.core_ops import CORE_OPS
 
     case = Case(Row("flip", None, (S(T(2, 3), (0,)),)), 0, "float32")

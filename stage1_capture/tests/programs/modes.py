@@ -3,7 +3,7 @@
 import contextlib
 
 from stage0_eager import enable_grad, nn, no_grad, set_grad_enabled
-from stage0_eager.autocast import autocast, get_autocast_dtype, is_autocast_enabled
+from stage0_eager.amp.autocast import autocast, get_autocast_dtype, is_autocast_enabled
 from stage0_eager.defaults import get_default_device, get_default_dtype, set_default_device, set_default_dtype
 from stage0_eager.functions.creation import arange, ones, zeros
 from stage0_eager.nn import Parameter

@@ -1,0 +1,1 @@
+"""Automatic mixed precision: the lists and casts of autocast, and the gradient scaler."""

@@ -1,0 +1,1 @@
+"""Gradients: the tape that calls are recorded on, what a write does to histories, hooks, Function, checkpoints."""

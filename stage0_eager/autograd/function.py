@@ -1,0 +1,204 @@
+"""autograd.Function: one node of the tape whose rule is the user's own.
+
+Input: a class with forward and backward. `apply` runs forward off the tape and records a FunctionNode, which calls
+backward when its turn comes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from stage0_eager.autograd import tape
+from stage0_eager.autograd.tape import Edge, SavedTensor, TapeNode
+from stage0_eager.derivatives.rules import fit
+from stage0_eager.state import STATE, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor, up_to_date
+from stage_contracts.dtype import float32
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class FunctionCtx:
+    """What forward hands to backward. Other attributes may be set freely."""
+
+    needs_input_grad: tuple[bool, ...] = ()
+
+    def __init__(self) -> None:
+        self._to_save: tuple = ()
+        self._non_differentiable: tuple = ()
+        self._dirty: tuple = ()
+        self._node: FunctionNode | None = None
+        self._materialize = True
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, outputs or tensors in between for backward; a later write to one is caught."""
+        for t in tensors:
+            if t is not None and not isinstance(t, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but got type {type(t).__name__}; "
+                    "keep other things as attributes of ctx"
+                )
+        self._to_save = tensors
+
+    @property
+    def saved_tensors(self) -> tuple:
+        if self._node is None:
+            return self._to_save
+        return tuple(self._node.unpack().values())
+
+    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+        self._non_differentiable = tensors
+
+    def mark_dirty(self, *tensors: Tensor) -> None:
+        """Say which inputs forward wrote to in place; each has to be returned as well."""
+        self._dirty = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """False: backward gets None, not zeros, for an output that no gradient reached."""
+        self._materialize = value
+
+
+class FunctionNode(TapeNode):
+    """The tape node of one Function.apply."""
+
+    __slots__ = ("cls", "ctx", "inputs", "materialize")
+    cls: type[Function]
+    ctx: FunctionCtx
+    inputs: tuple  # the meta of each argument; None for what is no tensor
+
+    def __repr__(self) -> str:
+        return f"<{self.name}Backward>"
+
+    def apply(self, gradients: list) -> list:
+        if self.saved is None:
+            self.unpack()  # raises: freed
+        if self.materialize:  # the walk has filled in what is floating
+            gradients = [
+                c.full(m.shape, 0, m.dtype, m.device) if g is None else g
+                for g, m in zip(gradients, self.out_metas, strict=True)
+            ]
+        results = self.cls.backward(self.ctx, *gradients)
+        results = results if isinstance(results, tuple) else (results,)
+        expected = len(self.inputs)
+        if len(results) < expected or any(r is not None for r in results[expected:]):
+            raise RuntimeError(
+                f"function {self.name}Backward returned an incorrect number of gradients "
+                f"(expected {expected}, got {len(results)})"
+            )
+        return [self._checked(e.position, results[e.position]) for e in self.edges]
+
+    def _checked(self, index: int, g: Any) -> Any:
+        if g is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise TypeError(
+                f"function {self.name}Backward returned a gradient that is no Tensor at index {index}: "
+                f"{type(g).__name__}"
+            )
+        meta = self.inputs[index]
+        if g.shape == meta.shape and g.dtype is meta.dtype:
+            return g
+        lead = g.ndim - meta.ndim
+        if lead < 0 or any(a != b and b != 1 for a, b in zip(g.shape[lead:], meta.shape, strict=True)):
+            raise RuntimeError(
+                f"Function {self.name}Backward returned an invalid gradient at index {index} - got "
+                f"{list(g.shape)} but expected shape compatible with {list(meta.shape)}"
+            )
+        return fit(g, meta)
+
+
+class Function:
+    """Subclass with static forward(ctx, *args) and backward(ctx, *gradients); call `apply`."""
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        """Where this is overridden, forward takes no ctx and this fills it."""
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it "
+            "with backward mode AD."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. "
+            "Please use new-style autograd function with static forward method."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        ctx = FunctionCtx()
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and up_to_date(a).requires_grad for a in args)
+        recording = STATE.grad_enabled and any(ctx.needs_input_grad)
+        metas = tuple(a.meta if isinstance(a, Tensor) else None for a in args)
+        edges = [Edge(a, "", i) for i, a in enumerate(args) if ctx.needs_input_grad[i]]
+        for a in args:
+            if recording and isinstance(a, Tensor) and a.requires_grad:
+                tape.version_of(a)
+        with no_grad():
+            if cls.setup_context is Function.setup_context:
+                result = cls.forward(ctx, *args)
+            else:
+                result = cls.forward(*args)
+                cls.setup_context(ctx, args, result)
+        outputs = result if isinstance(result, tuple) else (result,)
+        if recording:
+            outputs = _record(cls, ctx, args, metas, edges, outputs)
+        return outputs if isinstance(result, tuple) else outputs[0]
+
+
+def _record(
+    cls: type[Function], ctx: FunctionCtx, args: tuple, metas: tuple, edges: list, outputs: tuple
+) -> tuple:
+    """Put one Function.apply on the tape. An input that forward returned as it was becomes an alias."""
+    given = {id(a) for a in args if isinstance(a, Tensor)}
+    dirty = {id(t) for t in ctx._dirty}
+    flat = {id(t) for t in ctx._non_differentiable}
+    for t in ctx._dirty:
+        if t.requires_grad and t.is_leaf:
+            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    kept = {id(t) for t in ctx._to_save if t is not None}
+    finished: list = []
+    replaced: dict[int, Tensor] = {}
+    for out in outputs:
+        if isinstance(out, Tensor) and id(out) in given and id(out) not in dirty:
+            alias = Tensor(out._data)
+            out._share_version(alias)
+            if id(out) in flat:
+                flat.add(id(alias))
+            finished.append(alias)
+        else:
+            finished.append(out)
+            if isinstance(out, Tensor) and id(out) in kept:
+                replaced[id(out)] = out
+    tensors = [t.meta if isinstance(t, Tensor) else TensorMeta((), float32) for t in finished]
+    node = FunctionNode(cls.__name__, tuple(tensors), edges)
+    node.cls, node.ctx, node.inputs, node.materialize = cls, ctx, metas, ctx._materialize
+    for index, out in enumerate(finished):
+        if isinstance(out, Tensor) and out.dtype.is_floating_point and id(out) not in flat:
+            out.requires_grad, out._grad_fn, out._output_index = True, node, index
+    node.saved = {
+        str(i): None if t is None else SavedTensor(t, id(t) in replaced and t._grad_fn is node)
+        for i, t in enumerate(ctx._to_save)
+    }
+    ctx._node, ctx._to_save = node, ()
+    return tuple(finished)
+
+
+def once_differentiable(backward: Callable) -> Callable:
+    """Decorator for a backward that cannot itself be differentiated: its gradients are constants."""
+
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *gradients: Any) -> Any:
+        with no_grad():
+            return backward(ctx, *gradients)
+
+    return wrapper

@@ -1,0 +1,88 @@
+"""Hooks: on a tensor's gradient, on what is saved for backward.
+
+Input: tensors that the tape (tape.py) knows; the walk (backward_pass.py) runs the hooks of gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from stage0_eager.state import STATE
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor, up_to_date
+from stage_contracts.device import CPU
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook away; leaving it as a context does too."""
+
+    def __init__(self, hooks: dict, hook: Callable) -> None:
+        self._hooks, self._key = hooks, object()
+        hooks[self._key] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self._key, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def hooks_of(tensor: Tensor) -> dict:
+    """The dict of a tensor's hooks: on its node when it was computed, on itself when it is a leaf."""
+    node = up_to_date(tensor)._grad_fn
+    if node is None:
+        if not tensor._hooks:  # a Parameter notices the assignment, so that compiled code does
+            tensor._hooks = {}
+        return tensor._hooks
+    if node.hooks is None:
+        node.hooks = {}
+    return node.hooks.setdefault(tensor._output_index, {})
+
+
+def retain_grad(tensor: Tensor) -> None:
+    """Keep an inner tensor's gradient in `.grad`, as a leaf's is kept."""
+    if not tensor.requires_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if tensor.is_leaf or tensor.retains_grad:
+        return
+
+    def keep(g: Tensor) -> None:
+        tensor.grad = g if tensor.grad is None else c.add(tensor.grad, g)
+
+    keep.retains_grad = True  # type: ignore[attr-defined]  # backward_pass.run_hooks runs these last
+    RemovableHandle(hooks_of(tensor), keep)
+
+
+def add_post_accumulate_hook(tensor: Tensor, hook: Callable) -> RemovableHandle:
+    if not tensor.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if not tensor.is_leaf:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if not tensor._after_hooks:
+        tensor._after_hooks = {}
+    return RemovableHandle(tensor._after_hooks, hook)
+
+
+@contextmanager
+def saved_tensors_hooks(pack_hook: Callable, unpack_hook: Callable) -> Iterator[None]:
+    """In this block, `pack_hook(tensor)` is kept for backward in the tensor's place; `unpack_hook` gives it back."""
+    previous, STATE.saved_hooks = STATE.saved_hooks, (pack_hook, unpack_hook)
+    try:
+        yield
+    finally:
+        STATE.saved_hooks = previous
+
+
+@contextmanager
+def save_on_cpu(pin_memory: bool = False, device_type: str = "cuda") -> Iterator[None]:
+    """In this block, what is saved for backward is kept in the CPU's memory and moved back when it is needed."""
+
+    def pack(tensor: Tensor) -> tuple:
+        return tensor.device, c.clone(tensor) if tensor.device.type == "cpu" else c.to_device(tensor, CPU)
+
+    with saved_tensors_hooks(pack, lambda packed: c.to_device(packed[1], packed[0])):
+        yield

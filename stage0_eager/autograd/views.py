@@ -1,0 +1,88 @@
+"""Writing through views on the tape: a write to `x[0]` gives x, and every other view of it, a new history.
+
+Input: a view that write() is about to change while gradients are recorded. The new history is that of a functional
+program: the base with one part replaced, seen through the views again. (torch's CopySlices does the same by hand.)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage0_eager.arrays import address
+from stage0_eager.derivatives.rules import into_diagonal, into_strided, into_windows
+from stage0_eager.kernels.formulas import OVERLAPS
+from stage0_eager.state import no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor, is_traced, refresh, root, steps_from_base, take_history
+from stage_contracts.symbolic import same_size
+
+MADE_SILENTLY = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
+    "to it both inside the no_grad block, or both outside."
+)
+
+
+def write_through(view: Any, value: Any) -> Any:
+    """`view.copy_(value)`, differentiably: the base and the view become results of the write."""
+    base = root(view)
+    if view.numel() and any(s == 0 and n > 1 for s, n in zip(view.stride(), view.shape, strict=True)):
+        raise RuntimeError(OVERLAPS)
+    if view._made_silently and not is_traced(view):
+        raise RuntimeError(MADE_SILENTLY)
+    if base.is_leaf and (base.requires_grad or view.requires_grad):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation."
+        )
+    new = _replaced(base, _places(view, base), value)
+    if is_traced(view):  # inside vmap: without a place on this tape, but on the one around the vmap
+        c.copy_(Tensor(view._data), Tensor(value._data))
+    else:
+        with no_grad():
+            c.copy_(view, value)
+    take_history(base, new)
+    base._written += 1
+    refresh(view)
+    return view
+
+
+def _places(view: Any, base: Any) -> list[tuple]:
+    """The chain from base to view, for a write. Of an expanded tensor a part: one step, by its place in the memory."""
+    chain = steps_from_base(view)
+    if is_traced(view) or not base.meta.is_contiguous or all(op.name != "expand" for op, _ in chain):
+        return chain
+    offset = (address(view._data) - address(base._data)) // base.dtype.itemsize
+    return [(c.as_strided, (view.shape, view.stride(), offset))]
+
+
+def _replaced(whole: Any, chain: list[tuple], value: Any) -> Any:
+    """A copy of `whole` in which what the chain of views shows is `value`."""
+    if not chain:
+        value = value if value.dtype is whole.dtype else c.cast(value, whole.dtype)
+        value = c.expand(value, (1, *whole.shape))
+        # as the only row of a matrix of one row, so that the old value stays on the tape, with gradient 0
+        return c.reshape(c.slice_scatter(c.reshape(whole, value.shape), value, 0, 0, 1, 1), whole.shape)
+    (op, rest), inner = chain[0], chain[1:]
+    return UNDO[op.name](whole, _replaced(op(whole, *rest), inner, value), *rest)
+
+
+def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
+    order = [d % len(dims) for d in dims]
+    return c.permute(part, tuple(order.index(i) for i in range(len(order))))
+
+
+# From the whole and a new value for what the view shows to the new whole.
+UNDO: dict[str, Any] = {
+    "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "permute": _undo_permute,
+    "expand": lambda whole, part, shape: (  # to a size of 0: nothing of the whole is shown
+        whole if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
+    ),
+    "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
+        whole, part, dim, start, stop, step
+    ),
+    "diagonal": into_diagonal,
+    "unfold": lambda whole, part, dim, size, step: into_windows(whole, part, dim, size, step, c.scatter),
+    "as_strided": lambda whole, part, shape, strides, offset: into_strided(
+        whole, part, shape, strides, offset, c.scatter
+    ),
+}

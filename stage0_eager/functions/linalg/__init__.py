@@ -1,0 +1,1 @@
+"""Matrices, by the groups of torch.linalg: products, matrix properties, decompositions and solvers."""

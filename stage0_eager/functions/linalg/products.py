@@ -1,0 +1,109 @@
+"""Public matrix products, by torch's names: every rank brought to the core's matmul of rank 2 and more.
+
+Input: tensors of one dtype. 1-D operands get a dimension that is taken away again, as in torch.matmul.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import method
+
+
+@method
+@operator
+def matmul(input, other):
+    """Matrix product; 1-D operands are vectors, leading dimensions broadcast."""
+    if input.ndim > 1 and other.ndim > 1:
+        return c.matmul(input, other)
+    if input.ndim == 0 or other.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {input.ndim}D and {other.ndim}D"
+        )
+    left = c.reshape(input, (1, *input.shape)) if input.ndim == 1 else input
+    right = c.reshape(other, (*other.shape, 1)) if other.ndim == 1 else other
+    out = c.matmul(left, right)
+    shape = list(out.shape)
+    if other.ndim == 1:
+        shape.pop(-1)
+    if input.ndim == 1:
+        shape.pop(-1 if other.ndim == 1 else -2)
+    return out if len(shape) == out.ndim else c.reshape(out, tuple(shape))
+
+
+@method
+@operator
+def mm(input, mat2):
+    """Product of two matrices."""
+    _need_rank("mm", 2, input, mat2)
+    return c.matmul(input, mat2)
+
+
+@method
+@operator
+def bmm(input, mat2):
+    """Product of two batches of matrices."""
+    _need_rank("bmm", 3, input, mat2)
+    return c.matmul(input, mat2)
+
+
+@method
+@operator
+def dot(input, tensor):
+    """Inner product of two vectors."""
+    _need_rank("dot", 1, input, tensor)
+    return summed(c.mul(input, tensor), (0,))
+
+
+def summed(x, dims):
+    """The sum over dims in x's own dtype, as products of matrices have it: integers wrap."""
+    out = c.sum(x, dims, False)
+    return out if out.dtype is x.dtype else c.cast(out, x.dtype)
+
+
+@method
+@operator
+def outer(input, vec2):
+    """Outer product of two vectors."""
+    _need_rank("outer", 1, input, vec2)
+    return c.mul(c.reshape(input, (*input.shape, 1)), vec2)
+
+
+@method
+@operator
+def addmm(input, mat1, mat2, *, beta=1, alpha=1):
+    """beta * input + alpha * (mat1 @ mat2)."""
+    product = mm(mat1, mat2)
+    product = product if alpha == 1 else c.mul(product, alpha)
+    return c.add(product, input if beta == 1 else c.mul(input, beta))
+
+
+@operator
+def linear(input, weight, bias=None):
+    """input @ weight.T + bias, with weight of shape (out_features, in_features)."""
+    if input.ndim == 1:
+        out = c.reshape(
+            c.matmul(c.reshape(input, (1, *input.shape)), transpose_last(weight)), (weight.shape[0],)
+        )
+    elif input.ndim == 2:
+        out = c.matmul(input, transpose_last(weight))
+    else:  # one large product instead of a batch of small ones
+        flat = c.reshape(input, (_rows(input), input.shape[-1]))
+        out = c.reshape(c.matmul(flat, transpose_last(weight)), (*input.shape[:-1], weight.shape[0]))
+    return out if bias is None else c.add(out, bias)
+
+
+def _rows(x):
+    total = 1
+    for s in x.shape[:-1]:
+        total = total * s
+    return total
+
+
+def _need_rank(name, rank, *tensors):
+    for x in tensors:
+        if x.ndim != rank:
+            raise RuntimeError(
+                f"{name}: expected {rank}D tensors, got {', '.join(f'{x.ndim}D' for x in tensors)}"
+            )

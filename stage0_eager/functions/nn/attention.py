@@ -1,0 +1,116 @@
+"""Scaled dot-product attention and the multi-head form, as bodies over matmul and softmax.
+
+Input: queries (..., L, E), keys (..., S, E), values (..., S, Ev); masks are boolean (True takes part) for
+scaled_dot_product_attention, and (True is left out) for the multi-head form, each as in torch.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stage0_eager.derivatives.rules import transpose_last
+from stage0_eager.functions.linalg.products import linear
+from stage0_eager.functions.nn.activations import dropout
+from stage0_eager.functions.reductions import softmax
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage_contracts import dtype as dt
+
+MINUS = float("-inf")
+
+
+@operator
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """softmax(query @ key.T * scale + mask) @ value: (..., L, Ev).
+
+    scale None is 1/sqrt(E). A row whose mask leaves nothing is 0. enable_gqa: heads, at dim -3, of key and value are
+    fewer and each serves a group of query heads.
+    """
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
+    if enable_gqa:
+        key, value = _serve(key, query.shape[-3]), _serve(value, query.shape[-3])
+    scores, empty = _scores(query, key, attn_mask, is_causal, scale)
+    weights = softmax(scores, -1)
+    if empty is not None:
+        weights = c.where(empty, 0.0, weights)
+    if dropout_p:
+        weights = dropout(weights, dropout_p, True)
+    return c.matmul(weights, value)
+
+
+def _scores(query, key, mask, is_causal, scale):
+    """(scores, rows that see nothing or None); such rows' scores are 0, so that softmax is finite."""
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = c.matmul(c.mul(query, scale), transpose_last(key))
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        i = c.reshape(c.iota(rows, 0, 1, dt.int64, scores.device), (rows, 1))
+        mask = c.ge(i, c.iota(columns, 0, 1, dt.int64, scores.device))
+        return c.where(mask, scores, MINUS), None  # each row sees the first key
+    if mask is None:
+        return scores, None
+    if mask.dtype is dt.bool_:
+        empty = c.logical_not(c.any(mask, (mask.ndim - 1,), True))
+        return c.where(c.logical_or(mask, empty), c.where(empty, 0.0, scores), MINUS), empty
+    return c.add(scores, mask), None
+
+
+def _serve(x, heads):
+    """Each head of x, at dim -3, repeated so that there are `heads`."""
+    have = x.shape[-3]
+    if heads % have:
+        raise RuntimeError(
+            f"scaled_dot_product_attention: number of heads in query ({heads}) must be divisible by that in key and "
+            f"value ({have})"
+        )
+    lead, tail = tuple(x.shape[:-2]), tuple(x.shape[-2:])
+    spread = c.expand(c.reshape(x, (*lead, 1, *tail)), (*lead, heads // have, *tail))
+    return c.reshape(spread, (*lead[:-1], heads, *tail))
+
+
+def as_float_mask(mask, dtype, name="attn_mask"):
+    """A mask to add: -inf where a boolean one is True. Raises for integers."""
+    if mask is None:
+        return None
+    if mask.dtype is dt.bool_:
+        return c.where(mask, c.full((), MINUS, dtype, mask.device), c.full((), 0.0, dtype, mask.device))
+    if not mask.is_floating_point():
+        raise RuntimeError(f"only bool and floating types of {name} are supported")
+    return mask
+
+
+@operator
+def attention_heads(query, key, value, num_heads, mask=None, dropout_p=0.0):
+    """Attention in heads over batch-first (N, L, E), (N, S, E): (out (N, L, E), weights (N, heads, L, S)).
+
+    mask is added to the scores and broadcasts to (N, heads, L, S).
+    """
+    batch, length, width = query.shape
+    head = width // num_heads
+
+    def heads(x):
+        return c.permute(c.reshape(x, (batch, x.shape[1], num_heads, head)), (0, 2, 1, 3))
+
+    scores, _ = _scores(heads(query), heads(key), mask, False, None)
+    weights = softmax(scores, -1)
+    if dropout_p:
+        weights = dropout(weights, dropout_p, True)
+    out = c.matmul(weights, heads(value))
+    return c.reshape(c.permute(out, (0, 2, 1, 3)), (batch, length, width)), weights
+
+
+@operator
+def project_packed(query, key, value, weight, bias=None):
+    """The three projections by one weight (3E, E): thirds of it for query, key and value."""
+    width = query.shape[-1]
+    parts = []
+    for i, x in enumerate((query, key, value)):
+        w = c.slice(weight, 0, i * width, (i + 1) * width, 1)
+        b = None if bias is None else c.slice(bias, 0, i * width, (i + 1) * width, 1)
+        parts.append(linear(x, w, b))
+    return tuple(parts)

@@ -1,0 +1,215 @@
+"""Losses, by torch.nn.functional's names: an elementwise distance and a reduction.
+
+Input: predictions and targets of one shape unless said otherwise; reduction is "none", "sum" or "mean".
+Logarithms are kept from overflowing where torch keeps them; each formula is in its docstring.
+"""
+
+from __future__ import annotations
+
+import math
+
+from stage0_eager.functions.index_checks import NAMES, warn_of_broadcast
+from stage0_eager.functions.nn.activations import _reduce
+from stage0_eager.functions.nn.normalization import vector_norm
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage_contracts.core_metas import broadcast_shapes
+
+
+def _relu(x):
+    """max(x, 0) with slope 1 at 0, as torch's clamp has it."""
+    return c.where(c.lt(x, 0), 0.0, x)
+
+
+def _softplus(x):
+    """log(1 + exp(x)) without overflow."""
+    return c.add(c.maximum(x, 0), c.log1p(c.exp(c.neg(c.abs(x)))))
+
+
+def _weighted(loss, weight):
+    return loss if weight is None else c.mul(loss, weight)
+
+
+def _same_size(name, input, target):
+    if input.shape != target.shape:
+        raise ValueError(
+            f"{name}: target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})"
+        )
+
+
+@operator
+def binary_cross_entropy(input, target, weight=None, reduction="mean"):
+    """-(t log p + (1 - t) log(1 - p)) of probabilities p, logarithms no less than -100."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"Using a target size ({tuple(target.shape)}) that is different to the input size "
+            f"({tuple(input.shape)}) is deprecated. Please ensure they have the same size."
+        )
+    if target.dtype is not input.dtype:
+        raise RuntimeError(f"Found dtype {NAMES[target.dtype]} but expected {NAMES[input.dtype]}")
+    yes = c.maximum(c.log(input), -100.0)
+    no = c.maximum(c.log(c.sub(1, input)), -100.0)
+    loss = c.neg(c.add(c.mul(target, yes), c.mul(c.sub(1, target), no)))
+    return _reduce(_weighted(loss, weight), reduction)
+
+
+@operator
+def binary_cross_entropy_with_logits(input, target, weight=None, reduction="mean", pos_weight=None):
+    """-(w t log s(x) + (1 - t) log(1 - s(x))) of logits x; w, pos_weight, is broadcast against them."""
+    _same_size("binary_cross_entropy_with_logits", input, target)
+    if not target.is_floating_point():
+        raise RuntimeError(
+            f"result type {NAMES[input.dtype]} can't be cast to the desired output type {NAMES[target.dtype]}"
+        )
+    # log s(x) = -softplus(-x) and log(1 - s(x)) = -softplus(-x) - x
+    tail = _softplus(c.neg(input))
+    factor = 1 if pos_weight is None else c.add(c.mul(c.sub(pos_weight, 1), target), 1)
+    loss = c.add(c.mul(c.sub(1, target), input), c.mul(tail, factor))
+    return _reduce(_weighted(loss, weight), reduction)
+
+
+@operator
+def kl_div(input, target, reduction="mean", log_target=False):
+    """target * (log target - input), with input log-probabilities; "batchmean" divides the sum by the batch size."""
+    if not (input.is_floating_point() and target.is_floating_point()):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
+    if log_target:
+        loss = c.mul(c.exp(target), c.sub(target, input))
+    else:
+        positive = c.gt(target, 0)
+        entropy = c.where(positive, c.mul(target, c.log(c.where(positive, target, 1.0))), 0.0)
+        loss = c.sub(entropy, c.mul(target, input))
+    if reduction == "batchmean":
+        total = _reduce(loss, "sum")
+        return c.div(total, input.shape[0]) if input.ndim else total
+    return _reduce(loss, reduction)
+
+
+@operator
+def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
+    """0.5 d**2 / beta where d = |input - target| < beta, else d - 0.5 beta."""
+    if beta < 0:
+        raise ValueError("smooth_l1_loss does not support negative values for beta.")
+    warn_of_broadcast(input, target)
+    distance = c.abs(c.sub(input, target))
+    if beta == 0:
+        return _reduce(distance, reduction)
+    square = c.mul(c.mul(distance, distance), 0.5 / beta)
+    return _reduce(c.where(c.lt(distance, beta), square, c.sub(distance, 0.5 * beta)), reduction)
+
+
+@operator
+def huber_loss(input, target, reduction="mean", delta=1.0):
+    """0.5 d**2 where d = |input - target| <= delta, else delta * (d - 0.5 delta)."""
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    warn_of_broadcast(input, target)
+    distance = c.abs(c.sub(input, target))
+    square = c.mul(c.mul(distance, distance), 0.5)
+    far = c.mul(c.sub(distance, 0.5 * delta), delta)
+    return _reduce(c.where(c.le(distance, delta), square, far), reduction)
+
+
+@operator
+def cosine_similarity(x1, x2, dim=1, eps=1e-8):
+    """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along dim; shapes broadcast."""
+    d = dim % max(x1.ndim, x2.ndim) - max(x1.ndim, x2.ndim)
+    one = c.div(x1, c.maximum(vector_norm(x1, 2, d, True), eps))
+    two = c.div(x2, c.maximum(vector_norm(x2, 2, d, True), eps))
+    product = c.mul(one, two)
+    return c.sum(product, (d % product.ndim,), False)
+
+
+@operator
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """1 - cos where target is 1, max(0, cos - margin) where it is -1; inputs (N, D) or (D,)."""
+    if input1.shape != input2.shape or input1.ndim not in (1, 2) or target.ndim != input1.ndim - 1:
+        raise RuntimeError(
+            f"cosine_embedding_loss expects inputs (N, D) with target (N,), or (D,) with (), got "
+            f"{tuple(input1.shape)}, {tuple(input2.shape)} and {tuple(target.shape)}"
+        )
+    eps = 1e-12
+    dots = (c.sum(c.mul(a, b), (-1 % a.ndim,), False) for a, b in
+            ((input1, input2), (input1, input1), (input2, input2)))  # fmt: skip
+    dot, one, two = dots
+    cos = c.div(dot, c.sqrt(c.mul(c.add(one, eps), c.add(two, eps))))
+    alike = c.where(c.eq(target, 1), c.sub(1, cos), 0.0)
+    unlike = c.where(c.eq(target, -1), _relu(c.sub(cos, margin)), 0.0)
+    return _reduce(c.add(alike, unlike), reduction)
+
+
+@operator
+def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
+    """input where target is 1, max(0, margin - input) where it is -1."""
+    apart = c.where(c.ne(target, 1), _relu(c.sub(margin, input)), 0.0)
+    return _reduce(c.add(apart, c.where(c.ne(target, -1), input, 0.0)), reduction)
+
+
+@operator
+def margin_ranking_loss(input1, input2, target, margin=0.0, reduction="mean"):
+    """max(0, -target * (input1 - input2) + margin)."""
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
+            f"{tuple(input1.shape)}, input2: {tuple(input2.shape)}, target: {tuple(target.shape)} "
+        )
+    return _reduce(_relu(c.add(c.mul(c.neg(target), c.sub(input1, input2)), margin)), reduction)
+
+
+@operator
+def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """The p-norm of x1 - x2 + eps over the last dimension."""
+    return vector_norm(c.add(c.sub(x1, x2), eps), p, -1, keepdim)
+
+
+@operator
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, reduction="mean"):
+    """max(0, |anchor - positive| - |anchor - negative| + margin); swap takes the nearer of the two to negative."""
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = c.minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduce(_relu(c.add(c.sub(near, far), margin)), reduction)
+
+
+@operator
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """0.5 * (log v + (input - target)**2 / v) with v = max(var, eps), whose gradient ignores the bound."""
+    if isinstance(var, (int, float)):
+        var = c.full(input.shape, float(var), input.dtype, input.device)
+    if var.shape != input.shape:
+        if tuple(var.shape) == tuple(input.shape[:-1]):
+            var = c.reshape(var, (*var.shape, 1))
+        elif tuple(var.shape) != (*input.shape[:-1], 1):
+            raise ValueError("var is of incorrect size")
+    bounded = c.maximum(var, eps)
+    bounded = c.add(var, c.detach(c.sub(bounded, var)))
+    difference = c.sub(input, target)
+    loss = c.mul(c.add(c.log(bounded), c.div(c.mul(difference, difference), bounded)), 0.5)
+    return _reduce(c.add(loss, 0.5 * math.log(2 * math.pi)) if full else loss, reduction)
+
+
+@operator
+def poisson_nll_loss(input, target, log_input=True, full=False, eps=1e-8, reduction="mean"):
+    """exp(input) - target * input, or input - target * log(input + eps); full adds Stirling's term for target > 1."""
+    if log_input:
+        loss = c.sub(c.exp(input), c.mul(target, input))
+    else:
+        loss = c.sub(input, c.mul(target, c.log(c.add(input, eps))))
+    if full:
+        large = c.gt(target, 1)
+        t = c.where(large, target, 1.0)
+        stirling = c.add(c.sub(c.mul(t, c.log(t)), t), c.mul(c.log(c.mul(t, 2 * math.pi)), 0.5))
+        loss = c.add(loss, c.where(large, stirling, 0.0))
+    return _reduce(loss, reduction)
+
+
+@operator
+def soft_margin_loss(input, target, reduction="mean"):
+    """log(1 + exp(-target * input)), target 1 or -1."""
+    if broadcast_shapes(tuple(input.shape), tuple(target.shape)) != tuple(input.shape):
+        raise RuntimeError(
+            f"output with shape {list(input.shape)} doesn't match the broadcast shape with {list(target.shape)}"
+        )
+    return _reduce(_softplus(c.neg(c.mul(target, input))), reduction)

@@ -1,0 +1,192 @@
+"""Batch, group, instance and RMS normalisation, and normalize: centre and scale over chosen dimensions.
+
+Input: tensors (N, C, ...). All but batch_norm and instance_norm are operators; those two also write running
+statistics in place, so they are plain functions around operators, which capture inlines.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.functions import inplace
+from stage0_eager.functions.pointwise_composed import narrowed, widened
+from stage0_eager.functions.reductions import count, sum_of_squares
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
+
+_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def _moments(x, dims):
+    """(mean, variance without correction, x - mean), with the reduced dimensions kept at size 1."""
+    n = count(x, dims)
+    mean = c.div(c.sum(x, dims, True), n)
+    centred = c.sub(x, mean)
+    return mean, c.div(sum_of_squares(centred, dims), n), centred
+
+
+def _per_channel(x, ndim):
+    """(C,) as (1, C, 1, ...)."""
+    return c.reshape(x, (1, x.shape[0], *([1] * (ndim - 2))))
+
+
+def _scaled(centred, variance, weight, bias, eps):
+    """centred / sqrt(variance + eps) * weight + bias; root and weight are joined first, being one number a channel."""
+    scale = c.rsqrt(c.add(variance, eps))
+    scale = scale if weight is None else c.mul(scale, _per_channel(weight, centred.ndim))
+    out = c.mul(centred, scale)
+    return out if bias is None else c.add(out, _per_channel(bias, centred.ndim))
+
+
+@operator
+def normalize_by_moments(input, mean, variance, weight=None, bias=None, eps=1e-5):
+    """(input - mean) / sqrt(variance + eps), then per channel * weight + bias; input is (N, C, ...)."""
+    input, narrow = widened(input, mean, weight)
+    return narrowed(_scaled(c.sub(input, mean), variance, weight, bias, eps), narrow)
+
+
+@operator
+def normalize_batch(input, dims, weight=None, bias=None, eps=1e-5):
+    """(normalized, mean, variance): as normalize_by_moments, with the moments of `input` itself over `dims`."""
+    input, narrow = widened(input, weight, bias)
+    mean, variance, centred = _moments(input, dims)
+    return narrowed(_scaled(centred, variance, weight, bias, eps), narrow), mean, variance
+
+
+@operator
+def moved_averages(mean, variance, running_mean, running_var, count, momentum):
+    """The running statistics, each (C,), moved by `momentum` towards those of a batch.
+
+    mean and variance are normalize_batch's, over `count` elements each; the running variance is the unbiased one.
+    """
+    variance = c.mul(variance, count / (count - 1))
+    if mean.shape[0] != 1:  # statistics per instance: their average over the batch
+        mean, variance = (c.div(c.sum(s, (0,), True), s.shape[0]) for s in (mean, variance))
+    moved = []
+    for old, new in ((running_mean, mean), (running_var, variance)):
+        fresh = c.mul(c.cast(c.reshape(new, old.shape), old.dtype), momentum)
+        moved.append(
+            c.add(c.mul(old, 1 - momentum if isinstance(momentum, float) else c.sub(1, momentum)), fresh)
+        )
+    return tuple(moved)
+
+
+def _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps):
+    """input normalised by its own moments over dims; running statistics, where there are any, are moved."""
+    out, mean, variance = normalize_batch(input, dims, weight, bias, eps)
+    if running_mean is not None:
+        momentum = float(momentum) if isinstance(momentum, int) else momentum
+        # detached here too, so that metas alone say that a buffer gets no history: capture asks them
+        mean, variance = c.detach(mean), c.detach(variance)
+        moved = moved_averages(mean, variance, running_mean, running_var, count(input, dims), momentum)
+        inplace.copy_(running_mean, moved[0])
+        inplace.copy_(running_var, moved[1])
+    return out
+
+
+def batch_norm(
+    input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5
+):
+    """Normalise each channel of input (N, C, ...) over the batch and the positions.
+
+    Training uses the batch's mean and variance and moves the running ones, (C,), towards them by `momentum` (a
+    number or a 0-d tensor); otherwise the running ones are used. Raises ValueError in training for one value
+    per channel.
+    """
+    dims = (0, *range(2, input.ndim))
+    if not training:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when training=False")
+        ndim = input.ndim
+        mean, variance = channels(running_mean, ndim), channels(running_var, ndim)
+        return normalize_by_moments(input, mean, variance, weight, bias, eps)
+    if count(input, dims) == 1:
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {list(input.shape)}"
+        )
+    return _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps)
+
+
+@operator
+def channels(input, ndim):
+    """A vector (C,) as (1, C, 1, ...) of `ndim` dimensions."""
+    return _per_channel(input, ndim)
+
+
+def instance_norm(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1,
+    eps=1e-5,
+):  # fmt: skip
+    """Normalise each channel of each instance of input (N, C, ...) over its positions."""
+    if not use_input_stats:
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    dims = tuple(range(2, input.ndim))
+    if count(input, dims) == 1:
+        raise ValueError(
+            f"Expected more than 1 spatial element when training, got input size {list(input.shape)}"
+        )
+    return _of_itself(input, running_mean, running_var, dims, weight, bias, momentum, eps)
+
+
+@operator
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise input (N, C, ...) over each of num_groups groups of channels and all positions."""
+    if input.ndim < 2:
+        raise RuntimeError("Expected at least 2 dimensions for input tensor but received 1")
+    channels_ = input.shape[1]
+    if num_groups <= 0 or channels_ % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape "
+            f"{list(input.shape)} and num_groups={num_groups}"
+        )
+    if input.numel() == 0:
+        return input
+    input, narrow = widened(input, weight, bias)
+    grouped = c.reshape(input, (input.shape[0], num_groups, -1))
+    _, variance, centred = _moments(grouped, (2,))
+    out = c.reshape(c.mul(centred, c.rsqrt(c.add(variance, eps))), input.shape)
+    out = out if weight is None else c.mul(out, _per_channel(weight, out.ndim))
+    return narrowed(out if bias is None else c.add(out, _per_channel(bias, out.ndim)), narrow)
+
+
+@operator
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """x / sqrt(mean(x**2) + eps) over the last len(normalized_shape) dimensions, then * weight.
+
+    eps None is the dtype's machine epsilon. Half-precision inputs are squared in float32.
+    """
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
+            f"but got input of size {list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    half = input.dtype.name in ("float16", "bfloat16")
+    x = c.cast(input, dt.float32) if half else input
+    square = c.div(sum_of_squares(x, dims), count(x, dims))
+    out = c.mul(x, c.rsqrt(c.add(square, _EPS[x.dtype.name] if eps is None else eps)))
+    if half and weight is not None and weight.dtype is dt.float32:
+        return c.cast(c.mul(out, weight), input.dtype)
+    out = c.cast(out, input.dtype) if half else out
+    return out if weight is None else c.mul(out, weight)
+
+
+@operator
+def normalize(input, p=2.0, dim=1, eps=1e-12):
+    """input / max(its p-norm along dim, eps)."""
+    return c.div(input, c.maximum(vector_norm(input, p, dim, True), eps))
+
+
+def vector_norm(x, p, dim, keepdim):
+    """(sum |x|**p) ** (1/p) along `dim` (an int or a tuple); the gradient of the 2-norm at 0 is 0."""
+    dims = tuple(wrap_dim(d, x.ndim) for d in ((dim,) if isinstance(dim, int) else dim))
+    if p == float("inf"):
+        return c.amax(c.abs(x), dims, keepdim)
+    if p == 1:
+        return c.sum(c.abs(x), dims, keepdim)
+    power = c.mul(x, x) if p == 2 else c.pow(c.abs(x), p)
+    total = c.sum(power, dims, keepdim)
+    zero = c.eq(total, 0)  # the root's slope there is infinite: take the root of 1 instead and put 0
+    safe = c.where(zero, 1.0, total)
+    return c.where(zero, 0.0, c.sqrt(safe) if p == 2 else c.pow(safe, 1.0 / p))

@@ -1,0 +1,167 @@
+"""Sequences: evenly spaced numbers, grids, triangles of indices, differences and integrals along a dimension.
+
+Input: Python numbers for what is made; tensors for what is differenced or integrated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays
+from stage0_eager.defaults import device_or_default, dtype_or_default
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import operator
+from stage0_eager.tensor import Tensor, method
+from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
+from stage_contracts.dtype import dtype_of
+
+
+def _spaced(start, end, steps, dtype, device):
+    """From both ends towards the middle, so that the last element is `end` exactly."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    wide = dt.float32 if dtype.is_floating_point and dtype is not dt.float64 else dt.float64
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    i = c.iota(steps, 0, 1, dt.int64, device)
+    up = c.add(c.mul(c.cast(i, wide), step), start)
+    down = c.sub(end, c.mul(c.cast(c.sub(steps - 1, i), wide), step))
+    return c.where(c.lt(i, steps // 2 if steps > 1 else 1), up, down)
+
+
+@operator
+def linspace(start, end, steps, *, dtype=None, device=None):
+    """`steps` numbers from start to end, both included."""
+    dtype = dtype_or_default(dtype)
+    out = _spaced(start, end, steps, dtype, device_or_default(device))
+    return out if out.dtype is dtype else c.cast(out, dtype)
+
+
+@operator
+def logspace(start, end, steps, base=10.0, *, dtype=None, device=None):
+    """base ** linspace(start, end, steps)."""
+    dtype = dtype_or_default(dtype)
+    out = c.pow(float(base), _spaced(start, end, steps, dtype, device_or_default(device)))
+    return out if out.dtype is dtype else c.cast(out, dtype)
+
+
+def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """A 0-d tensor; float32 unless a dtype is given."""
+    return c.full((), s, dtype_or_default(dtype), device_or_default(device))
+
+
+@operator
+def grid_of(tensors, indexing="ij"):
+    """Each 1-d tensor along a dimension of its own, all expanded to the common grid."""
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f'meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    tensors = [c.reshape(x, (1,)) if x.ndim == 0 else x for x in tensors]
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for x in tensors:
+        if x.ndim > 1:
+            raise RuntimeError(f"meshgrid: Expected 0D or 1D tensor in the tensor list but got: {x.ndim}D")
+    rank = len(tensors)
+    order = [1, 0, *range(2, rank)] if indexing == "xy" and rank > 1 else list(range(rank))
+    shape: list = [None] * rank
+    for x, dim in zip(tensors, order, strict=True):
+        shape[dim] = x.shape[0]
+    return tuple(
+        c.expand(c.reshape(x, tuple(x.shape[0] if i == dim else 1 for i in range(rank))), tuple(shape))
+        for x, dim in zip(tensors, order, strict=True)
+    )
+
+
+def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple:
+    """meshgrid(x, y) or meshgrid([x, y])."""
+    many = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    return grid_of(list(many), indexing)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of the elements of 1-d tensors, one a row; one tensor alone is itself."""
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = grid_of(list(tensors), "ij")
+    return c.cat([c.reshape(g, (g.numel(), 1)) for g in grids], 1)
+
+
+def _triangle(indices: tuple, dtype: Any, device: Any) -> Tensor:
+    return Tensor(arrays.move(np.stack(indices).astype(dtype_of(dtype).numpy), device_or_default(device)))
+
+
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dt.int64, device: Any = None) -> Tensor:
+    """(2, n): rows and columns of the lower triangle of a (row, col) matrix. Runs eagerly."""
+    return _triangle(np.tril_indices(row, offset, col), dtype, device)
+
+
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dt.int64, device: Any = None) -> Tensor:
+    """(2, n): rows and columns of the upper triangle of a (row, col) matrix. Runs eagerly."""
+    return _triangle(np.triu_indices(row, offset, col), dtype, device)
+
+
+@operator
+def vander(x, N=None, increasing=False):
+    """The powers of a vector's elements as columns, falling unless `increasing`."""
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    columns = x.shape[0] if N is None else N
+    if columns < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = c.iota(columns, 0 if increasing else columns - 1, 1 if increasing else -1, dt.int64, x.device)
+    return c.pow(c.reshape(x, (x.shape[0], 1)), powers)
+
+
+def _ends(x, dim):
+    """Everything but the first, and everything but the last, along dim."""
+    n = x.shape[dim]
+    return c.slice(x, dim, 1, n, 1), c.slice(x, dim, 0, n - 1, 1)
+
+
+@method
+@operator
+def diff(input, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours along `dim`, n times; bools are compared."""
+    if input.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    dim = wrap_dim(dim, input.ndim)
+    parts = [x for x in (prepend, input, append) if x is not None]
+    out = c.cat(parts, dim) if len(parts) > 1 else input if n else c.clone(input)
+    subtract = c.logical_xor if out.dtype is dt.bool_ else c.sub
+    for _ in range(n):
+        if out.shape[dim] == 0:
+            return out
+        out = subtract(*_ends(out, dim))
+    return out
+
+
+def _trapezoids(y, x, dx, dim):
+    """The area under each step along dim."""
+    right, left = _ends(y, dim)
+    total = c.add(left, right)
+    if x is None:
+        return c.mul(total, (1 if dx is None else dx) / 2)
+    if dx is not None:
+        raise RuntimeError("trapezoid takes x or dx, not both")
+    if x.ndim == 1 and y.ndim > 1:
+        x = c.reshape(x, tuple(x.shape[0] if i == dim else 1 for i in range(y.ndim)))
+    width = c.sub(*_ends(x, dim if x.ndim == y.ndim else dim - y.ndim + x.ndim))
+    return c.div(c.mul(total, width), 2)
+
+
+@operator
+def trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The integral of y along `dim` by trapezoids: at the places x, or dx apart (1 unless given)."""
+    dim = wrap_dim(dim, y.ndim)
+    return c.sum(_trapezoids(y, x, dx, dim), (dim,), False)
+
+
+@operator
+def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
+    """The running integral of y along `dim`: one element fewer than y."""
+    dim = wrap_dim(dim, y.ndim)
+    return c.cumsum(_trapezoids(y, x, dx, dim), dim)

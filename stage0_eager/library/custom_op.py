@@ -1,0 +1,397 @@
+"""Custom operators: a user's function as one operator that eager differentiates and compiled graphs never open.
+
+Input: Python functions with annotations (or a schema as text), and what is registered for them: kernels by device, the
+rule for results' shapes ("fake"), a backward, a vmap rule. Names, arguments and messages are torch.library's.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from stage0_eager import arrays
+from stage0_eager.autograd.function import Function, FunctionCtx
+from stage0_eager.autograd.tape import needs_tape
+from stage0_eager.library.schema import Schema, infer_schema, parse_schema, schema_of
+from stage0_eager.state import STATE, interpreting, no_grad
+from stage0_eager.table.opaque import OpaqueOperator
+from stage0_eager.table.operator import Derivative, metas_in
+from stage0_eager.table.registry import OPAQUE
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.trace import Tracer, run_on_metas
+from stage0_eager.transforms.vmap import Batcher
+from stage0_eager.triton.driver import kernel_ptx
+from stage0_eager.triton.kernels import wrap_triton, writes_of
+from stage0_eager.utils.pytree import leaves_of, mapped, rebuilt
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class CustomOpDef(OpaqueOperator):
+    """What custom_op makes: called as the function it was made from. Registering again replaces."""
+
+    def __init__(self, namespace: str, name: str, schema: Schema, function: Callable) -> None:
+        super().__init__(f"ops.{namespace}", name, function, self._meta, self._kernel, schema.mutates)
+        self._schema, self._qualname = schema, f"{namespace}::{name}"
+        self.listed = schema.returns == "Tensor[]"
+        self._kernels: dict[str | None, Callable] = {}
+        self._fake: Callable | None = None
+        self._setup: Callable | None = None
+        self._backward: Callable | None = None
+        self._vmap: Callable | None = None
+        self._places = {p: i for i, p in enumerate(self.params)}
+        kinds = inspect.signature(self.bind).parameters.values()
+        self._named = frozenset(p.name for p in kinds if p.kind is p.KEYWORD_ONLY)
+        if (
+            not schema.mutates
+        ):  # how the tape and stage 2 know that a gradient may flow; the work is in `pullback`
+            self.derivatives = {
+                p: Derivative(self, p, _unused) for p in schema.tensors if p not in self._named
+            }
+            self.rules = tuple(self.derivatives.values())
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    @property
+    def default(self) -> CustomOpDef:
+        """The operator itself: torch.ops.mylib.foo.default."""
+        return self
+
+    # ---- what users register --------------------------------------------------------------------------------
+
+    def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /) -> Any:
+        """The function that computes on tensors of these devices ("cpu", "cuda"; None: of any), or a decorator."""
+        if fn is None:
+            return lambda function: self.register_kernel(device_types, function)
+        for device in (
+            [device_types] if device_types is None or isinstance(device_types, str) else device_types
+        ):
+            self._kernels[device] = fn
+        return fn
+
+    def register_fake(self, fn: Callable, /) -> Callable:
+        """The function from tensors without data to tensors of the results' shape and dtype. Also a decorator."""
+        self._fake = fn
+        return fn
+
+    def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
+        """`backward(ctx, *gradients)` gives a gradient per argument; `setup_context(ctx, inputs, output)` fills ctx.
+
+        Both are traced by compiled code. Raises RuntimeError for an operator that writes to its arguments.
+        """
+        if self.mutates:
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self} with schema "
+                f"{self._schema.text}. Please create a functional operator and register an autograd formula for that."
+            )
+        self._backward, self._setup = backward, setup_context
+
+    def register_vmap(self, func: Callable | None = None) -> Any:
+        """`func(info, in_dims, *args)` gives (results, their batch dimensions). Without one, example by example."""
+        if func is None:
+            return self.register_vmap
+        self._vmap = func
+        return func
+
+    # ---- calls ----------------------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = self.bind(*args, **kwargs)
+        interpreter = STATE.interpreter
+        if isinstance(interpreter, Batcher):
+            if not interpreter.concerns(self, args):
+                with interpreting(interpreter.outer):
+                    return self(*args, **kwargs)
+            return self._batched(interpreter, args) if self._vmap else interpreter.process(self, args)
+        if STATE.grad_enabled and needs_tape(self, args):
+            return self._on_tape(args)
+        return self._plain(args)
+
+    def _plain(self, args: tuple) -> Any:
+        """Without the tape: recorded into a graph, or computed."""
+        if isinstance(STATE.interpreter, Tracer):
+            return self._as_declared(STATE.interpreter.process(self, args))
+        with no_grad():
+            result = self._compute(args)
+        for place in map(self._places.__getitem__, self.mutates):
+            for tensor in leaves_of(args[place]):
+                if isinstance(tensor, Tensor):
+                    tensor._bump_version()
+        return result
+
+    def _compute(self, args: tuple) -> Any:
+        """Run the kernel for the arguments' device. Raises RuntimeError for a result that is an argument's memory."""
+        tensors = [leaf for leaf in leaves_of(args) if isinstance(leaf, Tensor)]
+        device = tensors[0].device.type if tensors else None
+        kernel = self._kernels.get(device) or self._kernels.get(None)
+        if kernel is None:
+            raise NotImplementedError(
+                f"Could not run '{self._qualname}' with arguments from the '{str(device).upper()}' backend: it has "
+                f"kernels for {', '.join(map(str, self._kernels)) or 'none'}; register_kernel({device!r}) adds one"
+            )
+        result = kernel(*args[: len(args) - len(self._named)], **self._by_name(args))
+        given = {id(arrays.owner(t._data)) for t in tensors}
+        for leaf in leaves_of(result):
+            if isinstance(leaf, Tensor) and id(arrays.owner(leaf._data)) in given:
+                raise RuntimeError(
+                    f"{self._qualname}: The output of this custom operator (1) must not also be an input to this "
+                    "custom operator and (2) may not alias any inputs to this custom operator or other returns. "
+                    "Return a clone of it (y.clone()), or do not return it"
+                )
+        return result
+
+    def _by_name(self, args: tuple) -> dict[str, Any]:
+        return {p: a for p, a in zip(self.params, args, strict=True) if p in self._named}
+
+    def _as_declared(self, result: Any) -> Any:
+        """What a graph yields, a tensor or a tuple, as the schema says: a list where it says Tensor[]."""
+        return list(result) if self.listed else result
+
+    def _on_tape(self, args: tuple) -> Any:
+        """One tape node, with the user's backward."""
+        op = self
+
+        class Call(Function):
+            @staticmethod
+            def forward(*flat: Any) -> Any:
+                result = op._plain(rebuilt(args, flat))
+                return tuple(result) if isinstance(result, list) else result
+
+            @staticmethod
+            def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+                inputs = rebuilt(args, inputs)
+                ctx.needs_input_grad = mapped(lambda a: isinstance(a, Tensor) and a.requires_grad, inputs)
+                op._fill(ctx, inputs, op._as_declared(output))
+
+            @staticmethod
+            def backward(ctx: Any, *gradients: Any) -> tuple:
+                return tuple(op._flat_gradients(ctx, args, gradients))
+
+        Call.__name__ = Call.__qualname__ = self.name
+        return self._as_declared(Call.apply(*leaves_of(args)))
+
+    def _fill(self, ctx: Any, inputs: tuple, output: Any) -> None:
+        if self._setup is None:
+            return
+        if not self._named:
+            self._setup(ctx, inputs, output)
+            return
+        positional = tuple(a for p, a in zip(self.params, inputs, strict=True) if p not in self._named)
+        self._setup(ctx=ctx, inputs=positional, keyword_only_inputs=self._by_name(inputs), output=output)
+
+    def _flat_gradients(self, ctx: Any, args: tuple, gradients: tuple) -> list[Any]:
+        """The user's backward, one gradient for each leaf of the arguments."""
+        if self._backward is None:
+            raise RuntimeError(
+                f"Trying to backward through {self} but no autograd formula was registered. Please use "
+                "register_autograd to add one."
+            )
+        made = self._backward(ctx, *([list(gradients)] if self.listed else gradients))
+        made = made if isinstance(made, tuple) else (made,)
+        positional = [a for p, a in zip(self.params, args, strict=True) if p not in self._named]
+        if len(made) != len(positional):
+            raise RuntimeError(
+                f"{self}'s backward returned {len(made)} gradients, expected one for each of its {len(positional)} "
+                "arguments (None for what has none)"
+            )
+        items = iter(made)
+        found: list[Any] = []
+        for p, arg in zip(self.params, args, strict=True):
+            count = len(leaves_of(arg))
+            g = None if p in self._named else next(items)
+            found += [None] * count if g is None else leaves_of(g)
+        return found
+
+    def pullback(self, g: Any, out: Any, args: tuple, wanted: Callable[[Any], bool]) -> dict[str, Any]:
+        """The gradients by parameter, for a graph: as _on_tape, the context filled when the backward is written.
+
+        g: one gradient per result. wanted(argument): whether a gradient for it is asked for.
+        """
+        ctx = FunctionCtx()
+        ctx.needs_input_grad = mapped(wanted, args)
+        self._fill(ctx, args, self._as_declared(out))
+        flat = self._flat_gradients(ctx, args, g if isinstance(g, tuple) else (g,))
+        return dict(zip(self.params, rebuilt(args, flat), strict=True))
+
+    def _batched(self, level: Batcher, args: tuple) -> Any:
+        """The user's rule on whole batches, which are first dimensions here."""
+        dims = mapped(lambda a: 0 if level.batched(a) else None, args)
+        whole = mapped(lambda a: a._data.whole if level.batched(a) else a, args)
+        info = SimpleNamespace(batch_size=level.size, randomness=level.randomness)
+        with interpreting(level.outer):
+            result, out_dims = self._vmap(info, dims, *whole)  # type: ignore[misc]
+            several = isinstance(result, (tuple, list))
+            places = list(out_dims) if several else [out_dims]
+            moved = [
+                t if d is None else t.movedim(d, 0)
+                for t, d in zip(result if several else [result], places, strict=True)
+            ]
+        wrapped = [t if d is None else level.wrap(t) for t, d in zip(moved, places, strict=True)]
+        return type(result)(wrapped) if several else wrapped[0]
+
+    # ---- what graphs need -----------------------------------------------------------------------------------
+
+    def _meta(self, *args: Any) -> Any:
+        """The fake rule's result as metas."""
+        if self._fake is None:
+            if self._schema.returns is None:
+                return None
+            raise RuntimeError(
+                f"There was no fake impl registered for {self}. This is necessary for compiled code to know what it "
+                f"returns. Please use `{self.name}.register_fake` to add a fake impl."
+            )
+        fake, count = self._fake, len(args) - len(self._named)
+        made = run_on_metas(lambda *a: fake(*a[:count], **self._by_name(a)), args)
+        if made is not None and any(not isinstance(m, TensorMeta) for m in leaves_of(made)):
+            raise RuntimeError(f"{self}'s fake impl returned {made!r}; compiled code takes tensors only")
+        grad = STATE.grad_enabled and not self.mutates and any(m.requires_grad for m in metas_in(args))
+        marked = mapped(
+            lambda m: m.with_(requires_grad=grad and m.dtype.is_floating_point, strides=m.strides), made
+        )
+        return tuple(marked) if isinstance(marked, list) else marked if made is not None else None
+
+    def _kernel(self, xp: Any, *args: Any) -> Any:
+        """Arrays in, arrays out."""
+        with no_grad():
+            result = self._compute(mapped(lambda a: Tensor(a) if arrays.is_array(a) else a, args))
+        return _arrays(result)
+
+
+def _arrays(result: Any) -> Any:
+    if result is None:
+        return ()
+    return result._data if isinstance(result, Tensor) else tuple(map(_arrays, result))
+
+
+def _unused(g: Any) -> Any:
+    raise AssertionError("a custom operator's gradient comes from its pullback")
+
+
+# ---- the functions of torch.library ----------------------------------------------------------------------------------
+
+
+def custom_op(
+    name: str,
+    fn: Callable | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: str | Sequence[str] | None = None,
+    schema: str | None = None,
+) -> Any:
+    """Make a function with annotations the operator `name` ("mylib::foo"). Decorator without `fn`.
+
+    mutates_args: the names of the tensors it writes to, or "unknown" for all. device_types: what `fn` computes on.
+    Raises ValueError for a name without namespace, annotations that are no schema, or a schema text that says other
+    writes than `mutates_args`.
+    """
+    if fn is None:
+        return lambda function: custom_op(
+            name, function, mutates_args=mutates_args, device_types=device_types, schema=schema
+        )
+    if schema is None:
+        found = schema_of(fn, mutates_args)
+    else:
+        found, _ = parse_schema(schema)
+        if mutates_args != "unknown" and set(found.mutates) != set(mutates_args):
+            raise ValueError(
+                f"Attempted to create a custom op with `mutates_args={mutates_args}` and `schema={schema}. The schema "
+                f"suggests that the op mutates {set(found.mutates)} which is different from what was provided to us in "
+                "`mutates_args`. Please make these consistent."
+            )
+    made = CustomOpDef(*_parts(name), found, fn)
+    made.register_kernel(device_types, fn)
+    return made
+
+
+def _parts(name: str) -> tuple[str, str]:
+    space, colons, last = name.partition("::")
+    if not (colons and space.isidentifier() and last.isidentifier()):
+        raise ValueError(f'expected the name of an operator as "namespace::name", got {name!r}')
+    return space, last
+
+
+def lookup(op: Any) -> CustomOpDef:
+    """The operator by its name, or itself. Raises RuntimeError for a name that is none."""
+    if isinstance(op, CustomOpDef):
+        return op
+    if not isinstance(op, str):
+        raise TypeError(
+            f'expected a custom operator (what custom_op returned) or its name "namespace::name", got {op!r}'
+        )
+    found = OPAQUE.get("ops." + ".".join(_parts(op.partition(".")[0])))
+    if not isinstance(found, CustomOpDef):
+        raise RuntimeError(f"operator {op} does not exist; library.custom_op or library.define makes one")
+    return found
+
+
+def define(qualname: str, schema: str) -> None:
+    """An operator by its schema alone; `impl` gives it kernels."""
+    found, declared = parse_schema(schema)
+    declared.__name__ = _parts(qualname)[1]
+    CustomOpDef(*_parts(qualname), found, declared)
+
+
+def impl(qualname: Any, types: str | Sequence[str], func: Callable | None = None) -> Any:
+    """The kernel of an operator for device types ("cpu", "cuda", "default"). Decorator without func."""
+    devices = None if types == "default" else types
+    return lookup(qualname).register_kernel(devices, func)
+
+
+def register_kernel(
+    op: Any, device_types: str | Sequence[str] | None, func: Callable | None = None, /
+) -> Any:
+    """As CustomOpDef.register_kernel, of an operator or its name."""
+    return lookup(op).register_kernel(device_types, func)
+
+
+def register_fake(op: Any, func: Callable | None = None, /) -> Any:
+    """As CustomOpDef.register_fake, of an operator or its name. Decorator without func."""
+    return lookup(op).register_fake if func is None else lookup(op).register_fake(func)
+
+
+def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
+    """As CustomOpDef.register_autograd, of an operator or its name."""
+    lookup(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_vmap(op: Any, func: Callable | None = None, /) -> Any:
+    """As CustomOpDef.register_vmap, of an operator or its name. Decorator without func."""
+    return lookup(op).register_vmap(func)
+
+
+class _Namespace:
+    """`ops.mylib`: its operators by name."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = f"{self._path}.{name}"
+        if path in OPAQUE:
+            return OPAQUE[path]
+        if self._path == "ops":
+            return _Namespace(path)
+        raise AttributeError(f"'_OpNamespace' {self._path[4:]!r} object has no attribute {name!r}")
+
+
+ops = _Namespace("ops")
+
+
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: str | Iterable[str]) -> Any:
+    """As custom_op, for a function that computes with `wrap_triton(kernel)[grid](...)`: it is its own fake rule."""
+    if fn is None:
+        return lambda function: triton_op(name, function, mutates_args=mutates_args)
+    made = custom_op(name, fn, mutates_args=mutates_args)
+    made.register_fake(fn)
+    return made
+
+
+__all__ = [
+    "CustomOpDef", "custom_op", "define", "impl", "infer_schema", "lookup", "ops", "register_autograd",
+    "kernel_ptx", "register_fake", "register_kernel", "register_vmap", "triton_op", "wrap_triton", "writes_of",
+]  # fmt: skip

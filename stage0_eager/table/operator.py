@@ -1,0 +1,257 @@
+"""Operator: one row of the table, and the one interception point every tensor computation passes through.
+
+Input: core.py makes a row per core operator (kernel, derivative); functions/ makes the public functions, whose
+bodies call other operators. Calling a row evaluates it, or hands it to the interpreter in force, and records it
+on the tape. The idea of one interception point and stacked readings is JAX's autodidax.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from functools import update_wrapper
+from typing import Any
+
+from stage0_eager.amp.autocast import autocast_off, call_with_casts
+from stage0_eager.autograd.tape import needs_tape, record
+from stage0_eager.kernels.eager import eager_kernel
+from stage0_eager.state import STATE, interpreting
+from stage0_eager.table.evaluation import eager_call
+from stage0_eager.table.out_argument import into_out
+from stage0_eager.table.registry import TABLE, find, register
+from stage0_eager.tensor import made_in_inference
+from stage0_eager.transforms.trace import run_on_metas
+from stage_contracts.core_ops import CoreOp
+from stage_contracts.tensor_meta import TensorMeta
+
+# NumPy's names of arguments, which torch takes for its own in every function; A is torch.linalg's.
+_NUMPY_NAMES = {
+    "axis": "dim",
+    "keepdims": "keepdim",
+    "x": "input",
+    "a": "input",
+    "A": "input",
+    "x1": "input",
+    "x2": "other",
+}
+
+
+class Operator:
+    """A public function or a core operator. Exactly one of `core` and `body` (composite) is set."""
+
+    opaque = False  # whether every stage keeps it as it is (opaque.py)
+    backward_graph: Any = (
+        None  # of one whose derivative is the user's own: that as a graph (autograd/custom_gradient.py)
+    )
+
+    def __init__(
+        self,
+        name: str,
+        params: str,
+        *,
+        core: CoreOp | None = None,
+        body: Callable | None = None,
+        mutates: tuple[str, ...] = (),
+    ) -> None:
+        self.name = self.__name__ = name
+        self.namespace = "core" if core else "cutaway"
+        self.core, self.body, self.mutates = core, body, mutates
+        self.kernel = eager_kernel(name) if core else None
+        self.shares = core is not None and core.kind in ("view", "identity")  # the result may share storage
+        self.derivatives: dict[str, Derivative] = {}
+        self.rules: tuple[Derivative, ...] = ()
+        # what record() saves, by the set of rules that will run (as bits)
+        self.save_plans: dict[int, tuple] = {}
+        self.bind = _binder(name, params, body)
+        code = self.bind.__code__
+        self.params = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        self.arity = len(self.params)
+        self.numpy_names = frozenset(name for name, ours in _NUMPY_NAMES.items() if ours in self.params) - {
+            *self.params
+        }
+        self.whole = body is None  # handled as one step: core, or a composite with its own derivative
+        self.run = eager_call(self)  # evaluates, and records on the tape
+        self.eager = self.run  # what runs when no interpreter is in force: run, or a quicker way (`quickly`)
+        if body is not None:
+            update_wrapper(self, body)
+        else:
+            self.__doc__ = core.meaning if core else None
+            self.__signature__ = inspect.signature(self.bind)
+        self.__module__ = "cutaway.core" if core else "cutaway"
+        self.__qualname__ = name
+
+    @property
+    def qualname(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    def __repr__(self) -> str:
+        return f"<operator {self.qualname}>"
+
+    def __reduce__(self) -> tuple:
+        return find, (self.qualname,)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a class attribute of Tensor an operator is a method."""
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            if "out" in kwargs:
+                if STATE.autocast:
+                    with autocast_off():
+                        return into_out(self, args, kwargs, TABLE["core.copy_"])
+                return into_out(self, args, kwargs, TABLE["core.copy_"])
+            if not self.numpy_names.isdisjoint(kwargs):
+                kwargs = self.spelled(kwargs)
+        if STATE.plain:
+            try:
+                # 0.1 µs for the short form
+                return self.eager(*args, **kwargs) if kwargs else self.eager(*args)
+            except AttributeError as error:
+                raise self._refusal(args, error) from error
+        if STATE.autocast and self.core is None:
+            return call_with_casts(self, args, kwargs)
+        return self.without_casts(args, kwargs)
+
+    def without_casts(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The call by the interpreter in force, or in inference mode."""
+        if STATE.interpreter is not None:
+            return self._interpreted(STATE.interpreter, args, kwargs)
+        out = self.run(*args, **kwargs)
+        return out if self.core is None or self.mutates else made_in_inference(out)
+
+    def spelled(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments under NumPy's names (axis, keepdims, x1, x2) under this operator's, as torch allows."""
+        named = {
+            _NUMPY_NAMES[key] if key in self.numpy_names else key: value for key, value in kwargs.items()
+        }
+        if len(named) < len(kwargs):
+            raise TypeError(f"{self.name}() got an argument under two names: {', '.join(kwargs)}")
+        return named
+
+    def _interpreted(self, interpreter: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The call as the interpreter in force reads it: one step, or the steps of its body."""
+        if self.core is None and not interpreter.keeps(self):
+            return self.run(*args, **kwargs)
+        args = self.bind(*args, **kwargs)
+        if not interpreter.concerns(self, args):
+            with interpreting(interpreter.outer):
+                return self(*args)
+        recording = STATE.grad_enabled and needs_tape(self, args)
+        out = interpreter.process(self, args)
+        if recording:
+            record(self, args, out)
+        return out
+
+    def _refusal(self, args: tuple, error: Exception) -> Exception:
+        """What an AttributeError of a body says to its caller: that an operand is no tensor."""
+        for param, value in zip(self.params, args):
+            if isinstance(value, (str, bytes)) or (param in ("input", "x") and not hasattr(value, "_data")):
+                kind = type(value).__name__
+                return TypeError(f"{self.name}(): argument '{param}' must be Tensor, not {kind}")
+        return error
+
+    def _run_body(self, args: tuple) -> Any:
+        return self.body(**dict(zip(self.params, args, strict=True)))  # type: ignore[misc]
+
+    def derivative(self, **rules: Callable) -> Operator:
+        """Attach derivative rules, one per differentiable parameter, and return self.
+
+        A rule's first parameter is the gradient of the output; the others name what it needs: `out`, a
+        parameter of the operator (`other`), or the meta of one (`other_meta`, `out_meta`). Only what a rule
+        names is saved on the tape. Layout after torch's derivatives.yaml.
+        """
+        self.derivatives.update({name: Derivative(self, name, rule) for name, rule in rules.items()})
+        for bit, rule in enumerate(self.derivatives.values()):
+            rule.bit = 1 << bit
+        self.rules = tuple(self.derivatives.values())
+        self.save_plans = {}
+        self.whole = True
+        self.eager = self.run = eager_call(self)
+        return self
+
+    def quickly(self, function: Callable) -> Callable:
+        """Decorator: a quicker way for eager calls, which gives what the body gives (a test holds it to that)."""
+        self.eager = function
+        return function
+
+    def meta(self, *args: Any, **kwargs: Any) -> Any:
+        """The result's TensorMeta (or tuple of them), from arguments that have a TensorMeta for each tensor."""
+        args = self.bind(*args, **kwargs)
+        if self.core is not None:
+            result = self.core.meta(*args)
+        else:
+            result = run_on_metas(lambda *a: self._run_body(a), args)
+        grad = STATE.grad_enabled and self.name != "detach" and any(m.requires_grad for m in metas_in(args))
+        return _with_grad(result, grad)
+
+
+class Derivative:
+    """One rule, the place of its parameter, and what it needs saved: name -> (what, place of the argument)."""
+
+    __slots__ = ("bit", "needs", "param", "position", "rule", "saves")
+
+    def __init__(self, op: Operator, param: str, rule: Callable) -> None:
+        self.rule, self.param, self.position = rule, param, op.params.index(param)
+        self.bit = 0
+        self.needs = tuple(inspect.signature(rule).parameters)[1:]
+        self.saves = {name: self._place(op, name) for name in self.needs}
+
+    @staticmethod
+    def _place(op: Operator, name: str) -> tuple[str, int]:
+        if name in ("out", "out_meta"):
+            return name, 0
+        if name in op.params:
+            return "value", op.params.index(name)
+        return "meta", op.params.index(name.removesuffix("_meta"))
+
+
+def metas_in(tree: Any) -> list[TensorMeta]:
+    if isinstance(tree, TensorMeta):
+        return [tree]
+    if isinstance(tree, (tuple, list)):
+        return [m for item in tree for m in metas_in(item)]
+    return []
+
+
+def _with_grad(result: Any, grad: bool) -> Any:
+    if isinstance(result, TensorMeta):
+        wanted = grad and result.dtype.is_floating_point
+        return (
+            result
+            if result.requires_grad is wanted
+            else result.with_(requires_grad=wanted, strides=result.strides, shape=result.shape)
+        )
+    if not isinstance(result, (tuple, list)):
+        return result
+    items = [_with_grad(r, grad) for r in result]
+    return result._make(items) if hasattr(result, "_make") else type(result)(items)
+
+
+def _binder(name: str, params: str, body: Callable | None) -> Callable[..., tuple]:
+    """A function with the operator's parameter list that returns its arguments as one positional tuple."""
+    if body is not None:
+        # read from the code: inspect.signature, for each of a thousand operators, was a fifth of loading cutaway
+        written = inspect.unwrap(body)
+        code = written.__code__
+        if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+            raise TypeError(f"operator {name}: *args is not allowed; make the variadic form a plain function")
+        positional, count = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+        order = list(code.co_varnames[:count])
+        last = written.__defaults__ or ()
+        defaults = dict(zip(order[positional - len(last) : positional], last, strict=True))
+        defaults |= written.__kwdefaults__ or {}
+        pieces = [f"{key}=defaults[{key!r}]" if key in defaults else key for key in order]
+        pieces[positional:positional] = ["*"] * (count > positional)
+        params, namespace = ", ".join(pieces), {"defaults": defaults}
+    else:
+        order = [p.split("=")[0].strip() for p in params.split(",")]
+        namespace = {}
+    exec(f"def {name}({params}): return ({', '.join(order)},)", namespace)
+    return namespace[name]  # type: ignore[return-value]
+
+
+def operator(body: Callable) -> Operator:
+    """Decorator: make a public function a composite row of the table."""
+    return register(Operator(body.__name__, "", body=body))

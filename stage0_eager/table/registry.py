@@ -1,0 +1,41 @@
+"""The table itself: every operator by its qualified name. It imports nothing, so that every file may ask it.
+
+Input: rows, entered by who makes them: core.py, functions/, numpy_api/ and opaque.py. Tape and interpreters, which
+lie below those files, ask here for the core operators they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stage0_eager.table.opaque import OpaqueOperator
+    from stage0_eager.table.operator import Operator
+
+TABLE: dict[str, Operator] = {}  # by qualname: "core.add", "cutaway.relu"
+# Those that no stage opens, by qualname: where graphs that are read back, and runtimes, find them.
+OPAQUE: dict[str, OpaqueOperator] = {}
+
+
+def register(op: Operator) -> Operator:
+    """Add a row. Raises ValueError for a name that is taken."""
+    if op.qualname in TABLE:
+        raise ValueError(f"operator {op.qualname} is defined twice")
+    TABLE[op.qualname] = op
+    return op
+
+
+def find(qualname: str) -> Operator:
+    """The row called `qualname`: what a pickled operator becomes again."""
+    return TABLE[qualname]
+
+
+def lookup(table: Mapping[str, Operator], qualname: str) -> Operator:
+    """The row called `qualname`. Raises KeyError with the nearest names."""
+    import difflib  # asked for only where a name is wrong
+
+    if qualname not in table:
+        near = difflib.get_close_matches(qualname, table, n=3)
+        raise KeyError(f"no operator {qualname!r}; nearest: {', '.join(near) or 'none'}")
+    return table[qualname]

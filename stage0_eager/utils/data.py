@@ -1,0 +1,158 @@
+"""Batches of a data set, by torch.utils.data's names: Dataset, TensorDataset, Subset, random_split, DataLoader.
+
+Input: anything with __getitem__ and __len__. Everything happens in the calling thread; the order of a shuffled loader
+comes from the generator, so that a seed fixes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from stage0_eager.functions import creation
+from stage0_eager.functions.shape import stack
+from stage0_eager.random.generator import Generator, randperm
+from stage0_eager.tensor import Tensor
+
+
+class Dataset:
+    """Base class: define __getitem__ and __len__. Subscripts as a type: Dataset[int]."""
+
+    def __class_getitem__(cls, item: Any) -> type:
+        return cls
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
+
+
+class TensorDataset(Dataset):
+    """Rows of tensors of one length: item i is the tuple of their i-th rows."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
+            raise AssertionError("Size mismatch between tensors")
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple:
+        return tuple(t[index] for t in self.tensors)
+
+    def __len__(self) -> int:
+        return self.tensors[0].shape[0]
+
+
+class Subset(Dataset):
+    """The items of `dataset` at `indices`."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
+        self.dataset, self.indices = dataset, indices
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[self.indices[index]]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def random_split(dataset: Any, lengths: Sequence[float], generator: Generator | None = None) -> list[Subset]:
+    """Disjoint random subsets of the given lengths, or of the given fractions of the whole (which sum to 1)."""
+    total = len(dataset)
+    sizes = [int(n) for n in lengths]
+    if abs(sum(lengths) - 1) < 1e-6:
+        sizes = [int(total * share) for share in lengths]
+        for i in range(total - sum(sizes)):  # what rounding left over, one each
+            sizes[i % len(sizes)] += 1
+    if sum(sizes) != total:
+        raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
+    order = randperm(total, generator=generator).tolist()
+    starts = np.cumsum([0, *sizes])
+    return [Subset(dataset, order[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+
+
+def default_collate(batch: Sequence[Any]) -> Any:
+    """A list of items as one item with a first dimension more: tensors stacked, numbers in a tensor, trees by parts."""
+    first = batch[0]
+    if isinstance(first, Tensor):
+        return stack(list(batch))
+    if isinstance(first, np.ndarray):
+        return stack([creation.from_numpy(b) for b in batch])
+    if isinstance(first, (bool, int, float, np.number)):
+        return creation.tensor(batch)
+    if isinstance(first, str):
+        return list(batch)
+    if isinstance(first, Mapping):
+        return {key: default_collate([b[key] for b in batch]) for key in first}
+    if isinstance(first, Sequence):
+        parts = [default_collate(part) for part in zip(*batch, strict=True)]
+        return type(first)(*parts) if hasattr(first, "_fields") else parts
+    raise TypeError(
+        f"default_collate: batch must contain tensors, numbers, dicts or lists; found {type(first)}"
+    )
+
+
+class DataLoader:
+    """Batches of `dataset`, in order or shuffled anew at each pass.
+
+    sampler gives the order instead; batch_size None gives single items. num_workers, pin_memory and the other options
+    of speed are accepted and change nothing.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        sampler: Any = None,
+        batch_sampler: Any = None,
+        num_workers: int = 0,
+        collate_fn: Callable | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        *,
+        generator: Generator | None = None,
+        **speed: Any,
+    ) -> None:
+        unknown = speed.keys() - {"prefetch_factor", "persistent_workers", "pin_memory_device", "timeout"}
+        if unknown:
+            raise TypeError(f"DataLoader got an unexpected keyword argument {unknown.pop()!r}")
+        if shuffle and sampler is not None:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_size is not None and batch_size <= 0:
+            raise ValueError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        self.dataset, self.batch_size, self.shuffle, self.drop_last = dataset, batch_size, shuffle, drop_last
+        self.sampler, self.batch_sampler, self.generator = sampler, batch_sampler, generator
+        self.collate_fn = collate_fn or default_collate
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.batch_sampler is None and self.batch_size is None:
+            return (self.dataset[i] for i in self._order())
+        return (self.collate_fn([self.dataset[i] for i in batch]) for batch in self._batches())
+
+    def _order(self) -> Any:
+        if self.sampler is not None:
+            return self.sampler
+        count = len(self.dataset)
+        return randperm(count, generator=self.generator).tolist() if self.shuffle else range(count)
+
+    def _batches(self) -> Iterator[Sequence[int]]:
+        if self.batch_sampler is not None:
+            yield from self.batch_sampler
+            return
+        order = list(self._order())
+        for start in range(0, len(order), self.batch_size or 1):
+            batch = order[start : start + (self.batch_size or 1)]
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch
+
+    def __len__(self) -> int:
+        if self.batch_sampler is not None:
+            return len(self.batch_sampler)
+        count = len(self.dataset if self.sampler is None else self.sampler)
+        size = self.batch_size or 1
+        return count // size if self.drop_last else -(-count // size)
+
+
+__all__ = ["DataLoader", "Dataset", "Subset", "TensorDataset", "default_collate", "random_split"]
