@@ -54,7 +54,9 @@ def make_runtime_wrapper(
     draw = _random_state(functional)
     checks = _input_checks(functional)
 
-    if backward is None and not random and finish is as_they_are:  # most inference: nothing to do but the call
+    if (
+        backward is None and not random and finish is as_they_are
+    ):  # most inference: nothing to do but the call
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             return tuple([Tensor(a) for a in forward(*[t._data for t in tensors])])
