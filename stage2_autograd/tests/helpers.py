@@ -16,7 +16,7 @@ from stage0_eager import TABLE, Tensor, no_grad
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.functions import creation, inplace, pointwise, reductions, shape
 from stage0_eager.functions.linalg import products
-from stage0_eager.functions.nn import activations
+from stage0_eager.functions.nn import activations, dropout, losses, normalization
 from stage0_eager.random.generator import manual_seed
 from stage0_eager.state import interpreting
 from stage0_eager.transforms.trace import Tracer, map_tensors
@@ -28,7 +28,18 @@ from stage_contracts.graph_text import parse_graph
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.origin import Origin
 
-__all__ = ["activations", "creation", "inplace", "pointwise", "products", "reductions", "shape"]
+__all__ = [
+    "activations",
+    "dropout",
+    "losses",
+    "normalization",
+    "creation",
+    "inplace",
+    "pointwise",
+    "products",
+    "reductions",
+    "shape",
+]
 
 SEAMS = ("functionalize", "differentiate", "decompose", "partition")
 

@@ -19,6 +19,7 @@ from stage2_autograd.tests.helpers import (
     check_against_eager,
     compile_with,
     creation,
+    dropout,
     pointwise,
     reads_back,
     shape,
@@ -261,7 +262,7 @@ def test_tensors_apart_in_eager_do_not_share_memory(seam):
 
 
 def two_masks(x):
-    return activations.dropout(activations.dropout(x, 0.5) + 1, 0.3)
+    return dropout.dropout(dropout.dropout(x, 0.5) + 1, 0.3)
 
 
 @functionalize_core

@@ -16,10 +16,10 @@ from stage2_autograd import autograd
 from stage2_autograd.autograd.min_cut import bytes_of, is_view, problem
 from stage2_autograd.autograd.partition import PARTITIONERS, may_run_again, min_cut
 from stage2_autograd.tests.helpers import (
-    activations,
     compile_with,
     copies,
     default,
+    dropout,
     pointwise,
     products,
     reductions,
@@ -163,7 +163,7 @@ STEPS = (
     lambda a, b: pointwise.sin(a) + b,
     lambda a, b: pointwise.exp(a),
     lambda a, b: a.sum(-1, keepdim=True) * b,
-    lambda a, b: activations.dropout(a, 0.5),
+    lambda a, b: dropout.dropout(a, 0.5),
     lambda a, b: pointwise.tanh(a) * b,
     lambda a, b: products.matmul(a.reshape(-1, 3), b.reshape(-1, 3).transpose(0, 1)).sum() * a,
 )

@@ -13,6 +13,8 @@ from stage2_autograd.tests.helpers import (
     activations,
     check_against_eager,
     compile_with,
+    dropout,
+    normalization,
     pointwise,
     products,
     reductions,
@@ -27,7 +29,7 @@ partition_full = pytest.mark.conformance("partition")
 
 def mlp(x, w1, b1, w2, b2):
     h = activations.gelu(products.linear(x, w1, b1))
-    h = activations.dropout(activations.layer_norm(h, (6,)), 0.25)
+    h = dropout.dropout(normalization.layer_norm(h, (6,)), 0.25)
     return products.linear(h, w2, b2)
 
 

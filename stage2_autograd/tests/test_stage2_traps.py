@@ -13,11 +13,11 @@ from stage0_eager.functions import gather_scatter, indexing
 from stage0_eager.nn import functional as F
 from stage2_autograd import autograd
 from stage2_autograd.tests.helpers import (
-    activations,
     check_finite_differences,
     compile_with,
     copies,
     default,
+    dropout,
     integers,
     pointwise,
     tensor,
@@ -43,7 +43,7 @@ def columns_of_an_input(x, w, buffer):
 
 
 def dropout_in_eval(x, w, buffer):
-    y = activations.dropout(buffer, 0.5, False)
+    y = dropout.dropout(buffer, 0.5, False)
     y.add_(1)
     return y, x * buffer
 
