@@ -8,9 +8,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
-from cutaway.nn import functional as F
 from stage4_runtime.runtime.memory import predicted_peak
 
 WITHIN = 0.02
