@@ -12,6 +12,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.cpp_ops import COSTS
+from stage3_lowering.lowering.one_hot import compare, one_hot
 from stage3_lowering.lowering.realize import why_realize
 from stage3_lowering.lowering.state import State, storage_order
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, loop_sizes
@@ -42,9 +43,12 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     ):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
 
+    hot = one_hot(node)
+
     def fetch(body: Body, index: Index) -> Value:
         if (node, index) not in body.known:
-            body.known[node, index] = _element(body, node, meta, compute, args, index)
+            element = hot and compare(body, node, state.values[hot.target], hot, meta, index)
+            body.known[node, index] = element or _element(body, node, meta, compute, args, index)
         return body.known[node, index]
 
     tensors = [o for o in operands if isinstance(o, Lazy)]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from stage3_lowering.lowering.one_hot import only_picked
 from stage3_lowering.lowering.values import Lazy
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Node
@@ -44,6 +45,11 @@ def readers(node: Node) -> list[Node]:
     return found
 
 
+def full_readers(node: Node) -> list[Node]:
+    """Those that read every element: not those that pick one of each row."""
+    return [user for user in readers(node) if not only_picked(user)]
+
+
 def _row(node: Node) -> Any:
     core = node.op == "call_function" and getattr(node.target, "namespace", "") == "core"
     return CORE_OPS.get(node.target.name) if core else None
@@ -67,7 +73,7 @@ def _is_reshaped(node: Node, value: Lazy) -> bool:
 
 
 def _repeats(node: Node, value: Lazy) -> bool:
-    count = len(readers(node))
+    count = len(full_readers(node))
     return count > 1 and (value.cost >= EXPENSIVE or count * value.size > COPIES)
 
 
@@ -81,7 +87,7 @@ def _is_broadcast(node: Node, value: Lazy) -> bool:
 
 
 def _reads_much(node: Node, value: Lazy) -> bool:
-    return len(readers(node)) > 1 and len(value.reads) > FULL_READS
+    return len(full_readers(node)) > 1 and len(value.reads) > FULL_READS
 
 
 RULES = (

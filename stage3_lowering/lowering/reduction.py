@@ -9,6 +9,7 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.one_hot import pick, picks
 from stage3_lowering.lowering.pointwise import operand_element
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import Body, Lazy, loop_sizes
@@ -25,6 +26,9 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     nothing_to_pick = kind in ("amax", "amin", "argmax", "argmin") and any(shape[d] == 0 for d in dims)
     if nothing_to_pick or not state.one_device_no_half(node):
         return None  # the eager kernel raises what eager raises
+    hot = picks(node)
+    if hot is not None and (picked := pick(state, node, hot)) is not None:
+        return picked
     ranges = tuple(size for d, size in enumerate(shape) if d not in dims)
     reduction_ranges = tuple(shape[d] for d in dims) or (1,)
     body = Body(state.fresh, loop_sizes(ranges, reduction_ranges))
