@@ -1,10 +1,12 @@
-"""For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly.
+"""For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly,
+and each graph checks what its nodes say of themselves.
 
 Input: the ledger's events of kind "internal_error". A test that provokes one is marked `@pytest.mark.internal_errors`.
 """
 
 import pytest
 
+from stage_contracts import graph_verify
 from stage_contracts.events import LEDGER
 
 SEEN = []
@@ -18,6 +20,7 @@ def _keep(event):
 def pytest_configure(config):
     config.addinivalue_line("markers", "internal_errors: the test provokes a fault of the compiler itself")
     LEDGER.subscribe(_keep)
+    graph_verify.ALWAYS_CHECK_METAS = True
 
 
 def pytest_unconfigure(config):

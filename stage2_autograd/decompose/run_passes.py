@@ -14,6 +14,7 @@ from stage2_autograd.subgraphs import within
 from stage2_autograd.verify import verify_pass
 from stage_contracts import config, events
 from stage_contracts.graph import Graph
+from stage_contracts.graph_verify import checks_metas
 
 
 def decompose(graph: Graph) -> Graph:
@@ -42,8 +43,10 @@ def decompose(graph: Graph) -> Graph:
 def _run(step: Pass, graph: Graph, checked: bool) -> Graph:
     before = graph.copy() if checked else graph
     after = step.run(graph) or graph
+    if checks_metas():
+        after.verify()
     if checked:
-        verify_pass(step.name, before, after.verify())
+        verify_pass(step.name, before, after)
     return after
 
 
