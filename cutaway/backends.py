@@ -225,7 +225,7 @@ def ahead_of_time(
     A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
     places they have in it, or, where that cannot be, the captured graph itself runs.
     """
-    from stage2_autograd.runtime_wrapper import LeafWritten
+    from stage2_autograd.runtime.runtime_wrapper import LeafWritten
 
     captured, (graph, arrange) = graph, without_size_inputs(graph, device_of_graph(graph))
     if captured is not graph:
@@ -253,7 +253,7 @@ def ahead_of_time(
             return as_captured(*tensors)
 
     def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
-        from stage2_autograd.aliased_inputs import on_their_memory, pattern_of, run_on_their_memory
+        from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
 
         pattern = pattern_of(tensors, functional)
         if pattern is not None and pattern not in variants and not sizes_open:
@@ -275,7 +275,7 @@ def two_graphs(
     compile_half: CompileHalf,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
     """The functional graph, and a callable on the user's tensors."""
-    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+    from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 
     with events.timed("pass", "functionalize"):
         functional = artifacts.functional = pipeline.functionalize(graph)

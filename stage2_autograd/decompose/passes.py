@@ -6,20 +6,14 @@ dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from stage2_autograd.autograd import (
-    casts,
-    cleanup,
-    constant_folding,
-    identities,
-    joins,
-    patterns,
-    view_cleanup,
-)
-from stage2_autograd.autograd.rewriting import Rewrite
-from stage2_autograd.passes import check_order, core_bodies
+from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose.common_subexpressions import common_subexpressions
+from stage2_autograd.decompose.core_bodies import core_bodies
+from stage2_autograd.decompose.rewriting import Rewrite
 from stage_contracts.graph import Graph
 
 
@@ -39,7 +33,7 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
-    Pass("common_subexpressions", cleanup.common_subexpressions, "equal calls are computed once"),
+    Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
     Pass(
         "constant_folding",
         constant_folding.constant_folding,
@@ -48,10 +42,10 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("identities", identities.identities, "calls that change nothing go", rules=identities.RULES),
     Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
-    Pass("views", view_cleanup.views, "chains of views become one", rules=view_cleanup.RULES),
-    Pass("joins", joins.joins, "what was split and joined again is itself", rules=joins.RULES),
+    Pass("views", views.views, "chains of views become one", rules=views.RULES),
+    Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
-    Pass("dead_code", cleanup.dead_code, "what nobody reads goes"),
+    Pass("dead_code", Graph.eliminate_dead_code, "what nobody reads goes"),
 )
 
 # (earlier, later, why)
@@ -67,5 +61,18 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
     *((name, "dead_code", "what it replaced has lost its readers") for name in
       ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
 )  # fmt: skip
+
+
+def check_order(passes: Sequence[Any], order: Sequence[tuple[str, str, str]]) -> None:
+    """Raise ValueError when `passes` break a constraint or one names a pass that is not there."""
+    names = [p.name for p in passes]
+    if len(set(names)) != len(names):
+        raise ValueError(f"two passes share a name: {names}")
+    for earlier, later, why in order:
+        if earlier not in names or later not in names:
+            raise ValueError(f"the order ({earlier}, {later}) names a pass that is not one of {names}")
+        if names.index(earlier) > names.index(later):
+            raise ValueError(f"pass {earlier} must come before {later}: {why}")
+
 
 check_order(PASSES, PASS_ORDER)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 
-from stage2_autograd.autograd.passes import PASSES, Pass
-from stage2_autograd.autograd.verify import verify_pass
+from stage2_autograd.core_calls import is_core
+from stage2_autograd.decompose.passes import PASSES, Pass
 from stage2_autograd.subgraphs import within
-from stage2_autograd.tiny.decompose import is_core
+from stage2_autograd.verify import verify_pass
 from stage_contracts import config, events
 from stage_contracts.graph import Graph
 
