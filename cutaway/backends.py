@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program, in_background
 from cutaway.pipelines import default_pipeline
+from cutaway.policies import builds_in_background, until_ready
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
@@ -313,9 +314,9 @@ def lower_and_build(
     }
     half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
     program, constants = emitted_program(half, half.target)
-    built = in_background(build_all, program, pipeline)
+    is_built, built = in_background(build_all, program, pipeline)
 
-    def finish() -> HalfArtifacts:
+    def launched() -> Callable[..., tuple]:
         try:
             with events.timed("pass", "build"):
                 kernels = built()
@@ -324,11 +325,18 @@ def lower_and_build(
 
             report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
             events.record("fallback", "numpy", reason=str(missing))
-            half.run = launch_on_numpy(core)
-            return half
+            return launch_on_numpy(core)
         with events.timed("pass", "launch"):
             runs = {name: part.run for name, part in inner.items()}
-            half.run = pipeline.launch(program, kernels, {**constants, **runs})
+            return pipeline.launch(program, kernels, {**constants, **runs})
+
+    def finish() -> HalfArtifacts:
+        if builds_in_background() and device == CPU:
+            from stage4_runtime.runtime import launch_on_numpy
+
+            half.run = until_ready(launch_on_numpy(core), is_built, launched)
+        else:
+            half.run = launched()
         return half
 
     return finish

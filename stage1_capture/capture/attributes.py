@@ -22,6 +22,7 @@ from stage1_capture.capture.binding import (
     call_property,
     child,
     class_variable,
+    dict_source,
     guard_lacking,
     on_class,
     pending,
@@ -157,6 +158,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
             return function_attribute(value, name)
+        case UserDefinedObjectVariable(private=True, real=np.finfo() | np.iinfo()) if name in value.attrs:
+            return value.attrs[name]  # which NumPy would compute
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable():
@@ -280,6 +283,10 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
+            if value.fresh:  # the class may get something else under the name
+                tx.output.guard("IDENTITY", dict_source(value, name), found)
+                if class_lookup(cls, "__getattr__") is MISSING:
+                    guard_lacking(tx.output, value, "__getattr__")
             tx.throw(AttributeError, _empty_slot(cls, name))
     if by_class:
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
@@ -299,6 +306,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return bind(tx, value, found, name, on_instance=not deleted)
     if value.fresh:
         guard_lacking(tx.output, value, name)
+        if class_lookup(cls, "__getattr__") is MISSING:
+            guard_lacking(tx.output, value, "__getattr__")
     elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
     elif value.source is not None:  # hasattr would ask the user's __getattr__
@@ -320,8 +329,8 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
     for place in REGISTRIES[:3]:
         registry: Any = value.attrs.get(place) if value.fresh else tx.output.known.get(id(own.get(place)))
         if registry is not None and (value.fresh or id(registry) in tx.output.effects.changed):
-            if name in registry.items:
-                return realize(registry.items[name])
+            if name in (entries := realize(registry).items):  # type: ignore[attr-defined]
+                return realize(entries[name])
         elif name in own.get(place, ()):
             source: Source | None = child(value, name)
             spelled = name.isidentifier() and not keyword.iskeyword(name)
