@@ -125,6 +125,8 @@ def unchecked(node: Node) -> str:
         return ""
     if getattr(node.target, "meta", None) is None:
         return "a Python function, which has no rule"
+    if getattr(node.target, "name", "") == "autograd_grad":
+        return "a gradient: its rule is the tape's, which needs the graph and not only the arguments"
     if getattr(node.target, "opaque", False):
         return "an opaque operator: its rule is the user's own, or runs a subgraph"
     return ""
