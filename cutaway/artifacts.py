@@ -109,6 +109,7 @@ class Artifacts:
     backward: HalfArtifacts | None = None
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
+    fullgraph: bool = False
     events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program, in_background
+from cutaway.internal_errors import Fault, reaches_the_user, stage_of
+from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
@@ -224,7 +226,7 @@ def ahead_of_time(
     as_captured = GraphModule(graph)
     # a variant is compiled when its first call comes, which is too late for a question about sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
-    variants: dict[Any, Callable[..., tuple]] = {}
+    variants: dict[Any, Callable[..., tuple] | None] = {}
 
     def guarded(*tensors: Any) -> tuple:
         try:
@@ -245,11 +247,20 @@ def ahead_of_time(
         pattern = pattern_of(tensors, functional)
         if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
-            with suppress(Unsupported):
+            mark = events.LEDGER.mark()
+            variants[pattern] = None  # not again, whatever comes
+            try:
                 _, made = two_graphs(
                     on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half
                 )
                 variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
+            except Unsupported:
+                pass
+            except Exception as error:
+                stage = stage_of(mark)
+                if reaches_the_user(error, stage, artifacts.fullgraph, pipeline):
+                    raise
+                Fault(artifacts.function_name, stage, error).tell()
         return variants.get(pattern)
 
     return guarded
@@ -262,7 +273,7 @@ def two_graphs(
     compile_half: CompileHalf,
 ) -> tuple[FunctionalGraph, Callable[..., tuple]]:
     """The functional graph, and a callable on the user's tensors."""
-    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+    from stage2_autograd.runtime_wrapper import make_runtime_wrapper, raise_it
 
     with events.timed("pass", "functionalize"):
         functional = artifacts.functional = pipeline.functionalize(graph)
@@ -278,12 +289,17 @@ def two_graphs(
             partition = artifacts.partition = save_hidden_sizes(pipeline.partition(joint).verify())
         halves = compile_half(partition.forward), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
-        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
+        recover = (
+            recover_forward(graph, functional, artifacts),
+            recover_backward(partition.backward, artifacts),
+        )
+        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
     with events.timed("pass", "decompose"):
         core = pipeline.decompose(functional.graph).verify()
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
     forward, artifacts.forward = compile_half(core, updates)()
-    return functional, make_runtime_wrapper(functional, forward)
+    recover = recover_forward(graph, functional, artifacts), raise_it
+    return functional, make_runtime_wrapper(functional, forward, recover=recover)
 
 
 def lower_and_build(

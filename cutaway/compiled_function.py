@@ -16,7 +16,7 @@ from typing import Any
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
-from cutaway.internal_errors import Fault, reaches_the_user, run_eagerly, stage_of
+from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -68,7 +68,7 @@ class CompiledFunction:
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
-        self.failed = False  # the compiler did, once: what no entry fits runs eagerly
+        self.failures = Failures()
         self.entries: tuple[Entry, ...] = ()
         # one list, and one of each resume function and nested call, for all that the outermost function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
@@ -134,7 +134,8 @@ class CompiledFunction:
             self.artifacts.clear()
             self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
-            self.limit_reported = self.called = self.failed = False
+            self.limit_reported = self.called = False
+            self.failures = Failures()
 
     def part(self, function: Any, whole: bool) -> Any:
         """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
@@ -161,14 +162,14 @@ class CompiledFunction:
                 self.entries = (entry, *(e for e in self.entries if e is not entry))
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
-        """Compile a new entry for this call; None when a stance or a limit says to run eagerly, or it failed before."""
+        """Compile a new entry for this call; None when a stance, a limit or failures before say to run eagerly."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
             if (
-                self.failed
+                not worth_trying(self.failures, args, kwargs)
                 or not may_compile_now(self, args, kwargs)
                 or not within_limits(self, args, kwargs)
             ):

@@ -56,7 +56,10 @@ class CompiledBackward(TapeNode):
             _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
             for g, layout in zip(gradients, self.plan.layouts_of(self.out_metas), strict=True)
         ]
-        made = self.backward(*saved, *tangents)
+        try:
+            made = self.backward(*saved, *tangents)
+        except Exception as error:
+            made = self.plan.recover(error, (*saved, *tangents))
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
         if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
             behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
@@ -82,7 +85,15 @@ class DoubleBackward(TapeNode):
 class SavingPlan:
     """How each saved value is kept: whose version counter tells whether the user wrote to it meanwhile."""
 
-    def __init__(self, partition: Partition, joint: JointGraph, functional: FunctionalGraph) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        joint: JointGraph,
+        functional: FunctionalGraph,
+        recover: Callable[[Exception, Sequence[Any]], tuple],
+    ) -> None:
+        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
+        self.recover = recover
         graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
         inputs = {node: i for i, node in enumerate(graph.placeholders)}
         homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}

@@ -6,7 +6,10 @@ folder are views of it, so no two tools can disagree. The hit path only counts (
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -159,3 +162,25 @@ class Ledger:
 LEDGER = Ledger()
 record, timed, count = LEDGER.record, LEDGER.timed, LEDGER.count
 internal_errors, no_internal_errors = LEDGER.internal_errors, LEDGER.no_internal_errors
+
+
+# ---- CUTAWAY_INTERNAL_ERRORS=exit -----------------------------------------------------------------------------
+
+FAULT_STATUS = 70  # "internal software error" of sysexits.h
+
+
+def fail_at_exit(event: Event) -> None:
+    """A listener: after a fault of the compiler itself the process ends with status 70, and the report on stderr."""
+    if event.kind == "internal_error":
+        print(event.details["report"], file=sys.stderr)
+        atexit.register(_end)
+
+
+def _end() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(FAULT_STATUS)
+
+
+if os.environ.get("CUTAWAY_INTERNAL_ERRORS") == "exit":
+    LEDGER.subscribe(fail_at_exit)
