@@ -21,7 +21,10 @@
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
+#   make fuzz-attributes  20,000 random programs of attributes, compiled against eager; keeps what it prints as a report
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager; keeps what it prints as a report
+#   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend; keeps what it prints as a report
+#   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=); keeps the report
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
 
@@ -33,9 +36,9 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-autograd gpu site clean
+.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: call-overhead training-step capture-time capture-coverage
+.PHONY: random-bits call-overhead training-step capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -65,10 +68,26 @@ FUZZ_PROGRAMS ?= 20000
 fuzz-capture:
 	.ci/fuzz-capture $(FUZZ_PROGRAMS)
 
+ATTRIBUTE_PROGRAMS ?= 20000
+fuzz-attributes: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.fuzz_attributes --programs $(ATTRIBUTE_PROGRAMS) \
+	    --seed $(or $(SEED),0) --report stage1_capture/tests/reports/fuzz-attributes.txt
+
 AUTOGRAD_PROGRAMS ?= 20000
 fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report tests/tensor_programs/report.txt
+
+# REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes nearly all of the time.
+REWRITE_PROGRAMS ?= 20000
+fuzz-rewrites: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \
+	    --report tests/rewrite_programs/report.txt
+
+DRAWS ?= 1000000
+random-bits: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(DRAWS) $(if $(JOBS),--jobs $(JOBS)) \
+	    --report tests/random_bits/report.txt
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3

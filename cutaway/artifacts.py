@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stage_contracts import events
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.messages import say
+from stage_contracts.passes import PassResult, PassResults, keeping
 
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
     from stage_contracts.loop_ir import LoweredGraph
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program
+    from stage_contracts.program import Program, Target
 
 
 class ArtifactList(list["Artifacts"]):
@@ -46,6 +47,7 @@ class HalfArtifacts:
 
     core: Graph  # core operators only
     pipeline: Pipeline
+    target: Target  # what it runs on
     # (output, input): the caller copies that output of the graph into that input
     updates: Sequence[tuple[int, int]] = ()
     # by target name; the one that runs, others on demand
@@ -70,10 +72,16 @@ class HalfArtifacts:
 
     @cached_property
     def planned(self) -> Program:
-        """With slots."""
+        """With schedules and slots, for the target that runs."""
+        return self.planned_for(self.target)
+
+    def planned_for(self, target: Target) -> Program:
+        """With a schedule for each kernel on that target, and slots."""
         fused = self.fused
+        with events.timed("pass", "schedule"):
+            scheduled = self.pipeline.schedule(fused, target).verify()
         with events.timed("pass", "plan_memory"):
-            return self.pipeline.plan_memory(fused).verify()
+            return self.pipeline.plan_memory(scheduled).verify()
 
     def _updated_inputs(self, program: Program) -> dict[str, str]:
         """The program's buffer for each output that goes into an input, and that input."""
@@ -129,18 +137,47 @@ class Artifacts:
             found += part.named(half)
         return [(name, artifact) for name, artifact in found if artifact]
 
+    @cached_property
+    def passes(self) -> PassResults:
+        """What each step and pass made, in order: `print(a.passes)` lists them, `print(a.passes["casts"])` prints one,
+        `a.passes.diff("core_bodies", "casts")` shows what changed. Those inside a stage run again for this, on what
+        the stage was given: a compile keeps no copies."""
+        found = [PassResult("capture", "public operators", self.captured)]
+        if self.functional is not None:
+            found.append(PassResult("functionalize", "no writes", self.functional.graph))
+            given = self.functional.graph
+            if self.joint is not None:
+                found.append(PassResult("differentiate", "forward and backward", self.joint.graph))
+                given = self.joint.graph
+            with keeping() as inside:
+                assert self.pipeline is not None
+                core = self.pipeline.decompose(given)
+            found += [*inside, PassResult("decompose", "core operators only", core)]
+        if self.partition is not None:
+            found.append(PassResult("partition.forward", "and what it saves", self.partition.forward))
+            found.append(PassResult("partition.backward", "from what was saved", self.partition.backward))
+        for name, half in (("forward", self.forward), ("backward", self.backward)):
+            if half is not None:
+                found.append(PassResult(f"lower.{name}", "loop nests and external calls", half.lowered))
+                found.append(PassResult(f"fuse.{name}", "kernels and steps in order", half.fused))
+                found.append(PassResult(f"plan_memory.{name}", "with schedules and pool slots", half.planned))
+                emitted = "\n".join(unit.text for unit in half.emitted[half.target.name].units)
+                found.append(PassResult(f"emit.{name}", f"source for {half.target.name}", emitted))
+        return PassResults(found)
+
     def __str__(self) -> str:
         return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
 
     def emit(self, half: str, target: str) -> Any:
         """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton"), made if need be."""
-        from cutaway.backends import target_named
         from cutaway.pipelines import default_pipeline
+        from cutaway.targets import target_named
 
         part: HalfArtifacts | None = getattr(self, half)
         if part is None:
             raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
         if target not in part.emitted:
             emit = (self.pipeline or default_pipeline()).emit
-            part.emitted[target] = emit(part.planned, target_named(target, part.planned.device))
+            other = target_named(target, part.target.device)
+            part.emitted[target] = emit(part.planned_for(other), other)
         return part.emitted[target]

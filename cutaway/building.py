@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stage_contracts.program import Program, Target
 
 # The seams that a cached program comes from: whoever swaps one gets none.
-MADE_BY = ("lower", "fuse", "plan_memory", "emit")
+MADE_BY = ("lower", "fuse", "schedule", "plan_memory", "emit")
 
 
 def emitted_program(half: HalfArtifacts, target: Target) -> tuple[Program, dict[str, Any]]:

@@ -5,7 +5,6 @@ Input: a function, the arguments of the call that no entry was for, the Pipeline
 
 from __future__ import annotations
 
-import inspect
 import types
 import weakref
 from collections.abc import Callable
@@ -122,8 +121,7 @@ def _captured_and_compiled(
 ) -> Compiled:
     """One attempt, with the sizes open that the policy says."""
     with events.timed("pass", "capture"):
-        leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
-        frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+        frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
     if frame.closed:
         raise ConstraintViolationError(
             f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"

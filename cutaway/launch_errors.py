@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cutaway.as_captured import as_captured
 from cutaway.internal_errors import Fault, reaches_the_user, same_error
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
+from stage2_autograd.runtime_wrapper import LeafWritten
 from stage_contracts import config
 from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import Graph
-from stage_contracts.graph_module import GraphModule
 
 if TYPE_CHECKING:
     from cutaway.artifacts import Artifacts, HalfArtifacts
@@ -37,7 +38,7 @@ def recover_forward(captured: Graph, functional: FunctionalGraph, artifacts: Art
             raise error
         if functional.rng_calls:  # eager draws them again
             default_generator().advance(-functional.rng_calls)
-        return _instead(GraphModule(captured), tensors, fault, tell)
+        return _instead(as_captured(captured), tensors, fault, tell)
 
     return recover
 
@@ -72,8 +73,6 @@ def _instead(
 
 def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception], bool]:
     """Whether an error is the user's to see: it says so, the user asked for it, or it may be their own operator's."""
-    from stage2_autograd.runtime_wrapper import LeafWritten
-
     # the settings in force at compile time travel with the compiled code
     strict = artifacts.fullgraph or config.current().capture.suppress_errors is False
     opaque = any(getattr(n.target, "opaque", False) for n in graph.calls)

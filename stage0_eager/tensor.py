@@ -56,6 +56,8 @@ class Tensor(Methods):
     _written: int = 0  # on a base: writes through views that the tape knows; on a view: how many it has seen
 
     _made_silently: bool = False  # on a view: made under no_grad, and so without a place on the tape
+    _formerly: tuple = ()  # what it was before each change of its shape in place (t_, unsqueeze_)
+    _source_was: int = 0  # on a view: how often its source had changed so by then
 
     _hooks: dict | None = None  # a leaf's; those of a tensor that was computed are on its node
     _after_hooks: dict | None = None
@@ -149,8 +151,7 @@ class Tensor(Methods):
 
     def _refresh(self) -> None:
         """A view whose base was written through another view, on the tape, takes its new history."""
-        if self._view is not None and self._written != self._base._written:  # type: ignore[union-attr]
-            refresh(self)
+        up_to_date(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set requires_grad in place. Raises RuntimeError on integer tensors and on non-leaves."""
@@ -320,6 +321,12 @@ def made_in_inference(out: Any) -> Any:
     return out
 
 
+def with_base_made_in_inference(tensor: Tensor) -> Tensor:
+    """A result that compiled code made in inference mode, or a view of one."""
+    (tensor if tensor._base is None else tensor._base)._version = UNTRACKED
+    return tensor
+
+
 def is_recorded(tensor: Tensor) -> bool:
     """Whether a tracer writes down what happens to the tensor; not so for the batches inside vmap, which compute."""
     return is_traced(tensor) and not hasattr(tensor._data, "refuse")
@@ -344,13 +351,21 @@ def attribute(function: Callable[[Tensor], Any]) -> property:
 def root(view: Any) -> Any:
     """The tensor at the end of the chain of views; the tensor itself when it is none."""
     while view._view is not None:
-        view = view._view[1]
+        view = source_of(view)
     return view
+
+
+def source_of(view: Any) -> Any:
+    """What a view was made of, as it was then: since then that may have taken another shape in place."""
+    made_of = view._view[1]
+    before = made_of._formerly[view._source_was : view._source_was + 1]
+    return before[0] if before else made_of
 
 
 def up_to_date(tensor: Tensor) -> Tensor:
     """The tensor; a view whose base was written through another view on the tape first takes its new history."""
-    if tensor._view is not None and tensor._written != tensor._base._written:  # type: ignore[union-attr]
+    base = tensor._base
+    if tensor._view is not None and (tensor._written != base._written or base._formerly):  # type: ignore[union-attr]
         refresh(tensor)
     return tensor
 
@@ -375,7 +390,7 @@ def steps_from_base(view: Any) -> list[tuple]:
     """The operators from the base to the view, with their arguments besides the tensor."""
     steps: list[tuple] = []
     while view._view is not None:
-        op, source, rest = view._view
+        (op, _, rest), source = view._view, source_of(view)
         if op.core is None:  # a quick view (x[0]): the steps are those of its body
             with no_grad():
                 steps[:0] = steps_from_base(op.body(Tensor(source._data), *rest))

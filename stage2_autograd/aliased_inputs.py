@@ -157,8 +157,11 @@ def run_on_their_memory(
     A result that is an input, or a view of one, is that tensor or a view of that tensor.
     """
     members = set(pattern.members)
-    inputs = {node: i for i, node in enumerate(graph.placeholders) if i in members}
-    themselves = [(k, inputs[node]) for k, node in enumerate(graph.outputs) if node in inputs]
+    themselves = [
+        (k, which)
+        for k, (kind, which, *steps) in enumerate(apart.results or ())
+        if kind == "input" and which in members and not steps
+    ]
     if not pattern.whole:
         return _run_on_a_row(pattern, apart, run)
 

@@ -26,23 +26,28 @@ DOUBLE_BACKWARD = (
 )
 
 
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # byte strides, and the dimensions from the outermost in
+
+
 # ---- the tape node -----------------------------------------------------------------------------------------
 
 
 class CompiledBackward(TapeNode):
     """One tape node for the whole graph. As any node: freed after use, saved values checked for writes."""
 
-    __slots__ = ("backward", "plan")
+    __slots__ = ("backward", "layouts", "recover")
 
     def __init__(
         self,
         backward: Callable[..., tuple],
-        plan: SavingPlan,
+        layouts: list[Layout],
         edges: list[Edge],
         out_metas: tuple[TensorMeta, ...],
+        recover: Callable[[Exception, Sequence[Any]], tuple],
     ) -> None:
+        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
         super().__init__("compiled_function", out_metas, edges)
-        self.backward, self.plan = backward, plan
+        self.backward, self.layouts, self.recover = backward, layouts, recover
 
     def expect_versions_of_now(self) -> None:
         """The writes of the compiled function itself are over: a later one to what is saved is an error."""
@@ -54,12 +59,12 @@ class CompiledBackward(TapeNode):
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
         tangents = [
             _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
-            for g, layout in zip(gradients, self.plan.layouts_of(self.out_metas), strict=True)
+            for g, layout in zip(gradients, self.layouts, strict=True)
         ]
         try:
             made = self.backward(*saved, *tangents)
         except Exception as error:
-            made = self.plan.recover(error, (*saved, *tangents))
+            made = self.recover(error, (*saved, *tangents))
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
         if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
             behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
@@ -90,10 +95,7 @@ class SavingPlan:
         partition: Partition,
         joint: JointGraph,
         functional: FunctionalGraph,
-        recover: Callable[[Exception, Sequence[Any]], tuple],
     ) -> None:
-        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
-        self.recover = recover
         graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
         inputs = {node: i for i, node in enumerate(graph.placeholders)}
         homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}
@@ -109,7 +111,9 @@ class SavingPlan:
         metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
         # with open sizes both are known only when there are tensors
         self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
-        self.read_sizes = size_reader(shown_sizes(metas)) if self.open else None
+        # of the inputs: not every size can be told from the shape of a result
+        shown = shown_sizes([n.val for n in functional.graph.placeholders]) if self.open else []
+        self.read_sizes = size_reader(shown) if self.open else None
         self.metas = () if self.open else tuple(metas)
         self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
 
@@ -117,11 +121,11 @@ class SavingPlan:
         """What the outputs are that gradients come for."""
         return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
 
-    def layouts_of(self, out_metas: tuple[TensorMeta, ...]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The layout that the backward was compiled for of each gradient that comes in."""
+    def layouts_of(self, tensors: Sequence[Tensor]) -> list[Layout]:
+        """The layout that the backward was compiled for of each gradient that comes in, for these inputs."""
         if self.read_sizes is None:
             return self.layouts
-        sizes = self.read_sizes(out_metas)
+        sizes = self.read_sizes(tensors)
         return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
 
     @staticmethod
@@ -149,14 +153,14 @@ def _is_old_value(node: Any, inputs: dict[Node, int], writes: tuple[int, ...]) -
     return isinstance(node, Node) and inputs.get(base(node)) in writes
 
 
-def _layout(meta: TensorMeta) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _layout(meta: TensorMeta) -> Layout:
     """The byte strides a tangent must have, and the order of its dimensions in memory, outermost first."""
     order = sorted(range(meta.ndim), key=lambda i: (-int(meta.strides[i]), i))
     assert is_dense(meta.shape, meta.strides) or meta.numel == 0, f"tangent {meta} is not dense"
     return tuple(int(s) * meta.dtype.itemsize for s in meta.strides), tuple(order)
 
 
-def _laid_out(array: Any, layout: tuple[tuple[int, ...], tuple[int, ...]]) -> Any:
+def _laid_out(array: Any, layout: Layout) -> Any:
     """The array with the strides the backward was compiled for; itself when it has them."""
     strides, order = layout
     if array.strides == strides or all(

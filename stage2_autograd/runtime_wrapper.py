@@ -78,7 +78,7 @@ def make_runtime_wrapper(
     if backward is None or joint is None or partition is None or not joint.tangent_outputs:
         return run
 
-    plan = SavingPlan(partition, joint, functional, recover_backward)
+    plan = SavingPlan(partition, joint, functional)
     counts = any(functional.versions) or bool(functional.writes)
     wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
 
@@ -98,7 +98,8 @@ def make_runtime_wrapper(
             return recover_forward(error, tensors)
         outputs = [Tensor(a) for a in made[:count]]
         edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        node = CompiledBackward(backward, plan, edges, plan.out_metas(outputs))
+        layouts = plan.layouts_of(tensors)
+        node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
         node.saved = plan.save(tensors, outputs, made)
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]

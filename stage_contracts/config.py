@@ -52,7 +52,12 @@ class LoweringConfig:
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
-    # No flag changes a value: -fno-trapping-math only says that nobody reads the floating-point status flags.
+    # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
+    # -fopenmp              `omp simd` and threads
+    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
+    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -ffp-contract=off     a * b + c stays two roundings, as in eager
+    # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
     cache: bool = True  # keep built code on disk
     force_disable_caches: bool = False  # as cache=False, by torch's name (TORCHINDUCTOR_FORCE_DISABLE_CACHES)

@@ -131,8 +131,8 @@ _TABLE: list[CoreOp] = [
     """),
     CoreOp("where", "condition, input, other", "pointwise", m.where, "input where condition is true, else other"),
     CoreOp("cast", "input, dtype", "pointwise", m.cast,
-           "convert each element; a float to bool is x != 0, to an integer truncates: toward zero into int32 (into int64 "
-           "for int64), -2**31 (-2**63) for NaN and what does not fit there, of which the low bits are kept"),
+           "convert each element; a float to bool is x != 0, to an integer truncates: toward zero into int32 (int64 "
+           "into int64), -2**31 (-2**63) for NaN and what does not fit there, of which the low bits are kept"),
     CoreOp("bitcast", "input, dtype", "pointwise", m.bitcast, "the same bits read as another dtype of the same width"),
     *_rows("reduction", "input, dims, keepdim=False", m.reduction_sum, """
         sum: sum over dims; half precision accumulates in float32, integers in int64

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
+from stage_contracts.guard_constants import is_told_by_equality, lacks, same_constant
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
 from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
@@ -59,14 +60,12 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "IDENTITY": GuardKind(4, "{s} is {e}", "the very same function, class, module, None or bool"),
     "TYPE": GuardKind(5, "type({s}) is {e}", "an object's class"),
     "EQUALS": GuardKind(6, "type({s}) is type({e}) and {s} == {e}", "a Python constant's type and value"),
-    "EQUAL_VALUE": GuardKind(
-        6, "{s} == {e}", "the string or number that an object of a class derived from one is"
-    ),
     "LENGTH": GuardKind(7, "len({s}) == {e}", "a container's length"),
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
     "ABSENT": GuardKind(9, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
+    "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(10, "{e}", "an assumption on symbolic sizes"),
 }
@@ -97,6 +96,9 @@ class Guard:
             # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
             source = self.source.expression() if self.source else ""
             return f"type({source}) is float and {source}.hex() == {expected.hex()!r}"
+        if self.kind == "EQUALS" and not isinstance(expected, Source) and not is_told_by_equality(expected):
+            source = self.source.expression() if self.source else ""
+            return f"same_constant({source}, {name_of(expected) if name_of else _readable(expected)})"
         if self.kind == "KEYS" and not all(type(key) is str for key in expected):
             # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
             source = self.source.expression() if self.source else ""
@@ -170,6 +172,8 @@ CHECKS = {
         check_open_array,
         left_to_numpy,
         same_objects,
+        same_constant,
+        lacks,
         apart,
         written_apart,
         no_gradients,

@@ -26,7 +26,8 @@ class Capture(Protocol):
     ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
-        `policy` says which sizes of the inputs to leave open; it is given only where any may be.
+        `policy` says which sizes of the inputs to leave open (none: sizes.STATIC). One that knows no open sizes
+        takes it too, and leaves none open.
         Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
         carry "source" and "val" metas; its outputs are a flat tuple of tensors.
         """
@@ -69,6 +70,12 @@ class Lower(Protocol):
 class Fuse(Protocol):
     def __call__(self, lowered: LoweredGraph) -> Program:
         """Group loop nests into kernels and order the steps: a Program without memory or source."""
+        ...
+
+
+class Schedule(Protocol):
+    def __call__(self, program: Program, target: Target) -> Program:
+        """Give every kernel a KernelSchedule for the target: loop order, tiles, SIMD, threads. Same values."""
         ...
 
 
@@ -130,6 +137,7 @@ class Pipeline:
     partition: Partitioner
     lower: Lower
     fuse: Fuse
+    schedule: Schedule
     plan_memory: PlanMemory
     emit: Emit
     build: Build
@@ -146,6 +154,7 @@ DEFAULT_SEAMS: dict[str, str] = {
     "partition": "stage2_autograd.autograd:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
+    "schedule": "stage3_lowering.lowering:schedule",
     "plan_memory": "stage4_runtime.runtime:plan_memory",
     "emit": "stage3_lowering.lowering:emit",
     "build": "stage4_runtime.runtime:build",

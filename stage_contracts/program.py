@@ -13,6 +13,7 @@ from typing import Any
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
+from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, buffer_refs
 from stage_contracts.origin import Origin
 from stage_contracts.scheduler_ir import FusionDecision
@@ -72,11 +73,19 @@ class Kernel:
     internal: tuple[str, ...] = ()
     unit: str = ""  # the SourceUnit that defines it, once emitted
     grid: Mapping[str, Any] = field(default_factory=dict)  # Triton: constants, num_warps, grid size
+    schedule: KernelSchedule | None = None  # how its loops run, once the seam `schedule` has decided
 
     @property
     def sizes(self) -> tuple[str, ...]:
         """The open sizes that it takes after its buffers, by name."""
         return tuple(sorted({name for nest in self.nests for name in nest.sizes}))
+
+    @property
+    def row_buffers(self) -> tuple[str, ...]:
+        """The internal buffers with an element per reduction point: a row for each point."""
+        folds = [nest for nest in self.nests if nest.reduction_ranges]
+        stores = [i.args[0] for nest in folds for i in nest.body[: nest.split] if i.op == "store"]
+        return tuple(name for name in stores if name in self.internal)
 
     @property
     def origins(self) -> tuple[Origin, ...]:
@@ -87,6 +96,8 @@ class Kernel:
 
         Points run in any order, so what a kernel writes it may read only at the very index it is written at.
         """
+        if self.schedule is not None:
+            self.schedule.verify(self)
         places = {i.args[0]: i.args[1] for nest in self.nests for i in nest.body if i.op == "store"}
         for nest in self.nests:
             nest.verify()

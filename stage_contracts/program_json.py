@@ -20,6 +20,7 @@ from stage_contracts import program as steps
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DType, dtype_of
 from stage_contracts.index_expr import parse_index, print_index
+from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, SubgraphRef
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
@@ -39,6 +40,7 @@ _RECORDS: dict[str, type] = {
         Buffer,
         PoolSlot,
         Kernel,
+        KernelSchedule,
         Target,
         Origin,
         FusionDecision,

@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 from stage_contracts.device import CPU, Device, device_of
+from stage_contracts.kernel_schedule import parse_schedule
 from stage_contracts.loop_ir import LoopNest, SizeVar
 from stage_contracts.loop_text import parse_nest, print_nest
 from stage_contracts.origin import Origin
@@ -72,6 +73,7 @@ def _kernel_block(kernel: Kernel) -> str:
         "internal": kernel.internal,
         "unit": kernel.unit,
         "grid": dict(kernel.grid),
+        "schedule": str(kernel.schedule) if kernel.schedule else "",
     }
     shown = {key: value for key, value in words.items() if value or key == "params"}
     lines = [f"@{call('kernel', [], **shown)}", f"def {kernel.name}():"]
@@ -157,6 +159,8 @@ def _read_kernel(function: ast.FunctionDef, words: dict[str, Any], lines: list[s
             assert inner.end_lineno is not None
             nests.append(parse_nest(textwrap.dedent("\n".join(lines[start : inner.end_lineno])) + "\n"))
             start = inner.end_lineno
+    if "schedule" in words:
+        words["schedule"] = parse_schedule(words["schedule"])
     return Kernel(function.name, tuple(nests), **words)
 
 

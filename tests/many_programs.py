@@ -12,6 +12,7 @@ import gc
 import multiprocessing
 import os
 import platform
+import re
 import signal
 import sys
 import time
@@ -32,7 +33,6 @@ Way = tuple[str, dict[str, Any]]
 
 
 def backend_of(way: Way) -> str:
-    """A function with a name, since each process gets the family pickled."""
     return way[0]
 
 
@@ -78,7 +78,9 @@ def kind_of(problem: str) -> str:
 
 def smaller(program: TensorProgram) -> Iterator[TensorProgram]:
     """Programs with one thing less."""
-    for part in ("body", "after", "inputs"):
+    if program.other:
+        yield replace(program, other=())
+    for part in ("body", "after", "inputs", "other"):
         lines = getattr(program, part)
         for i in reversed(range(len(lines))):
             yield replace(program, **{part: lines[:i] + lines[i + 1 :]})
@@ -162,6 +164,15 @@ def run_all(
     return counts, wrong, cpu
 
 
+def reasons_in(counts: Counter) -> str:
+    """Why graphs broke or ran eagerly, the most frequent first: what check counts as `break CODE` and `eagerly: WHY`."""
+    texts: Counter = Counter()
+    for key, count in counts.items():
+        if key.startswith(("break ", "eagerly: ")):
+            texts[re.sub(r"inputs \d+ and \d+", "inputs", key)] += count
+    return "".join(f"{count:7} {text}\n" for text, count in texts.most_common(15))
+
+
 def main(family: Family) -> bool:
     """Whether a program differed."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -185,7 +196,7 @@ def main(family: Family) -> bool:
         f"{asked.seed + done - 1}; {family.calls}: {ways}\n"
         f"{counts['refused']} end in an error of eager's; {counts['breaks']} graph breaks, {counts['fallbacks']} graphs run "
         f"eagerly\n"
-        f"mismatches={len(wrong)} {wrong[:20] or ''}".rstrip()
+        f"{reasons_in(counts)}mismatches={len(wrong)} {wrong or ''}".rstrip()
         + "\n"
     )
     print(report, end="")

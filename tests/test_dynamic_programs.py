@@ -126,3 +126,12 @@ def test_kernels_for_all_sizes(name):
     check_calls(program, compiled, kinds, SIZES)
     assert not list(events.LEDGER.since(mark, "fallback"))
     assert len(compiled.entries) <= compiles
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_sizes_without_a_compiler(name):
+    program, kinds, compiles = PROGRAMS[name]
+    options = {"runtime.cxx": "/nowhere/g++"}
+    compiled = cutaway.compile(program, dynamic=True, fullgraph=True, options=options)
+    check_calls(program, compiled, kinds, SIZES)
+    assert len(compiled.entries) <= compiles

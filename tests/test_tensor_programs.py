@@ -53,8 +53,8 @@ GAPS = ("whole = fresh(2, 3)", "x = whole[..., 1:]")
 LEAF_AND_VIEW = ("whole = fresh(3, 4)", "x = whole[..., ::2].requires_grad_()")
 
 
-def found(inputs, *body, results=("x",), used=(), after=(), arguments=("x",)):
-    return TensorProgram(tuple(inputs), arguments, body, tuple(results), after, used, 1)
+def found(inputs, *body, results=("x",), used=(), after=(), arguments=("x",), other=()):
+    return TensorProgram(tuple(inputs), arguments, body, tuple(results), after, used, 1, other)
 
 
 FOUND = {
@@ -207,6 +207,83 @@ FOUND = {
     ),
     "a view's counter after its base took another shape": found(
         NON_LEAF, "v = x.mT", "x.relu_()", "x.transpose_(0, 1)", results=("v",)
+    ),
+    # seeds 7457, 1397, 8987, 6514, 10577, 12257 of the first grammar
+    "a view is written whose base has taken another shape": found(
+        NON_LEAF,
+        "v = x[[0, 0]]",
+        "u = v.as_strided((2,), (2,), 1)",
+        "v.t_()",
+        "u[[0, 0]] += 0",
+        results=("v",),
+        used=(0,),
+    ),
+    "what was saved for the backward takes another shape": found(
+        NON_LEAF, "v = x.amin(1, True)", "x.unsqueeze_(0)", results=("v",), used=(0,)
+    ),
+    "an expansion to no elements is written": found(
+        ("x = fresh(1)", "y = fresh(0, 1)"),
+        "v = x.expand_as(y)",
+        "v.sub_(0.5)",
+        results=("v",),
+        arguments=("x", "y"),
+    ),
+    "a view of a leaf, made under no_grad, is written after a break": found(
+        ("x = fresh(3, 4).requires_grad_()", "z = x.detach()"),
+        "with torch.no_grad():\n    v = x[1:, ::2]",
+        "u = v[:, 0]",
+        "z += 1",
+        "u -= u",
+        results=("z * 1",),
+        arguments=("x", "z"),
+    ),
+    "a view made under no_grad, of what comes onto the tape": found(
+        NON_LEAF,
+        "v = fresh(3, 4) * 2",
+        "with torch.no_grad():\n    u = v.mT",
+        "v.lerp_(x, 0.5)",
+        results=("u", "u * 2", "v"),
+        used=(1, 2),
+    ),
+    "a result that is one of two inputs in one memory": found(
+        ("leaf = fresh(4).requires_grad_()", "x = (leaf * 1)[1:]", "y = x[1:]"),
+        "x.tanh_()",
+        results=("F.dropout(x, 0.5, False)",),
+        used=(0,),
+        arguments=("x", "y"),
+    ),
+    # seeds 86, 1124, 2081, 2281, 45, 1121 and 1084 of the grammar with another second call and other modes
+    "a size that no result shows": found(
+        NON_LEAF,
+        "v = x.roll(1, 0)",
+        results=("v.reshape(-1)",),
+        used=(0,),
+        other=(NON_LEAF[0].replace("3", "5"), NON_LEAF[1]),
+    ),
+    "two inputs in one memory, and sizes are open": found(
+        ("x = fresh(2, 3)", "y = x.detach()"),
+        "x.scatter_(0, torch.zeros(x.shape, dtype=torch.int64), 1.5)",
+        results=("x * y",),
+        arguments=("x", "y"),
+        other=("x = fresh(4, 3)", "y = x.detach()"),
+    ),
+    "a size that becomes 1, where a copy then is a view": found(
+        ("x = fresh(3, 4).mT",), "x.flatten()[1:].neg_()", other=("x = fresh(1, 4).mT",)
+    ),
+    "a part with gaps of what was made in inference mode": found(
+        NON_LEAF, "with torch.inference_mode():\n    v = x * 2", results=("v[:, 0]",)
+    ),
+    "a view, outside of inference mode, of what was made in it": found(
+        NON_LEAF, "with torch.inference_mode():\n    v = x * 2", results=("v[1:]",)
+    ),
+    "a view, in inference mode, of what was made outside of it": found(
+        ("x = fresh(3, 4)",), "v = x * 2", "with torch.inference_mode():\n    u = v[1:]", results=("u", "v")
+    ),
+    "what is made of a view in inference mode": found(
+        NON_LEAF,
+        "v = x.sgn().select(0, -1)",
+        "with torch.inference_mode():\n    u = v.index_add(0, torch.tensor([0]), v.narrow(0, 0, 1))",
+        results=("u",),
     ),
 }
 

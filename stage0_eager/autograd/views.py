@@ -14,6 +14,7 @@ from stage0_eager.kernels.formulas import OVERLAPS
 from stage0_eager.state import no_grad
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor, is_traced, refresh, root, steps_from_base, take_history
+from stage_contracts.symbolic import same_size
 
 MADE_SILENTLY = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Make the view and write "
@@ -73,7 +74,9 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
-    "expand": lambda whole, part, shape: c.reshape(part, whole.shape),
+    "expand": lambda whole, part, shape: (  # to a size of 0: nothing of the whole is shown
+        whole if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
+    ),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step
     ),

@@ -91,6 +91,8 @@ def _pow_input(g: Any, input: Any, other: Any, input_meta: Any) -> Any:
         if other == 0:
             return zeros(input_meta)
         return fit(c.mul(g, c.mul(c.pow(input, other - 1), other)), input_meta)
+    if other.dtype is dt.bool_:  # from which nothing can be subtracted
+        other = c.cast(other, dt.int8)
     slope = c.mul(other, c.pow(input, c.sub(other, 1)))
     return fit(c.where(c.eq(other, 0), 0.0, c.mul(g, slope)), input_meta)
 
@@ -274,7 +276,7 @@ def into_diagonal(whole: Any, part: Any, offset: int, dim1: int, dim2: int) -> A
     first, second, length = diagonal_window(whole.shape, offset, dim1, dim2)
     order = [*(d for d in range(whole.ndim) if d not in (first, second)), first, second]
     rows, columns = whole.shape[first], whole.shape[second]
-    above = max(-offset, 0)
+    above = -offset if offset < 0 and length else 0  # a diagonal beyond the last row is nowhere
     pads = (*[(0, 0)] * (part.ndim - 1), (above, rows - above - length))
     part = c.constant_pad(part, pads, 0)
     part = c.reshape(part, (*part.shape, 1))

@@ -1,6 +1,7 @@
 """Methods that change how a tensor looks at its memory, in place: squeeze_, unsqueeze_, transpose_, t_, resize_, ...
 
-Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included.
+Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included. What
+was a view of it before stays a view of what it was, which it keeps (`_formerly`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from stage0_eager.functions import joining, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
 from stage0_eager.tensor import Tensor, method
 
+# How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
+_LOOKS = ("_output_index", "_version", "_base", "_written", "_made_silently", "_source_was")
+
 
 def _take_over(target: Tensor, source: Tensor) -> None:
-    """Make a tensor all that another is."""
-    kept = dict(source.__dict__)
-    target.__dict__.clear()
-    target.__dict__.update(kept)
+    """Make a tensor see what another sees."""
+    for name in _LOOKS:
+        target.__dict__.pop(name, None)
+        if name in source.__dict__:
+            target.__dict__[name] = source.__dict__[name]
     for name in ("_data", "_grad_fn", "_view", "requires_grad"):
         setattr(target, name, getattr(source, name))
 
@@ -34,6 +39,8 @@ def _in_place(view: Any) -> Any:
             after = view(before, *args, **kwargs)
         after.requires_grad, after._made_silently = self.requires_grad, self._made_silently
         _take_over(self, after)
+        self._formerly = (*self._formerly, before)
+        self._bump_version()  # what was saved for a backward has another shape now, and must not be used
         return self
 
     take_view.__name__ = take_view.__qualname__ = f"{view.name}_"
@@ -62,7 +69,11 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     new = arrays.namespace(self.device).zeros(size, data.dtype)
     count = min(data.size, math.prod(size))
     new.reshape(-1)[:count] = data.reshape(-1)[:count]
+    before, written = Tensor(self._data), self.version
+    _take_over(before, self)
     _take_over(self, Tensor(new))
+    self._formerly = (*self._formerly, before)
+    self._counter()[0] = written + 1
     return self
 
 

@@ -58,8 +58,8 @@ def normal(
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     shape = shape_of((size,))
-    draw = normal_draw(shape, device_or_default(device), generator)
-    return rounded(c.add(c.mul(draw, std), mean), dtype_or_default(dtype))
+    out = c.full(shape, 0.0, dtype_or_default(dtype), device_or_default(device))
+    return normal_(out, mean, std, generator=generator)
 
 
 def randint_like(input: Tensor, low: int, high: int | None = None, *, dtype: Any = None) -> Tensor:

@@ -107,18 +107,14 @@ def _pow(xp: Any, x: Any, y: Any) -> Any:
 
 def _left_shift(xp: Any, x: Any, y: Any) -> Any:
     bits = 8 * np.result_type(x).itemsize
-    if (
-        isinstance(y, np.generic) and 0 <= y < bits
-    ):  # one number for all, as in most programs: nothing to choose
+    if isinstance(y, np.integer) and 0 <= int(y) < bits:  # one number for all: nothing to choose
         return xp.left_shift(x, y)
     return xp.where((y >= 0) & (y < bits), xp.left_shift(x, xp.clip(y, 0, bits - 1)), xp.zeros_like(x))
 
 
 def _right_shift(xp: Any, x: Any, y: Any) -> Any:
     bits = 8 * np.result_type(x).itemsize
-    if (
-        isinstance(y, np.generic) and 0 <= y < bits
-    ):  # one number for all, as in most programs: nothing to choose
+    if isinstance(y, np.integer) and 0 <= int(y) < bits:  # one number for all: nothing to choose
         return xp.right_shift(x, y)
     far = xp.where(xp.less(x, 0), -1, 0)  # all bits shifted out: the sign is left
     return xp.where((y >= 0) & (y < bits), xp.right_shift(x, xp.clip(y, 0, bits - 1)), far.astype(x.dtype))

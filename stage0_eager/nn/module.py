@@ -39,9 +39,14 @@ class Parameter(Tensor):
         super().__init__(data._data if isinstance(data, Tensor) else data, requires_grad)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("requires_grad", "_data", "_hooks", "_after_hooks"):
+        # what a user stores on it too, which compiled code may have asked for; the tape's own names come often
+        if name in ("requires_grad", "_data", "_hooks", "_after_hooks") or name[0] != "_" and name != "grad":
             bump_structure_epoch()
         super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        bump_structure_epoch()
+        super().__delattr__(name)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"

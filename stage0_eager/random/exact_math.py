@@ -2,7 +2,8 @@
 
 Input: float64 tensors. Random draws are made of these: a library's own log and cos differ in the last bit from one
 library, and from one vector width, to the next. Every step is a core operator that IEEE 754 rounds in one way only; no
-backend contracts them to fma. No tables and no branches, so that they vectorise. log and exp are within 1 ulp, the others within 2.3 (tested).
+backend contracts them to fma. No tables and no branches, so that they vectorise. log and exp are within 1 ulp,
+the others within 2.3 (tested).
 
 The coefficients are minimax polynomials (Remez's exchange, in 60 digits, rounded to float64), lowest power first.
 """

@@ -97,6 +97,10 @@ def uniform(
 ) -> Tensor:
     """Uniform on [0, 1): as many of the top bits of a word as the dtype holds, so that nothing rounds up to 1."""
     bits = _words(shape, device, generator)
+    if dtype.name not in _DIGITS:
+        raise RuntimeError(
+            f"random numbers between 0 and 1 are floats, got {dtype.name}; draw integers with randint"
+        )
     digits = _DIGITS[dtype.name]
     kept = c.bitwise_right_shift(bits, 32 - digits) if digits < 32 else bits
     wide = dt.float64 if dtype is dt.float64 else dt.float32

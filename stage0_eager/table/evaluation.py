@@ -76,6 +76,8 @@ def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
     base = out._base = source if source._base is None else source._base
     if base._written:
         out._written = base._written
+    if source._formerly:
+        out._source_was = len(source._formerly)
     if source._made_silently or not STATE.grad_enabled:
         out._made_silently = True
 

@@ -21,8 +21,8 @@ from stage1_capture.capture.binding import (
     call_descriptor,
     call_property,
     child,
-    class_of,
     class_variable,
+    guard_lacking,
     on_class,
     pending,
 )
@@ -31,9 +31,10 @@ from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.function_attributes import function_attribute as callable_attribute
 from stage1_capture.capture.function_attributes import method_attribute, partial_attribute
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
-from stage1_capture.capture.object_dict import attribute_source, described, dict_of, has_dict, own_dict
+from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
 from stage1_capture.capture.tensor_attributes import tensor_attribute
@@ -69,7 +70,7 @@ from stage_contracts.device import Device
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
-_IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE: a class whose attributes nobody can rebind, as Python's own
+_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
     TupleVariable: tuple,
@@ -96,19 +97,19 @@ def missing(value: Variable, name: str) -> str:
         case UserDefinedObjectVariable(real=types.ModuleType() as real):
             return f"module {real.__name__!r} has no attribute {name!r}"
         case UserDefinedObjectVariable(real=type() as real):
-            return f"type object {real.__name__!r} has no attribute {name!r}"
+            return f"type object {full_name(real)!r} has no attribute {name!r}"
         case UserDefinedObjectVariable(real=real):
-            kind = type(real).__name__
+            kind = full_name(type(real))
+        case UserFunctionVariable() | UserMethodVariable(function=UserFunctionVariable()):
+            kind = "function"
         case ConstantVariable(value=constant):
-            kind = type(constant).__name__
-        case TensorVariable():
-            kind = "Tensor"
-        case NumpyNdarrayVariable():
-            kind = "numpy.ndarray"
+            kind = full_name(type(constant))
+        case TensorVariable(real=real):
+            kind = "Tensor" if real is None else type(real).__name__
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            kind = full_name(meta.dtype.numpy.type if scalar else np.ndarray)
         case _:
-            cls = getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value))
-            written_in_c = cls.__module__ != "builtins" and cls.__flags__ & _IMMUTABLE
-            kind = f"{cls.__module__}.{cls.__name__}" if written_in_c else cls.__name__
+            kind = full_name(getattr(value, "kind", _PYTHON_TYPES.get(type(value)) or type(value)))
     return f"{kind!r} object has no attribute {name!r}"
 
 
@@ -128,6 +129,11 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
                 tx.throw(ValueError, "Cell is empty")
             return realize(inside)
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
+            field = class_lookup(kind, name)
+            if type(field) is not _FIELD:  # the user put something else there
+                tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+            if value.source is not None and is_users({"__name__": kind.__module__}):
+                tx.output.guard("IDENTITY", AttrSource(AttrSource(value.source, "__class__"), name), field)
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
         case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
@@ -180,7 +186,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     else:
         known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
-        there = hasattr(getattr(value, "kind", known), name)
+        there = class_lookup(getattr(value, "kind", known), name) is not MISSING and name != "__dict__"
         return UserMethodVariable(name, value) if there else None
     tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
 
@@ -196,7 +202,11 @@ def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
             return UserMethodVariable(wrap(tx.output, class_lookup(Device, name), None), value)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, (type, types.ModuleType)):
             found = class_lookup(type(real), name)
-            return None if found in (MISSING, None) else bind(tx, value, found, name, on_instance=False)
+            if found is MISSING:
+                guard_lacking(tx.output, value, name)
+            return (
+                None if found is MISSING or found is None else bind(tx, value, found, name, on_instance=False)
+            )
         case UserDefinedObjectVariable(real=type() as real) if type(real) is not type:
             found = class_lookup(type(real), name)
             if isinstance(found, types.FunctionType):  # of the metaclass
@@ -251,13 +261,15 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     found = class_lookup(cls, name) if waiting is MISSING else MISSING
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
-    if stored is None:  # deleted here
+    deleted = stored is None  # here
+    if deleted:
         if isinstance(found, types.MemberDescriptorType):
             tx.throw(AttributeError, _empty_slot(cls, name))
         if found is MISSING and waiting is MISSING:
             return None
         own, stored = {}, MISSING
-    if stored is not MISSING and not described(cls, name):
+    by_class = found is not MISSING and read_by_class(cls, name)
+    if stored is not MISSING and not by_class:
         return realize(stored)  # type: ignore[arg-type]
     if isinstance(found, property):
         return call_property(tx, value, found, name)
@@ -269,13 +281,12 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
                 tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
             tx.throw(AttributeError, _empty_slot(cls, name))
-    if found is not MISSING and described(cls, name):
+    if by_class:
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return call_descriptor(tx, value, found, name)
         if value.base is not None and isinstance(found, types.GetSetDescriptorType):
             return lookup(tx, value.base, name)
-        if class_lookup(type(found), "__get__") is not MISSING or name not in own:
-            tx.unsupported("GB0001", f"the descriptor {cls.__name__}.{name}")
+        tx.unsupported("GB0001", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
     if isinstance(real, Module) and found is MISSING:
@@ -285,11 +296,13 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     if waiting is not MISSING:
         return None if waiting is None else realize(waiting)
     if found is not MISSING:
-        return bind(tx, value, found, name, on_instance=True)
-    if not value.fresh and class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
+        return bind(tx, value, found, name, on_instance=not deleted)
+    if value.fresh:
+        guard_lacking(tx.output, value, name)
+    elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
-    elif not value.fresh and value.source is not None:  # hasattr would ask the user's __getattr__
-        tx.output.guard("ABSENT", class_of(value), name)
+    elif value.source is not None:  # hasattr would ask the user's __getattr__
+        guard_lacking(tx.output, value, name)
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return None

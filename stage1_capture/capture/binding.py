@@ -16,7 +16,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
-from stage1_capture.capture.output_graph import is_library
+from stage1_capture.capture.output_graph import OutputGraph, is_library, is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     UserDefinedObjectVariable,
@@ -26,7 +26,7 @@ from stage1_capture.capture.variables import (
     describe,
 )
 from stage_contracts.controls import register
-from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
 
@@ -53,6 +53,9 @@ OBJECT_METHODS: tuple[Any, ...] = (
 )
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _CACHED = functools._lru_cache_wrapper  # binds as a function does
+_GENERIC: dict[str, Any] = {
+    name: getattr(object, name) for name in ("__getattribute__", "__setattr__", "__delattr__")
+}
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
@@ -85,8 +88,13 @@ def class_variable(tx: Tx, value: Variable, cls: type) -> UserDefinedObjectVaria
 
 def on_class(value: Variable, name: str, *names: str) -> Source | None:
     """The source of something on the class of `value`."""
-    base = class_of(value) or inherited(type(getattr(value, "real", None)), name)
-    for part in (name, *names):
+    cls = type(getattr(value, "real", None))
+    base = class_of(value) or inherited(cls, name)
+    if base is not None and type(cls) is not type and class_lookup(type(cls), name) is not MISSING:
+        base = in_class(base, cls, name)  # which the metaclass may give another meaning
+    else:
+        base = base and AttrSource(base, name)
+    for part in names:
         base = base and AttrSource(base, part)
     return base
 
@@ -105,10 +113,9 @@ def base_place(base: type) -> Source | None:
 
 def in_class(base: Source | None, cls: type, name: str) -> Source | None:
     """A class attribute as it lies in the class or a base of it, where reading it would call its `__get__`."""
-    home = next((i for i, c in enumerate(cls.__mro__) if name in c.__dict__), None)
-    if base is None or home is None:
+    if base is None or class_lookup(cls, name) is MISSING:
         return None
-    return ItemSource(AttrSource(ItemSource(AttrSource(base, "__mro__"), home), "__dict__"), name)
+    return CallSource(RegisteredSource(register(class_lookup)), (base, name))
 
 
 def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
@@ -161,6 +168,22 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
     return call_function(tx, method, [value, class_variable(tx, value, type(value.real))], {})
 
 
+def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
+    """A class of the user's may get the method later. Those of modules are taken for what they are."""
+    cls = type(value.real)
+    if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+        output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
+
+
+def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
+    """That the class of the user's describes a name as it does now: it may get a property later, or lose one."""
+    found = class_lookup(type(target.real), name)
+    if found is MISSING:
+        guard_lacking(output, target, name)
+    elif target.source is not None and not isinstance(target.real, Module):
+        output.guard("IDENTITY", dict_source(target, name), found)
+
+
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:
     """A class attribute seen from an instance: methods are bound, plain values are themselves."""
     place = on_class(value, name)
@@ -176,11 +199,14 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(function, value)
     if isinstance(found, Operator):
         return UserMethodVariable(wrap(tx.output, found, place), value)
+    shown = seen_from if on_instance else on_class
     if isinstance(found, staticmethod):
-        return wrap(tx.output, found.__func__, seen_from(value, name))
+        return wrap(tx.output, found.__func__, shown(value, name))
     if isinstance(found, classmethod):
-        method = wrap(tx.output, found.__func__, seen_from(value, name, "__func__"))
+        method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
+    if name in _GENERIC and isinstance(found, types.WrapperDescriptorType):  # each class of C's has its own
+        return UserMethodVariable(UserDefinedObjectVariable(_GENERIC[name]), value)
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
     if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:
@@ -194,7 +220,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
         tx.unsupported("GB0001", f"the descriptor {type(value.real).__name__}.{name}")
-    return wrap(tx.output, found, seen_from(value, name))
+    return wrap(tx.output, found, shown(value, name))
 
 
 def seen_from(value: Variable, name: str, *names: str) -> Source | None:

@@ -33,7 +33,7 @@ from stage1_capture.capture.builder_containers import (
     wrap_partial,
 )
 from stage1_capture.capture.derived import constant_of, python_base
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.numbers import NumberVariable
 from stage1_capture.capture.output_graph import OutputGraph, is_users
 from stage1_capture.capture.variables import (
@@ -56,6 +56,7 @@ from stage1_capture.capture.variables import (
 from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
+from stage_contracts.guard_constants import is_told_by_equality
 from stage_contracts.guards import OpenMeta
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
@@ -141,7 +142,9 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
         return _fixed_number(output, real, source)
     if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
         same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
-        if same != source:  # the step of every parameter, say: while they are equal, one input of the graph
+        if same != source and is_told_by_equality(
+            real
+        ):  # the step of every parameter, say: while they are equal, one input of the graph
             output.guard("EQUALS", source, same)
             source = same
     output.guard("TYPE", source, type(real), under_epoch)
@@ -381,7 +384,7 @@ def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variab
         return wrap_identity(output, real, source)
     refuse_watched(output, type(real))
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
-    if isinstance(real, tuple) and hasattr(real, "_fields"):
+    if is_named_tuple(type(real)):
         items = sequence_items(output, real, source)
         return once(output, real, source, lambda: TupleVariable(items, type(real), source=source))
 
@@ -393,6 +396,16 @@ def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variab
         return made
 
     return once(output, real, source, build)
+
+
+def is_named_tuple(cls: type) -> bool:
+    """As Python makes them: what only adds methods to one; not what holds attributes too, or reads its items itself."""
+    named = issubclass(cls, tuple) and class_lookup(cls, "_fields") is not MISSING
+    return named and cls.__dictoffset__ == 0 and not any(
+        isinstance(class_lookup(cls, name), types.FunctionType)
+        for name in ("__getitem__", "__iter__", "__len__", "__eq__", "__hash__", "__bool__", "__contains__",
+                     "__getattr__", "__setattr__")
+    )  # fmt: skip
 
 
 def _wrap_optimizer(output: OutputGraph, real: Any, source: Source | None) -> Variable:

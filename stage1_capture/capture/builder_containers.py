@@ -13,7 +13,15 @@ from collections import defaultdict, deque
 from typing import Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.capture.derived import PLAIN_VALUE, constant_of, plainly_read, python_base
+from stage1_capture.capture.derived import (
+    PLAIN_VALUE,
+    constant_of,
+    guard_keys,
+    guard_length,
+    item_source,
+    plainly_read,
+    python_base,
+)
 from stage1_capture.capture.mro import class_lookup
 from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
@@ -27,7 +35,7 @@ from stage1_capture.capture.variables import (
     Variable,
 )
 from stage_contracts.controls import register
-from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, KeySource, RegisteredSource, Source
 
 HASHED = (str, int, bool, float, bytes, type(None))  # whose equality and hash are Python's own
 _ITSELF = (types.ModuleType, types.BuiltinFunctionType, types.FunctionType, Operator, enum.Enum, type)
@@ -40,7 +48,7 @@ def dict_items(output: OutputGraph, real: dict, source: Source | None) -> dict[A
     items: dict[Any, Variable] = {}
     for key, value in dict.items(real):
         if _literal(key):
-            items[key] = lazily(output, value, source and ItemSource(source, key))
+            items[key] = lazily(output, value, item_source(real, source, key))
             continue
         cls = type(key)
         own = isinstance(key, _ITSELF) or (
@@ -49,7 +57,9 @@ def dict_items(output: OutputGraph, real: dict, source: Source | None) -> dict[A
         if not own:
             return None
         number = register(key)
-        place = source and KeySource(source, number)
+        place: Source | None = item_source(real, source, RegisteredSource(number))
+        if isinstance(place, ItemSource):
+            place = KeySource(place.base, number)
         if isinstance(key, _ITSELF):
             items[key] = lazily(output, value, place)
         else:
@@ -105,8 +115,10 @@ def wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Varia
 def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> list[Variable]:
     from stage1_capture.capture.builder import lazily
 
-    output.guard("LENGTH", source, len(real))
-    return [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
+    base = python_base(type(real)) or type(real)
+    items = list(class_lookup(base, "__iter__")(real))
+    guard_length(output, real, source, len(items))
+    return [lazily(output, v, item_source(real, source, i)) for i, v in enumerate(items)]
 
 
 def wrap_partial(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -133,7 +145,7 @@ def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variab
         items = dict_items(output, real, source)
         if items is None:
             return None
-        output.guard("KEYS", source, tuple(real))
+        guard_keys(output, real, source, tuple(class_lookup(base, "__iter__")(real)))
         kind = base if base is not dict else dict
         made: Variable
         if issubclass(base, defaultdict):
@@ -154,5 +166,6 @@ def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variab
     if base is set:
         return None
     made = constant_of(real, base)
-    output.guard("EQUAL_VALUE", source, PLAIN_VALUE[base](real))
+    plain = source and CallSource(RegisteredSource(register(PLAIN_VALUE[base])), (source,))
+    output.guard("EQUALS", plain, PLAIN_VALUE[base](real))
     return made

@@ -10,10 +10,12 @@ import contextlib
 import functools
 import sys
 import types
+from typing import Any
 
 import numpy as np
 
 from stage0_eager import is_grad_enabled
+from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import lookup, lookup_quietly, missing, plain_attribute
@@ -59,6 +61,8 @@ from stage1_capture.capture.variables import (
     describe,
     realize,
 )
+from stage_contracts.controls import register
+from stage_contracts.source import CallSource, RegisteredSource
 
 Tx = InstructionTranslator
 
@@ -88,6 +92,12 @@ def python_type(tx: Tx, value: Variable) -> type:
             return type(hint)
         case ConstantVariable(value=constant):
             return type(constant)
+        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(
+            receiver, TensorVariable
+        ):
+            return types.BuiltinFunctionType
+        case UserMethodVariable(function=UserDefinedObjectVariable(real=types.MethodDescriptorType())):
+            return types.BuiltinFunctionType
         case TensorVariable(real=real) if real is not None:
             tx.output.guard("TYPE", value.source, type(real))
             return type(real)
@@ -122,7 +132,11 @@ def type_(tx: Tx, value: Variable) -> Variable:
 @builtin(callable)
 def callable_(tx: Tx, value: Variable) -> Variable:
     known = isinstance(value, (UserFunctionVariable, UserMethodVariable))
-    return ConstantVariable(known or class_lookup(python_type(tx, value), "__call__") is not MISSING)
+    there = known or class_lookup(python_type(tx, value), "__call__") is not MISSING
+    if not known and isinstance(value, UserDefinedObjectVariable) and value.source is not None:
+        place = CallSource(RegisteredSource(register(callable)), (value.source,))
+        tx.output.guard("IDENTITY", place, there, isinstance(value.real, Module))
+    return ConstantVariable(there)
 
 
 @builtin(getattr)
@@ -145,19 +159,27 @@ def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Varia
     return NONE
 
 
+def _given(tx: Tx, function: Any, args: Args, count: int) -> Args:
+    """The arguments of a method of object's, which has to have one it can work on."""
+    if len(args) != count:
+        tx.unsupported("GB0002", f"a call of object.{function.__name__} with {len(args)} arguments")
+    return args
+
+
 def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name, value = args
+    target, name, value = _given(tx, object.__setattr__, args, 3)
     return store_plainly(tx, target, tx.constant(name, "setattr"), value)
 
 
 def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = args
+    target, name = _given(tx, object.__delattr__, args, 2)
     return delete_plainly(tx, target, tx.constant(name, "delattr"))
 
 
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    target, name = args
-    assert isinstance(target, UserDefinedObjectVariable)
+    target, name = _given(tx, object.__getattribute__, args, 2)
+    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
+        tx.unsupported("GB0001", f"object.__getattribute__ of {describe(target)}")
     found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
         tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
@@ -225,6 +247,9 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
         receiver, UserDefinedObjectVariable
     ):
         tx.unsupported("GB0001", "super() outside a method of a plain object")
+    of_class = isinstance(receiver.real, type) and issubclass(receiver.real, owner.real)
+    if not of_class and not issubclass(type(receiver.real), owner.real):
+        tx.unsupported("GB0001", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
     return SuperVariable(owner.real, receiver)
 
 

@@ -209,7 +209,8 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
     joins = name == "join" and len(args) == 1 and not isinstance(realize(args[0]), ConstantVariable)
     if joins and isinstance(receiver, ConstantVariable):
         args = [ListVariable(iterate(tx, args[0]))]
-    if isinstance(receiver, TupleVariable) and not hasattr(tuple, name):
+    named = isinstance(receiver, TupleVariable) and receiver.kind is not tuple
+    if named and (not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")):
         tx.unsupported("GB0002", f"the method {name} of a named tuple")
     if name in ("finditer", "scanner") and isinstance(receiver, ConstantVariable):
         tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")

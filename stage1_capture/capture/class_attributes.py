@@ -22,7 +22,7 @@ from stage1_capture.capture.binding import (
 )
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
-from stage1_capture.capture.mro import MISSING, class_lookup, made_inside
+from stage1_capture.capture.mro import MISSING, class_lookup, lookup_behind, made_inside
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -36,7 +36,8 @@ from stage1_capture.capture.variables import (
     Variable,
     realize,
 )
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.controls import register
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 Tx = InstructionTranslator
 
@@ -135,10 +136,14 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
         return None
     found = order[index].__dict__[name]
     base = receiver.source if of_class else class_of(receiver)
-    home: Source | None = base and ItemSource(AttrSource(base, "__mro__"), index)
+    source: Source | None = None
     if made_inside(cls):
         home = base_place(order[index])
-    source = home and AttrSource(home, name)
+        source = home and ItemSource(AttrSource(home, "__dict__"), name)
+    elif base is not None:
+        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
+    if isinstance(found, staticmethod) and source is not None:
+        source = AttrSource(source, "__func__")
     if isinstance(found, staticmethod):  # __new__
         found = found.__func__
         unbound = True

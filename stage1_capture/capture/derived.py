@@ -9,7 +9,10 @@ import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
+import numpy as np
+
 from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.output_graph import OutputGraph
 from stage1_capture.capture.variables import (
     ConstantVariable,
     ConstDictVariable,
@@ -22,6 +25,8 @@ from stage1_capture.capture.variables import (
     Variable,
     from_constant,
 )
+from stage_contracts.controls import register
+from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 
 # Python's class, and what an empty one of it is.
 EMPTY: dict[type, Any] = {
@@ -36,14 +41,12 @@ EMPTY: dict[type, Any] = {
     **{kind: (lambda kind=kind: ConstantVariable(kind())) for kind in (str, bytes, int, float, complex)},
 }
 FIXED = (tuple, frozenset, str, bytes, int, float, complex)  # filled by `__new__`; the others by `__init__`
-# What guards and residual code do to such an object, which must not run code of its class.
-_ASKED = ("__getitem__", "__iter__", "__len__", "__getattribute__")
 
 
 def python_base(cls: type) -> type | None:
     """Which class of Python's a class is derived from, if one whose contents are followed."""
     found = next((c for c in cls.__mro__ if c in EMPTY), None)
-    return None if found is cls or issubclass(cls, (BaseException, type)) else found
+    return None if found is cls or issubclass(cls, (BaseException, type, np.generic)) else found
 
 
 def blank(cls: type) -> Any:
@@ -54,8 +57,42 @@ def blank(cls: type) -> Any:
 
 def plainly_read(cls: type) -> bool:
     """Whether the contents of an object from outside are read without running code of its class."""
-    asked = (*_ASKED, "__eq__") if issubclass(cls, FIXED) else _ASKED
-    return not any(isinstance(class_lookup(cls, name), types.FunctionType) for name in asked)
+    return not isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+
+
+def asked_of(base: type, method: str, real: Any, source: Source | None, *words: Any) -> Source | None:
+    """Where guards and residual code read what `real` holds: past a method of its class's own, by Python's."""
+    if source is None:
+        return None
+    return CallSource(RegisteredSource(register(class_lookup(base, method))), (source, *words))
+
+
+def item_source(real: Any, source: Source | None, key: Any) -> Source | None:
+    """`real[key]`, as Python's own class has it."""
+    base = python_base(type(real))
+    if source is None or base is None or not _own(type(real), "__getitem__"):
+        return source and ItemSource(source, key)
+    return asked_of(base, "__getitem__", real, source, key)
+
+
+def _own(cls: type, name: str) -> bool:
+    return isinstance(class_lookup(cls, name), types.FunctionType)
+
+
+def guard_length(output: OutputGraph, real: Any, source: Source | None, length: int) -> None:
+    base = python_base(type(real))
+    if base is not None and _own(type(real), "__len__"):
+        output.guard("EQUALS", asked_of(base, "__len__", real, source), length)
+    else:
+        output.guard("LENGTH", source, length)
+
+
+def guard_keys(output: OutputGraph, real: Any, source: Source | None, keys: tuple) -> None:
+    base = python_base(type(real))
+    # tuple(real) asks for the length too
+    if base is not None and any(_own(type(real), name) for name in ("__iter__", "__len__")):
+        source = asked_of(base, "keys", real, source)
+    output.guard("KEYS", source, keys)
 
 
 def unwrapped(value: Variable) -> Variable:

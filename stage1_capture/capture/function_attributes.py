@@ -34,9 +34,15 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
     if name in value.attrs:
         return value.attrs[name]
     if name == "__name__":
-        return ConstantVariable(value.name)
+        return (
+            ConstantVariable(value.name)
+            if real is None
+            else wrap(tx.output, real.__name__, child(value, name))
+        )
+    if name == "__qualname__" and real is None:
+        return ConstantVariable(value.code.co_qualname)
     if name == "__qualname__":
-        return ConstantVariable(value.code.co_qualname if real is None else real.__qualname__)
+        return wrap(tx.output, real.__qualname__, child(value, name))
     if name == "__code__":
         return ConstantVariable(value.code)
     if name in ("__get__", "__call__"):
@@ -46,7 +52,7 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
     if real is None:
         return _of_one_made_inside(tx, value, name)
     if name in ("__doc__", "__module__"):
-        return ConstantVariable(getattr(real, name))
+        return wrap(tx.output, getattr(real, name), child(value, name))
     if name in _READ and hasattr(real, name):
         return wrap(tx.output, getattr(real, name), child(value, name))
     if name in real.__dict__:

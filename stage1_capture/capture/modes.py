@@ -148,7 +148,7 @@ def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str
     if tx.output.modes["inference"]:
         return
     tensors = _tensors_in([*args, *kwargs.values()])
-    if any(t in tx.output.inference or _untracked(t) for t in tensors) and (
+    if any(tx.output.in_inference(t) or _untracked(t) for t in tensors) and (
         op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)
     ):
         tx.unsupported("GB0002", f"{op.name} of a tensor made in inference mode, outside of it")

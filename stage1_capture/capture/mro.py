@@ -20,6 +20,20 @@ def class_lookup(cls: type, name: str) -> Any:
     return next((c.__dict__[name] for c in cls.__mro__ if name in c.__dict__), MISSING)
 
 
+def lookup_behind(cls: type, start: int, name: str) -> Any:
+    """What super() finds: as class_lookup, in the bases from a place on."""
+    return next((c.__dict__[name] for c in cls.__mro__[start:] if name in c.__dict__), MISSING)
+
+
+def full_name(cls: type) -> str:
+    """What Python calls a class in such a message: those written in C by their full name."""
+    try:
+        type.__getattribute__(cls, "a name that no class has")
+    except AttributeError as error:
+        return str(error).split("'")[1]
+    return cls.__name__
+
+
 def made_inside(cls: type) -> Any:
     """The abstract value of a class that the program defines while it is captured; None for any other class."""
     return cls.__dict__.get(MADE_INSIDE)

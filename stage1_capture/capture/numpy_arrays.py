@@ -46,6 +46,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
         return builder.wrap_object(output, real, source)
     if not is_captured(real):
         output.guard("LEFT_TO_NUMPY", source, None)
+        output.guard("TYPE", source, type(real))
         return builder.once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
     where, tensor = source, Tensor(real)
     if id(real) in output.known:  # a second way to it: that it is the same object says everything
@@ -62,6 +63,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
 def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) -> Variable:
     """A NumPy scalar as an array without dimensions, that nothing writes to."""
     captured = real.dtype.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
+    captured = captured and type(real) is real.dtype.type  # and not a class derived from it
     if source is None or not captured:
         return builder.wrap_object(output, real, source)
     output.guard("TYPE", source, type(real))

@@ -11,6 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
+from stage1_capture.capture.binding import guard_class
 from stage1_capture.capture.builder import lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import OutputGraph
@@ -42,10 +43,15 @@ def has_dict(real: Any) -> bool:
 
 
 def described(cls: type, name: str) -> bool:
-    """Whether reading or storing `name` on an instance asks the class: a property, a descriptor with `__set__`."""
+    """Whether storing `name` on an instance asks the class: a property, a descriptor with `__set__` or `__delete__`."""
     found = class_lookup(cls, name)
     slot = found is MISSING or isinstance(found, types.MemberDescriptorType)
-    return not slot and hasattr(type(found), "__set__")
+    return not slot and any(class_lookup(type(found), n) is not MISSING for n in ("__set__", "__delete__"))
+
+
+def read_by_class(cls: type, name: str) -> bool:
+    """Whether reading it asks the class before the object's own dict: the descriptor has a `__get__` too."""
+    return described(cls, name) and class_lookup(type(class_lookup(cls, name)), "__get__") is not MISSING
 
 
 def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name: str) -> Source | None:
@@ -54,7 +60,7 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         return None
     cls = type(owner.real)
     child: Source = AttrSource(owner.source, name)
-    if described(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+    if read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     if isinstance(owner.real, Module):
         output.epoch_sources.add(child)
@@ -102,13 +108,16 @@ class ObjectDict(MutableMapping):
         return False
 
     def __setitem__(self, name: Any, value: Variable) -> None:
+        guard_class(self.output, self.owner, name)
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
+            self.owner.again.add(name)
         self.owner.attrs[name] = value
 
     def __delitem__(self, name: Any) -> None:
         if name not in self:
             raise KeyError(name)
+        guard_class(self.output, self.owner, name)
         if name in self._own:
             self.owner.attrs[name] = None
         else:

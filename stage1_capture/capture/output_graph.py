@@ -18,7 +18,7 @@ from stage0_eager.state import followed, words_of
 from stage1_capture.capture.hints import MODULES
 from stage1_capture.capture.mro import empty_prototypes
 from stage1_capture.capture.numbers import NumberVariable, OpenSizes
-from stage1_capture.capture.shadow_tape import ShadowTape
+from stage1_capture.capture.shadow_tape import ShadowTape, whole_of
 from stage1_capture.capture.side_effects import SideEffects
 from stage1_capture.capture.variables import ObjectDictVariable, TensorVariable, Variable
 from stage_contracts.breaks import Unsupported
@@ -166,7 +166,13 @@ class OutputGraph:
 
     def in_inference(self, tensor: TensorVariable) -> bool:
         """Whether a result was made in inference mode: one of this frame, or one that the call is in."""
-        return tensor in self.inference or bool(self.options.modes["inference"])
+        always = self.options.modes["inference"]
+        if tensor.node is None or not (always or self.inference):
+            return False
+        whole = whole_of(tensor.node.graph, tensor.node)  # a view is what its base is, wherever it was made
+        if always:
+            return whole.op != "placeholder"
+        return any(made.node is whole for made in self.inference)
 
     # ---- where we are ----------------------------------------------------------------------------
 

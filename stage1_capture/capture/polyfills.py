@@ -49,7 +49,12 @@ def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
         return self
     if self.attrname is None:
         raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
-    values = instance.__dict__
+    try:
+        values = instance.__dict__
+    except AttributeError:
+        cls = type(instance).__name__
+        words = f"No '__dict__' attribute on {cls!r} instance to cache {self.attrname!r} property."
+        raise TypeError(words) from None
     if self.attrname in values:
         return values[self.attrname]
     value = self.func(instance)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager import TABLE
 from stage0_eager.autograd.backward_pass import spent
-from stage0_eager.tensor import made_in_inference
+from stage0_eager.tensor import with_base_made_in_inference
 from stage1_capture.capture.bytecode import Instruction
 from stage1_capture.capture.data_reads import note_escape
 from stage1_capture.capture.derived import FIXED, python_base
@@ -253,7 +253,11 @@ def _tensor(r: Rebuilder, value: TensorVariable) -> str:
     if operator is None:
         index = r.outputs.setdefault(value.node, len(r.outputs))
         text = f"{r.outputs_name}[{index}]"
-        return f"{r.named(made_in_inference)}({text})" if r.codegen.output.in_inference(value) else text
+        return (
+            f"{r.named(with_base_made_in_inference)}({text})"
+            if r.codegen.output.in_inference(value)
+            else text
+        )
     # its history was walked and freed in the graph, and is that only in name to who asks for it outside
     graph = r.codegen.output.graph
     meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
@@ -289,8 +293,9 @@ def _index(r: Rebuilder, index: Variable) -> str:
 def _tuple(r: Rebuilder, value: TupleVariable) -> str:
     if value.kind is tuple:
         return f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
-    make = r.named(value.kind._make)  # type: ignore[attr-defined]
-    return f"{make}(({r.all(value.items)}{',' * (len(value.items) == 1)}))"
+    # not by `_make`, which asks a `__len__` of the class's own
+    items = f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
+    return f"{r.named(tuple.__new__)}({r.named(value.kind)}, {items})"
 
 
 def _dict(r: Rebuilder, value: ConstDictVariable) -> str:

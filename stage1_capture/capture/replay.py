@@ -126,13 +126,20 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     lines = []
     for name, value in before.variable.attrs.items():
         real = before.variable.real
+        if value is not None and name in getattr(
+            before.variable, "again", ()
+        ):  # deleted and made again: the last
+            lines.append(f"{target}.__dict__.pop({name!r}, None)")
         if isinstance(real, (type, types.FunctionType)):
             lines.append(f"{target}.{name} = {r.expression(value)}")
         elif described(type(real), name):  # the program stored it past the class's descriptor
             what = f"{target}.__dict__[{name!r}]"
             lines.append(f"del {what}" if value is None else f"{what} = {r.expression(value)}")
         elif value is None:
-            lines.append(f"{r.named(delattr)}({target}, {name!r})")
+            past = class_lookup(type(real), "__delattr__") is not object.__delattr__ and not isinstance(
+                real, Module
+            )
+            lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
         elif not _plain(before.variable.real):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():

@@ -90,10 +90,11 @@ class StandIn:
 def stand_in(tx: Tx, value: Variable) -> Any:
     """A real object that shows what the value shows."""
     value = realize(value)
-    try:
-        return as_constant(value)
-    except NotConstant:
-        pass
+    if not _holds_named_tuple(value):
+        try:
+            return as_constant(value)
+        except NotConstant:
+            pass
     match value:
         case TupleVariable(items=items, kind=kind) if kind is tuple:
             return tuple(stand_in(tx, i) for i in items)
@@ -102,6 +103,14 @@ def stand_in(tx: Tx, value: Variable) -> Any:
         case ConstDictVariable(items=entries, kind=kind) if kind in (dict, OrderedDict):
             return kind((stand_in(tx, from_constant(k)), stand_in(tx, v)) for k, v in entries.items())
     return StandIn(tx, value)
+
+
+def _holds_named_tuple(value: Variable) -> bool:
+    """As a constant it would be a plain tuple, which shows no names."""
+    value = realize(value)
+    if not isinstance(value, TupleVariable):
+        return False
+    return value.kind is not tuple or any(map(_holds_named_tuple, value.items))
 
 
 def in_text(tx: Tx, what: str, compute: Callable[[], Any]) -> Variable:

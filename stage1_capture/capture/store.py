@@ -11,12 +11,12 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import class_of, dict_source, inherited
+from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.modes import store_mode
-from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.object_dict import described, dict_of, has_dict, own_dict
 from stage1_capture.capture.output_graph import is_library
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -70,6 +70,8 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
         case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
             if is_library(vars(real)):
                 tx.unsupported("GB0006", "a change of the library's own state")
+            if hasattr(types.ModuleType, name):  # `__dict__`
+                tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
             tx.output.effects.store_global(vars(real), name, value)
             return
         case UserDefinedObjectVariable(real=type()):
@@ -110,14 +112,17 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    if found is MISSING and not has_dict(target.real):
+    slot = isinstance(found, types.MemberDescriptorType)
+    if not slot and not has_dict(target.real):
         try:
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
+    guard_class(tx.output, target, name)
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
+        target.again.add(name)
     target.attrs[name] = value
     return NONE
 
@@ -135,6 +140,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     )
     if not (data and shown and user and plain) or name.startswith("__"):
         tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(cls)}")
+    if type(real) is not type:
+        tx.output.guard("LACKS", AttrSource(cls.source, "__class__") if cls.source else None, name)
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value
@@ -168,7 +175,7 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
 
 def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     """object.__delattr__(target, name)."""
-    if not isinstance(target, UserDefinedObjectVariable):
+    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     found = class_lookup(type(target.real), name)
     if isinstance(found, property) and isinstance(found.fdel, types.FunctionType):
@@ -183,12 +190,28 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     slot = isinstance(found, types.MemberDescriptorType)
-    there = target.attrs.get(name) is not None if slot else name in dict_of(tx.output, target).items
+    there = target.attrs.get(name) is not None
+    if not slot and has_dict(target.real):
+        there = name in dict_of(tx.output, target).items
     filled = slot and not target.fresh and _fills(found, target.real)
+    if slot and name not in target.attrs and not target.fresh:
+        if filled:
+            wrap(tx.output, found.__get__(target.real), child(target, name))
+        else:
+            tx.output.guard("ABSENT", target.source, name)
     if slot and name not in target.attrs:
         there = filled
+    guard_class(tx.output, target, name)
+    if not there and not slot and not has_dict(target.real):
+        try:
+            object.__delattr__(target.real, name)  # there is nothing to delete it from: Python says so
+        except AttributeError as error:
+            tx.throw(AttributeError, *error.args)
     if not there:
-        tx.throw(AttributeError, f"{type(target.real).__name__!r} object has no attribute {name!r}")
+        tx.throw(
+            AttributeError,
+            name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}",
+        )
     tx.output.will_change(target)
     if target.fresh or not (filled or name in own_dict(target.real)):
         del target.attrs[name]

@@ -81,8 +81,18 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
     if isinstance(found, (Operator, types.FunctionType)):
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:
-        return None
+        return _users_own(tx, tensor, name)
     tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+
+
+def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
+    """What the user stored on the tensor. One that the program made has nothing; a parameter tells the epoch."""
+    if tensor.real is None or tensor.source is None:
+        return None
+    if name in vars(tensor.real):
+        return wrap(tx.output, vars(tensor.real)[name], AttrSource(tensor.source, name))
+    tx.output.guard("ABSENT", tensor.source, name, tensor.source in tx.output.epoch_sources)
+    return None
 
 
 def refuse(tx: Tx, name: str) -> NoReturn:

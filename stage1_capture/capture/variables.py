@@ -255,6 +255,7 @@ class UserDefinedObjectVariable(Variable):
     class_source: Source | None = None  # of a fresh one: where its class was found
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
+    again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
 
 
 @dataclass(eq=False)

@@ -5,20 +5,12 @@ equal arguments; the third call changes something that guards must notice. Compa
 what is left in the arguments, printed output, the log, the global, exceptions.
 """
 
-import argparse
 import contextlib
 import copy
-import datetime
 import gc
 import io
-import multiprocessing
-import os
-import platform
-import signal
 import sys
-import time
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
@@ -27,8 +19,8 @@ from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.grammar import function_of, write_program
 from stage1_capture.tests.harness import described, sharing, tensor
+from stage1_capture.tests.many import Fuzz, main
 from stage1_capture.tests.vocabulary import ENDED, LOG, Box
-from stage_contracts import events
 
 # ---- one call ----------------------------------------------------------------------------------------
 
@@ -96,88 +88,7 @@ def check(seed, capture=default_capture):
     return None, compiled
 
 
-# ---- many --------------------------------------------------------------------------------------------
-
-
-class TooLong(BaseException):
-    """A program did not end in a minute. No program catches it."""
-
-
-def too_long(*_):
-    raise TooLong
-
-
-def run_some(seeds):
-    """[programs, those with a break, graphs, breaks], the seeds that differ, what differs, CPU seconds."""
-    gc.collect()
-    gc.freeze()  # from here on a collection looks at what these programs left
-    signal.signal(signal.SIGALRM, too_long)
-    begun, counts, wrong, words = time.process_time(), np.zeros(4, int), [], []
-    for seed in seeds:
-        signal.alarm(60)
-        try:
-            with events.no_internal_errors():
-                problem, compiled = check(seed)
-            graphs, breaks = compiled.counts.graphs, compiled.counts.breaks
-            counts += (1, breaks > 0, graphs, breaks)
-        except (Exception, TooLong) as error:
-            problem = f"the capturer fails: {type(error).__name__}: {error}"
-        if problem:
-            wrong.append(seed)
-            words.append(f"seed {seed}: {problem}\n{write_program(seed)}")
-    signal.alarm(0)
-    return counts, wrong, words, time.process_time() - begun
-
-
-def run_all(programs, seed, jobs, seconds):
-    """The sums of run_some over `programs` seeds from `seed` on, or over what fits into `seconds`."""
-    chunks = [range(at, min(at + 25, seed + programs)) for at in range(seed, seed + programs, 25)]
-    counts, wrong, cpu, begun = np.zeros(4, int), [], 0.0, time.monotonic()
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for done, (some, bad, words, used) in enumerate(pool.imap(run_some, chunks), 1):
-            counts, wrong, cpu = counts + some, wrong + bad, cpu + used
-            for text in words:
-                print(text, file=sys.stderr)
-            if done % 20 == 0 or done == len(chunks):
-                taken = time.monotonic() - begun
-                left = taken / done * (len(chunks) - done)
-                print(
-                    f"{counts[0]} programs, {len(wrong)} mismatches, {taken:.0f} s, {left:.0f} s left",
-                    file=sys.stderr,
-                )
-            if seconds and time.monotonic() - begun > seconds:
-                break
-    return counts, wrong, cpu
-
-
-def main():
-    parser = argparse.ArgumentParser(description="Random programs, compiled against eager.")
-    parser.add_argument("--programs", type=int, default=20_000)
-    parser.add_argument("--seed", type=int, default=0, help="the first program's; the others follow")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes; default all cores")
-    parser.add_argument("--seconds", type=float, default=0, help="stop when this much time has passed")
-    parser.add_argument("--report", type=Path, help="where to write what is printed at the end")
-    asked = parser.parse_args()
-    (done, broken, graphs, breaks), wrong, cpu = run_all(
-        asked.programs, asked.seed, asked.jobs, asked.seconds
-    )
-    versions = f"Python {platform.python_version()}, NumPy {np.__version__}, {platform.machine()}"
-    last = asked.seed + len(wrong) + done - 1 if done < asked.programs else asked.seed + asked.programs - 1
-    report = (
-        f"Random programs of stage1_capture/tests/grammar.py, {datetime.date.today()}\n"
-        f"{versions}; {cpu / 60:.1f} minutes of CPU\n"
-        f"{done} programs, seeds {asked.seed} to {last}; {broken} with breaks\n"
-        f"{graphs} graphs ({graphs / max(done, 1):.2f} per program), {breaks} breaks; three calls each\n"
-        f"mismatches={len(wrong)} {wrong[:20] or ''}".rstrip()
-        + "\n"
-    )
-    print(report, end="")
-    if asked.report:
-        asked.report.parent.mkdir(parents=True, exist_ok=True)
-        asked.report.write_text(report)
-    return bool(wrong)
-
+FUZZ = Fuzz("stage1_capture/tests/grammar.py", write_program, check, "three calls each")
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    sys.exit(main())
+    sys.exit(main(FUZZ))

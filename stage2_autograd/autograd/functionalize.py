@@ -22,6 +22,7 @@ from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage2_autograd.aliasing import base, shares_storage
 from stage2_autograd.autograd.gradient_nodes import expand_gradients, has_gradient_nodes
 from stage2_autograd.autograd.storages import (
+    Silently,
     Storage,
     StoredArray,
     current,
@@ -37,6 +38,7 @@ from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.joint import FunctionalGraph, ResultPlan
+from stage_contracts.layouts import is_dense, view_strides
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -64,6 +66,7 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         functional = again.graph
         with no_grad():  # gradients apart in eager may be one value here
             functional.output(_with_own_storage(again, stored, len(computed)))
+    results = with_views_apart(functional, results)
     return FunctionalGraph(
         within(functional, functional_subgraph),
         len(computed),
@@ -158,10 +161,13 @@ class FunctionalTracer(Tracer):
         node = out._data.node
         self._note(node)
         metas = map_tensors(args, lambda t: t.meta)
+        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
+            view_strides(metas[0], out.shape, holds=bool)
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
-        chain = (*source.chain, (op, args[1:]))
+        silent = self.marks.get("no_grad") or any(isinstance(step, Silently) for step, _ in source.chain)
+        chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
 
@@ -256,7 +262,7 @@ class FunctionalTracer(Tracer):
         value = src if src.dtype is target.dtype else c.cast(src, target.dtype)
         value = value if value.shape == target.shape else c.expand(value, target.shape)
         value = self._with_history(place, whole, value)
-        hidden = bool(self.marks.get("no_grad")) or any(op.name == "detach" for op, _ in place.chain)
+        hidden = bool(self.marks.get("no_grad")) or any(_hides(op) for op, _ in place.chain)
         storage.replace(laid_out_as(whole.meta, value), recorded=not hidden)
         return target
 
@@ -281,6 +287,11 @@ class FunctionalTracer(Tracer):
             code="GB0008",
             hint="compute a new tensor instead of writing into this one, or move this out of the function",
         )
+
+
+def _hides(op: Any) -> bool:
+    """Whether autograd does not see what is written through this view."""
+    return isinstance(op, Silently) or op.name == "detach"
 
 
 def storage_of(tracer: FunctionalTracer, tensor: Tensor) -> Storage:
@@ -311,16 +322,52 @@ def plan_results(
         if kind == "twin":
             tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
         if kind == "made":
-            alone = homes.count(place.storage) == 1
-            value = tensor if alone else place.storage.base
-            assert value is not None
+            whole = place.storage.base
+            assert whole is not None
+            silent = (
+                any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
+            )
+            alone = homes.count(place.storage) == 1 and not silent
+            value = tensor if alone else whole
             key = id(tensor) if alone else id(place.storage)
             if key not in places:
                 places[key] = len(computed)
                 computed.append(value)
             kind, which, chain = "output", places[key], () if alone else chain
-        plans.append((kind, which, *chain))
+        # to the user it is a view that was made under no_grad, which is not detach()
+        views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
+        plans.append((kind, which, *(views or chain)))
     return computed, tuple(plans)
+
+
+def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[ResultPlan, ...]:
+    """An output that is a view with gaps, or with elements in one place, becomes what it is a view of.
+
+    The views are the wrapper's to call: what computes the output lays it out without gaps, eager has it in the
+    memory of the whole.
+    """
+    outputs, views = list(graph.outputs), {}
+    for which in {plan[1] for plan in results if plan[0] == "output"}:
+        node = outputs[which]
+        steps: list[tuple] = []
+        while (source := base_of_gaps(node)) is not None:
+            steps.insert(0, (node.target, node.args[1:]))
+            node = source
+        if steps:
+            outputs[which], views[which] = node, steps
+    if views:
+        graph.set_args(graph.output_node, (tuple(outputs),))
+    return tuple(
+        (kind, which, *views.get(which, ()), *steps) if kind == "output" else (kind, which, *steps)
+        for kind, which, *steps in results
+    )
+
+
+def base_of_gaps(node: Node) -> Node | None:
+    """What a node whose elements do not lie side by side is a view of."""
+    if base(node) is node or is_dense(node.val.shape, node.val.strides):
+        return None
+    return node.args[0] if node.all_input_nodes == [node.args[0]] and not node.kwargs else None
 
 
 def _with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> list[Node]:

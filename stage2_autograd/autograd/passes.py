@@ -6,9 +6,6 @@ dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-
 from stage2_autograd.autograd import (
     casts,
     cleanup,
@@ -18,23 +15,8 @@ from stage2_autograd.autograd import (
     patterns,
     view_cleanup,
 )
-from stage2_autograd.autograd.rewriting import Rewrite
-from stage2_autograd.passes import check_order, core_bodies
-from stage_contracts.graph import Graph
-
-
-@dataclass(frozen=True)
-class Pass:
-    """`run` changes the graph in place, or gives another one."""
-
-    name: str
-    run: Callable[[Graph], Graph | None]
-    summary: str
-    needed: bool = False  # without it the result is no core graph
-    rules: Mapping[str, Rewrite] = field(
-        default_factory=dict
-    )  # its rewrites, by the operator that each is about
-
+from stage2_autograd.passes import core_bodies
+from stage_contracts.passes import Pass, PassTable
 
 PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
@@ -68,4 +50,4 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
       ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
 )  # fmt: skip
 
-check_order(PASSES, PASS_ORDER)
+DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

@@ -13,9 +13,9 @@ from typing import Any
 
 from stage0_eager.autograd.views import UNDO
 from stage0_eager.functions.inplace import assign_data
-from stage0_eager.state import interpreting
+from stage0_eager.state import interpreting, no_grad
 from stage0_eager.table.core import core as c
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, is_traced
 from stage0_eager.transforms.trace import TracedArray, Tracer
 from stage_contracts.graph import Node
 from stage_contracts.layouts import is_dense
@@ -23,6 +23,20 @@ from stage_contracts.symbolic import hinted, same_shape
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 Chain = tuple[tuple[Any, tuple], ...]  # (core view operator, its arguments after the tensor), outermost first
+
+
+class Silently:
+    """A view operator under no_grad: what it shows has no place on the tape, whatever its base comes to have."""
+
+    def __init__(self, op: Any) -> None:
+        self.op, self.name, self.meta = op, op.name, op.meta
+
+    def __repr__(self) -> str:
+        return f"Silently({self.op!r})"
+
+    def __call__(self, tensor: Tensor, *rest: Any) -> Tensor:
+        with no_grad():  # of a traced tensor the operator itself would be differentiated
+            return self.op(c.detach(tensor) if is_traced(tensor) else tensor, *rest)
 
 
 class Storage:
@@ -108,7 +122,8 @@ def replaced(whole: Tensor, chain: Chain, value: Tensor) -> Tensor:
     if not chain:
         return value
     (op, rest), inner = chain[0], chain[1:]
-    return _UNDO[op.name](whole, replaced(op(whole, *rest), inner, value), *rest)
+    new = _UNDO[op.name](whole, replaced(op(whole, *rest), inner, value), *rest)
+    return assign_data(whole, new) if isinstance(op, Silently) and op.name != "detach" else new
 
 
 _UNDO: dict[str, Any] = {

@@ -11,6 +11,7 @@ import pytest
 from stage0_eager import TABLE, Tensor
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator, manual_seed
+from stage2_autograd.autograd.functionalize import functionalize
 from stage2_autograd.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import (
     activations,
@@ -25,6 +26,7 @@ from stage2_autograd.tests.helpers import (
 )
 from stage_contracts.breaks import Unsupported
 from stage_contracts.dtype import float32
+from stage_contracts.layouts import is_dense
 
 functionalize_core = pytest.mark.conformance("functionalize", tier="core")
 functionalize_full = pytest.mark.conformance("functionalize")
@@ -297,3 +299,20 @@ def test_every_node_has_the_origin_of_what_it_came_from(seam):
     made = functional(seam, lambda x: pointwise.sin(activations.gelu(x)), tensor(3))
     texts = {n.name: n.origins[0].text for n in made.graph.calls}
     assert texts["sin"] == "sin(...)" and texts["erf"] == "gelu(...)" == texts["gelu"]
+
+
+def test_a_result_with_gaps_or_overlaps_is_what_it_is_a_view_of():
+    """What computes an output lays it out densely (seeds 949, 5649, 7849, 9549 with inductor): the views stay outside."""
+
+    def program(x):
+        y = x * 2
+        return y[:, 0], x.sum().expand(3), (x + 1).unfold(-1, 2, 1), x.neg().mT
+
+    found = functionalize(capture(program, tensor(2, 3)))
+    assert all(is_dense(n.val.shape, n.val.strides) for n in found.graph.outputs)
+    assert [[op.name for op, _ in views] for _, _, *views in found.results] == [
+        ["slice", "reshape"],
+        ["expand"],
+        ["unfold"],
+        [],
+    ]

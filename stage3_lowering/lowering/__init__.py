@@ -1,7 +1,7 @@
-"""The seams `lower`, `fuse` and `emit`: pointwise programs, reductions and views as loop nests, the rest as calls.
+"""The seams `lower`, `fuse`, `schedule` and `emit`: the program as loop nests, the rest as calls.
 
 Input: a graph of core operators. Read lower.py (with values.py, state.py), then fuse.py (with spaces.py,
-merge.py), then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
+merge.py), schedule_kernels.py, then emit_cpp.py beside cpp_ops.py, and emit_triton.py beside triton_ops.py.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from stage3_lowering.lowering.emit_cpp_run import with_run
 from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.lowering.fuse import fuse
 from stage3_lowering.lowering.lower import lower
+from stage3_lowering.lowering.schedule_kernels import schedule
 from stage3_lowering.lowering.share_kernels import share_kernels
 from stage_contracts.program import Program, Target
 
@@ -27,4 +28,4 @@ def emit(program: Program, target: Target) -> Program:
     return EMITTERS[target.name](program, target)
 
 
-__all__ = ["EMITTERS", "emit", "fuse", "lower"]
+__all__ = ["EMITTERS", "emit", "fuse", "lower", "schedule"]

@@ -1,11 +1,13 @@
 """C++ for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type. Helpers live in
-the namespace `cutaway`, so that a value may be called `sign`; a unit contains only those it uses.
+Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type, `{f}` an f for
+float. Helpers live in the namespace `cutaway`, so that a value may be called `sign`;
+a unit contains only those it uses.
 """
 
 from __future__ import annotations
 
+from stage3_lowering.lowering.cpp_math import UNARY
 from stage_contracts.dtype import BOOL, FLOATING, INTEGER
 
 CPP_TYPES = {
@@ -13,32 +15,29 @@ CPP_TYPES = {
     "int64": "int64_t", "float32": "float", "float64": "double",
 }  # fmt: skip
 
-_STD = [
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc",
-]  # fmt: skip
-_STD_CHEAP = ["sqrt", "floor", "ceil", "trunc"]
+_EXACT = ["sqrt", "floor", "ceil", "trunc"]  # one instruction each
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
-_FLOAT: dict[str, str] = {name: f"std::{name}({{0}})" for name in (*_STD, *_STD_CHEAP)} | {
-    "round": "std::nearbyint({0})",  # ties to even, as the default rounding mode does
-    "rsqrt": "1 / std::sqrt({0})",
+_FLOAT: dict[str, str] = {name: f"cutaway::{name}({{0}})" for name in UNARY} | {
+    **{name: f"__builtin_{name}{{f}}({{0}})" for name in _EXACT},
+    "round": "__builtin_nearbyint{f}({0})",  # ties to even, as the default rounding mode does
+    "rsqrt": "1 / __builtin_sqrt{f}({0})",
     "reciprocal": "1 / {0}",
     "sigmoid": "cutaway::sigmoid({0})",
-    "abs": "std::abs({0})",
+    "abs": "__builtin_fabs{f}({0})",
     "neg": "-{0}",
-    "isnan": "std::isnan({0})",
-    "isinf": "std::isinf({0})",
+    "isnan": "{0} != {0}",
+    "isinf": "__builtin_isinf({0})",
     "add": "{0} + {1}",
     "sub": "{0} - {1}",
     "mul": "{0} * {1}",
     "div": "{0} / {1}",
     "floor_divide": "cutaway::floor_divide<{T}>({0}, {1})",
     "remainder": "cutaway::remainder<{T}>({0}, {1})",
-    "fmod": "std::fmod({0}, {1})",
-    "pow": "std::pow({0}, {1})",
-    "atan2": "std::atan2({0}, {1})",
-    "copysign": "std::copysign({0}, {1})",
+    "fmod": "__builtin_fmod{f}({0}, {1})",
+    "pow": "cutaway::pow({0}, {1})",
+    "atan2": "cutaway::atan2({0}, {1})",
+    "copysign": "__builtin_copysign{f}({0}, {1})",
 }
 # Signed overflow is undefined in C++ but wraps in eager, so integer arithmetic goes through helpers.
 _INTEGER: dict[str, str] = {
@@ -86,9 +85,12 @@ CPP_OPS: dict[int, dict[str, str]] = {
 # What one element costs, in additions; everything else costs 1. Decides only whether threads are worth
 # starting.
 COSTS = dict.fromkeys(("sqrt", "div", "reciprocal", "rsqrt"), 4) | dict.fromkeys(
-    (*_STD, "sigmoid", "pow", "atan2", "fmod", "remainder", "floor_divide", "random_bits"),
+    (*UNARY, "sigmoid", "pow", "atan2", "fmod", "remainder", "floor_divide", "random_bits"),
     20,
 )
+
+# Numbers that no literal names.
+NUMBERS = {"NAN": '__builtin_nanf("")', "INFINITY": "__builtin_inff()"}
 
 HELPERS: dict[str, str] = {
     "maximum": """\
@@ -99,23 +101,23 @@ template <class T> T minimum(T a, T b) { return a < b || a != a ? a : b; }  // N
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\
 template <class T> T sigmoid(T x) {  // e^-|x| never overflows
-    T e = std::exp(-std::abs(x));
+    T e = exp(x < 0 ? x : -x);
     return (x >= 0 ? T(1) : x != x ? x : e) / (1 + e);
 }""",
     "floor_divide": """\
 template <class T> T floor_divide(T a, T b) {  // as Python's //, from the exact remainder
     if (b == 0) return a / b;
-    T rest = std::fmod(a, b), quotient = (a - rest) / b;
+    T rest = T(__builtin_fmod(a, b)), quotient = (a - rest) / b;
     if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
-    if (quotient == 0) return std::copysign(T(0), a / b);
-    T whole = std::floor(quotient);
+    if (quotient == 0) return T(__builtin_copysign(T(0), a / b));
+    T whole = T(__builtin_floor(quotient));
     return quotient - whole > T(0.5) ? whole + 1 : whole;
 }""",
     "remainder": """\
 template <class T> T remainder(T a, T b) {  // the sign of b, as Python's %
-    T rest = std::fmod(a, b);
+    T rest = T(__builtin_fmod(a, b));
     if (b == 0) return rest;
-    if (rest == 0) return std::copysign(T(0), b);
+    if (rest == 0) return T(__builtin_copysign(T(0), b));
     return (b < 0) != (rest < 0) ? rest + b : rest;
 }""",
     "wrap_add": "template <class T> T wrap_add(T a, T b) { return T(uint64_t(a) + uint64_t(b)); }",
@@ -125,24 +127,24 @@ template <class T> T remainder(T a, T b) {  // the sign of b, as Python's %
     "int_floor_divide": """\
 template <class T> T int_floor_divide(T a, T b) {  // the smallest integer // -1 wraps instead of trapping
     if (b == 0) return 0;
-    if (std::is_signed_v<T> && b == T(-1)) return T(0 - uint64_t(a));
+    if (T(-1) < T(0) && b == T(-1)) return T(0 - uint64_t(a));
     return T(a / b - (a % b != 0 && (a < 0) != (b < 0)));
 }""",
     "int_remainder": """\
 template <class T> T int_remainder(T a, T b) {  // the sign of b, as Python's %
-    if (b == 0 || (std::is_signed_v<T> && b == T(-1))) return 0;
+    if (b == 0 || (T(-1) < T(0) && b == T(-1))) return 0;
     T rest = T(a % b);
     return rest != 0 && (rest < 0) != (b < 0) ? T(rest + b) : rest;
 }""",
     "int_fmod": """\
 template <class T> T int_fmod(T a, T b) {
-    return b == 0 || (std::is_signed_v<T> && b == T(-1)) ? T(0) : T(a % b);
+    return b == 0 || (T(-1) < T(0) && b == T(-1)) ? T(0) : T(a % b);
 }""",
     "int_pow": """\
 template <class T> T int_pow(T x, T y) {  // by squaring; 1 / x**|y| truncated for a negative exponent
     if (y < 0) return x == 1 ? T(1) : x == T(-1) ? T(y % 2 ? -1 : 1) : T(0);
     uint64_t result = 1, square = uint64_t(x);
-    for (auto left = std::make_unsigned_t<T>(y); left; left >>= 1, square *= square)
+    for (auto left = uint64_t(y); left; left >>= 1, square *= square)
         if (left & 1) result *= square;
     return T(result);
 }""",
@@ -169,11 +171,18 @@ template <class T, class F> T bitcast(F x) {  // the same bits as another type
 }""",
     "wrap_index": """\
 inline int64_t wrap_index(int64_t index, int64_t size, int64_t& bad) {  // negatives count from the end
-    if (index < 0) index += size;
-    if (index >= 0 && index < size) return index;
-    bad = 1;
-    return 0;
+    index += index < 0 ? size : 0;
+    int64_t outside = (index < 0) | (index >= size);
+    bad |= outside;
+    return outside ? 0 : index;
 }""",
+    "Row": """\
+template <class T> struct Row {  // memory of a thread's own, for a row too long for its stack
+    T* const start;
+    explicit Row(int64_t length) : start((T*)__builtin_malloc(sizeof(T) * (length ? length : 1))) {}
+    ~Row() { __builtin_free(start); }
+    T& operator[](int64_t place) { return start[place]; }
+};""",
     "larger": """\
 template <class T> bool larger(T a, T b) { return (a > b || a != a) && b == b; }  // the first NaN wins""",
     "smaller": """\

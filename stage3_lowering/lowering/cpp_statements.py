@@ -22,15 +22,44 @@ INDENT = "    "
 
 
 class Statements:
-    """Writes the instructions of one section. `write` gives the statements of one instruction."""
+    """Writes the instructions of one section. `write` gives the statements of one instruction.
 
-    def __init__(self, nest: LoopNest, kernel: Any) -> None:
-        self.nest, self.kernel = nest, kernel
-        self.text: dict[str, str] = {}  # value -> what to write for it: its name, or a literal
-        self.types: dict[str, DType] = {}
-        self.accumulators: list[str] = []  # before the reduction loops
+    `loops`: the loops of the section by name, and how many stand around one's body. `before`: the writer of the
+    same section's first part, whose values this one may use.
+    """
+
+    def __init__(
+        self, nest: LoopNest, kernel: Any, loops: dict[str, int], before: Statements | None = None
+    ) -> None:
+        self.nest, self.kernel, self.loops = nest, kernel, loops
+        self.text: dict[str, str] = before.text if before else {}  # value -> its name, or a literal
+        self.types: dict[str, DType] = before.types if before else {}
+        self.depth: dict[str, int] = {}  # value -> how many of the loops it depends on stand around it
+        self.checked: set[str] = set()  # the innermost loops of index checks
+        self.accumulators: list[str] = []  # arrays that hold one per lane
+        self.starts: list[str] = []  # before the reduction loops
         self.results: list[str] = []  # after them
+        self.arrays: list[str] = []  # what one section hands another, per lane
         self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
+        self.folding: list[tuple[str, str, str]] = []  # type, accumulator, kind
+
+    def depth_of(self, instr: Instr) -> int:
+        """How many of the section's loops must stand around the instruction: those it depends on."""
+        deepest = max(self.loops.values(), default=0)
+        written = instr.op == "load" and instr.args[0] in self.kernel.written - set(
+            self.kernel.kernel.internal
+        )
+        if instr.op in ("store", "reduction") or written:
+            return deepest
+        names = {str(a) for a in instr.args if isinstance(a, Value)}
+        names |= {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
+        if instr.op == "load" and self.kernel.lane and instr.args[0] in self.kernel.inside:
+            names.add(self.kernel.column)
+        depth = max((self.loops.get(n, self.depth.get(n, 0)) for n in names), default=0)
+        self.depth[instr.name] = depth
+        if instr.op == "indirect_index":
+            self.checked |= {v for v, at in self.loops.items() if at == depth}
+        return depth
 
     def write(self, instr: Instr) -> list[str]:
         if instr.dtype is not None:
@@ -42,7 +71,9 @@ class Statements:
         operands = [a for a in instr.args if isinstance(a, Value)]
         of = self.types[operands[-1]]  # where's last operand is a value, its first the condition
         template = CPP_OPS[of.category][instr.op]
-        written = template.format(*[self.text[a] for a in operands], T=CPP_TYPES[of.name])
+        written = template.format(
+            *[self.text[a] for a in operands], T=CPP_TYPES[of.name], f="f" * (of is dt.float32)
+        )
         return [self._declare(instr, written)]
 
     def _declare(self, instr: Instr, expression: str) -> str:
@@ -60,8 +91,13 @@ class Statements:
             return [f"{buffer}[{cpp_index(index)}] = {value};"]
         if buffer in self.kernel.inside:
             return [f"{self.kernel.inside[buffer]} = {value};"]
-        self.kernel.inside[buffer] = value  # one value per outer point: it has a name already
-        return []
+        if not self.kernel.lane:
+            self.kernel.inside[buffer] = value  # one value per outer point: it has a name already
+            return []
+        array = self.kernel.fresh(f"{instr.args[2]}_of_lane")
+        self.arrays.append(f"{CPP_TYPES[self.types[instr.args[2]].name]} {array}[{self.kernel.width}];")
+        self.kernel.inside[buffer] = f"{array}[{self.kernel.lane}]"
+        return [f"{self.kernel.inside[buffer]} = {value};"]
 
     def _constant(self, instr: Instr, value: Any) -> list[str]:
         assert instr.dtype is not None
@@ -97,20 +133,27 @@ class Statements:
         wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
         wide = "" if kind == "prod" and result == "float" else wide
         fold, start, openmp = FOLDS[kind]
-        accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
-        self.accumulators.append(f"{wide or result} {accumulator} = {start};")
-        if wide:
-            self.results.append(f"{result} {name} = {result}({accumulator});")
-            value = f"{wide}({value})" if wide == "uint64_t" else value
-        self.folds.setdefault(openmp, []).append(accumulator)
+        if self.kernel.lane:
+            array = self.kernel.fresh(f"{name}_lanes")
+            self.accumulators.append(f"{wide or result} {array}[{self.kernel.width}];")
+            accumulator = f"{array}[{self.kernel.lane}]"
+            self.starts.append(f"{accumulator} = {start};")
+            self.results.append(f"{result} {name} = {f'{result}({accumulator})' if wide else accumulator};")
+        else:
+            accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
+            self.starts.append(f"{wide or result} {accumulator} = {start};")
+            self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
+            self.folding.append((wide or result, accumulator, kind))
+            self.folds.setdefault(openmp, []).append(accumulator)
+        value = f"{wide}({value})" if wide == "uint64_t" else value
         return [fold.format(acc=accumulator, value=value, T=result)]
 
     def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
         of = CPP_TYPES[self.types[instr.args[1]].name]
         row = dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables)
         best, better = self.kernel.fresh(f"{instr.name}_best"), "larger" if kind == "argmax" else "smaller"
-        self.accumulators += [f"{of} {best} = 0;", f"int64_t {instr.name} = -1;"]
+        self.starts += [f"{of} {best} = 0;", f"int64_t {instr.name} = -1;"]
         return [
             f"if ({instr.name} < 0 || cutaway::{better}<{of}>({value}, {best})) {{",
             f"{INDENT}{best} = {value};",
@@ -127,8 +170,7 @@ def _limit(dtype: DType, highest: bool) -> str:
     """The start of a minimum (highest) or a maximum."""
     if dtype.is_floating_point:
         return "INFINITY" if highest else "-INFINITY"
-    limits = f"std::numeric_limits<{CPP_TYPES[dtype.name]}>"
-    return f"{limits}::max()" if highest else f"{limits}::lowest()"
+    return literal((dtype.limits or (0, 1))[highest], dtype)
 
 
 def literal(value: Any, dtype: DType) -> str:
@@ -139,7 +181,8 @@ def literal(value: Any, dtype: DType) -> str:
         with np.errstate(over="ignore"):
             number = dtype.numpy.type(value)
         if not np.isfinite(number):
-            return "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+            word = "NAN" if np.isnan(number) else "INFINITY" if number > 0 else "-INFINITY"
+            return word if dtype is dt.float32 else f"double({word})"
         text = (
             np.format_float_scientific(number, trim="0") if abs(number) >= 1e16 else repr(float(str(number)))
         )

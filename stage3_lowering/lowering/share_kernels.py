@@ -42,7 +42,11 @@ def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     names |= {name: f"q{k}" for k, name in enumerate(kernel.internal)}
     types = tuple(buffers[name].meta.dtype for name in kernel.params)
     checks = any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body)
-    return types, kernel.origins if checks else (), tuple(_nest_form(nest, names) for nest in kernel.nests)
+    nests = tuple(_nest_form(nest, names) for nest in kernel.nests)
+    schedule = kernel.schedule
+    if schedule is not None:
+        schedule = replace(schedule, scratch=tuple(names[name] for name in schedule.scratch))
+    return types, kernel.origins if checks else (), schedule, nests
 
 
 def _nest_form(nest: LoopNest, names: Mapping[str, str]) -> Any:

@@ -67,10 +67,12 @@ def run_every_way(seam: Any, graph: Graph, arrays: Sequence[np.ndarray]) -> dict
     """The outputs of the graph: its nests one by one, the fused Program interpreted, and run as C++."""
     lowered = seam("lower")(graph).verify()
     program = seam("fuse")(lowered).verify()
-    emitted = seam("emit")(program, CPP)
+    scheduled = seam("schedule")(program, CPP).verify()
+    emitted = seam("emit")(scheduled, CPP)
     return {
         "nests": interpret_lowered(lowered, arrays),
         "program": interpret_program(program, arrays, constants=lowered.constants),
+        "scheduled": interpret_program(scheduled, arrays, constants=lowered.constants),
         "cpp": run_cpp(emitted, arrays, constants=lowered.constants),
     }
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from stage4_runtime.runtime import cache, triton_units
 from stage4_runtime.runtime.compiler import compile_shared, cpu_identity, find_compiler
+from stage4_runtime.runtime.vector_math import vector_math_flags
 from stage_contracts import config, events
 from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.program import SourceUnit
@@ -73,8 +74,9 @@ def _build_or_load(unit: SourceUnit, builder: Builder, key: cache.Key) -> Mappin
 # ---- C++ -------------------------------------------------------------------------------------------------
 
 
-def _cpp_flags() -> tuple[str, ...]:
-    return tuple(config.current().runtime.cxx_flags.split())
+def _cpp_flags(unit: SourceUnit) -> tuple[str, ...]:
+    own = config.current().runtime.cxx_flags.split()
+    return (*own, *vector_math_flags(unit.text, find_compiler().identity))
 
 
 def _cpp_key(unit: SourceUnit) -> cache.Key:
@@ -82,7 +84,7 @@ def _cpp_key(unit: SourceUnit) -> cache.Key:
         "language": unit.language,
         "source": unit.text,
         "entry points": " ".join(unit.kernels),
-        "flags": " ".join(_cpp_flags()),
+        "flags": " ".join(_cpp_flags(unit)),
         "compiler": find_compiler().identity,
         "cpu": cpu_identity(),
     }
@@ -91,7 +93,7 @@ def _cpp_key(unit: SourceUnit) -> cache.Key:
 
 def _cpp_make(unit: SourceUnit) -> Mapping[str, bytes]:
     name = re.sub(r"\W", "_", unit.name) or "unit"
-    library = compile_shared(unit.text, name, find_compiler(), _cpp_flags())
+    library = compile_shared(unit.text, name, find_compiler(), _cpp_flags(unit))
     return {"kernels.so": library, "kernels.cpp": unit.text.encode()}
 
 

@@ -62,7 +62,15 @@ def damage(folder: Path, draw: random.Random) -> str:
 
 
 def start(folder: Path, seed: int) -> subprocess.Popen:
-    command = [sys.executable, "-m", "stage4_runtime.tests.cache_faults", "--work", str(folder), "--seed", str(seed)]
+    command = [
+        sys.executable,
+        "-m",
+        "stage4_runtime.tests.cache_faults",
+        "--work",
+        str(folder),
+        "--seed",
+        str(seed),
+    ]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

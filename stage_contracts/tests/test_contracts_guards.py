@@ -93,7 +93,20 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
-    "EQUAL_VALUE": (Guard("EQUAL_VALUE", X, "a"), "x == 'a'", ("a",), [("b",), (1,)]),
+    "LACKS": (Guard("LACKS", X, "real"), "lacks(x, 'real')", (str,), [(int,), (bool,)]),
+    **{
+        f"EQUALS of {value!r}": (Guard("EQUALS", X, value), "", (again,), [(other,) for other in others])
+        for value, again, others in (
+            (complex("nan"), complex("nan"), [1j, complex(0.0, float("nan"))]),
+            (complex(0.0, -0.0), complex(0.0, -0.0), [0j, complex(-0.0, -0.0)]),
+            ((1, True), (1, True), [(1, 1), (True, True), (1.0, True)]),
+            ((0.0, float("nan")), (0.0, float("nan")), [(-0.0, float("nan")), (0.0, 1.0)]),
+            (frozenset({1}), frozenset({1}), [frozenset({True}), frozenset({1.0})]),
+            (range(0), range(0), [range(1, 1)]),
+            (np.float32("nan"), np.float32("nan"), [np.float64("nan"), np.float32(1)]),
+            (np.float32(0.0), np.float32(0.0), [np.float32(-0.0)]),
+        )
+    },
     "EQUALS of NaN": (Guard("EQUALS", X, float("nan")), "type(x) is float and x.hex() == 'nan'", (float("nan"),), [(1.0,)]),
     "EQUALS of an infinity": (Guard("EQUALS", X, float("inf")), "", (float("inf"),), [(float("-inf"),), (1.0,)]),
     "LENGTH": (Guard("LENGTH", X, 2), "len(x) == 2", ([1, 2],), [([],), (5,)]),

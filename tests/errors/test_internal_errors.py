@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import cutaway
-from cutaway import backends, internal_errors
+from cutaway import inductor, internal_errors
 from stage_contracts import events
 
 ROOT = Path(__file__).parent.parent.parent
@@ -27,7 +27,7 @@ class Planted(Exception):
 @pytest.fixture
 def launch(monkeypatch):
     """Every graph that is launched fails while `failing` names its place: "forward", "backward" or "variant"."""
-    failing, original = set(), backends.lower_and_build
+    failing, original = set(), inductor.lower_and_build
 
     def lower_and_build(core, *rest):
         finish = original(core, *rest)
@@ -47,7 +47,7 @@ def launch(monkeypatch):
 
         return finish_with_fault
 
-    monkeypatch.setattr(backends, "lower_and_build", lower_and_build)
+    monkeypatch.setattr(inductor, "lower_and_build", lower_and_build)
     return failing
 
 
@@ -103,17 +103,17 @@ def test_a_late_variant(monkeypatch):
 
     compiled = cutaway.compile(f)
     compiled(cutaway.ones(3), cutaway.ones(3))
-    original, mark = backends.two_graphs, events.LEDGER.mark()
+    original, mark = inductor.two_graphs, events.LEDGER.mark()
 
     def fails(*_):
         raise Planted
 
-    monkeypatch.setattr(backends, "two_graphs", fails)
+    monkeypatch.setattr(inductor, "two_graphs", fails)
     for _ in range(2):
         x = cutaway.ones(3)
         assert compiled(x, x).tolist() == [4, 4, 4] and x.tolist() == [2, 2, 2]
     assert len(faults(mark)) == 1
-    assert original is not backends.two_graphs
+    assert original is not inductor.two_graphs
 
 
 def test_a_write_that_may_have_begun_is_told_and_raised(launch):
@@ -154,14 +154,14 @@ def test_the_programs_own_errors_pass(program, backend):
 
 
 def test_a_fault_with_open_sizes_is_told_and_known_sizes_compile(monkeypatch):
-    original = backends.lower_and_build
+    original = inductor.lower_and_build
 
     def fails_when_open(core, *rest):
         if any("s" in str(size) for n in core.placeholders for size in n.val.shape):
             raise Planted
         return original(core, *rest)
 
-    monkeypatch.setattr(backends, "lower_and_build", fails_when_open)
+    monkeypatch.setattr(inductor, "lower_and_build", fails_when_open)
     f, mark = cutaway.compile(lambda x: x * 2, dynamic=True), events.LEDGER.mark()
     assert f(cutaway.ones(3)).tolist() == [2, 2, 2]
     assert len(faults(mark)) == 1 and f.entries
@@ -173,7 +173,7 @@ def test_a_fault_with_open_sizes_is_told_and_known_sizes_compile(monkeypatch):
 @pytest.fixture
 def fails_for_threes(monkeypatch):
     """Compiling fails for tensors of three elements; how often it was tried."""
-    tried, original = Counter(), backends.lower_and_build
+    tried, original = Counter(), inductor.lower_and_build
 
     def lower_and_build(core, *rest):
         size = core.placeholders[0].val.shape[0]
@@ -182,7 +182,7 @@ def fails_for_threes(monkeypatch):
             raise Planted
         return original(core, *rest)
 
-    monkeypatch.setattr(backends, "lower_and_build", lower_and_build)
+    monkeypatch.setattr(inductor, "lower_and_build", lower_and_build)
     return tried
 
 
@@ -207,9 +207,9 @@ def test_one_cause_is_tried_so_often_and_no_more(fails_for_threes):
 
 PROGRAM = """
 import cutaway
-from cutaway import backends
+from cutaway import inductor
 def fails(*_): raise KeyError("planted")
-backends.lower_and_build = fails
+inductor.lower_and_build = fails
 print(cutaway.compile(lambda x: x * 2)(cutaway.ones(2)).tolist())
 """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,23 @@ FORMS = {
         clamp(-1, N) | clone() | contiguous() | pow(2) | round() | log1p().nan_to_num() | detach() | floor() | erf()
         double() | float() | half() | bfloat16() | to(torch.int64) | to(torch.float64) | softmax(D) | log_softmax(D)
         cumsum(D) | flip(D) | roll(1, D) | triu() | type_as(U) | sort(D).values | cumprod(D) | repeat(2, *[1] * T.ndim)
-        repeat_interleave(2, D) | topk(1, D).values | reciprocal().clamp(-2, 2) | sgn() | logit(0.1)""",
+        repeat_interleave(2, D) | topk(1, D).values | reciprocal().clamp(-2, 2) | sgn() | logit(0.1) | flip(1, 0) | roll(-1, D)
+        roll((1, -2), (1, 0)) | tril(-1) | clamp(max=N)""",
     "reduction": """sum() | mean() | sum(D) | mean(D, True) | amax(D) | var(D) | std() | logsumexp(D) | max(D).values
-        prod(D) | norm() | min() | amin(D, True) | sum(D, True) | median() | argmax(D) | any() | max() | var()""",
+        prod(D) | norm() | min() | amin(D, True) | sum(D, True) | median() | argmax(D) | any() | max() | var() | sum((1, 0))
+        amax((-1, 0)) | mean((1, 0), True) | var((1, 0), correction=0)""",
     "view": """transpose(0, D) | T | reshape(-1) | view(-1) | unsqueeze(D) | squeeze() | squeeze(D) | flatten() | mT
         diagonal() | diagonal(1) | unfold(D, 2, 1) | unfold(D, 2, 2) | select(D, 0) | select(D, -1) | narrow(D, 0, 1)
         narrow(D, 1, 1) | split(1, D)[0] | split(2, D)[-1] | chunk(2, D)[1] | unbind(D)[0] | expand(2, *T.shape) | real
         expand_as(U) | view_as(T) | movedim(0, D) | as_strided((2, 2), (2, 1)) | as_strided((2,), (2,), 1) | detach()
         permute(*reversed(range(T.ndim))) | unsqueeze(-1) | as_strided(T.shape, T.stride()) | swapaxes(0, -1)
         reshape(*T.shape, 1) | view(*T.shape) | unflatten(D, (1, -1)) | tensor_split(2, D)[0] | ravel() | t()
-        reshape(1, -1) | expand(*T.shape) | to(T.dtype) | view(1, *T.shape) | broadcast_to((2, *T.shape))""",
+        reshape(1, -1) | expand(*T.shape) | to(T.dtype) | view(1, *T.shape) | broadcast_to((2, *T.shape)) | transpose(-1, 0)
+        movedim((0, 1), (1, 0)) | narrow(-1, -1, 1) | diagonal(-1, 1, 0) | unsqueeze(-2) | select(-1, -2) | flatten(-2, -1)
+        as_strided((2, 2), (1, 1)) | expand(*T.shape[:-1], -1) | unfold(-1, 2, 1)""",
     "index": """[0] | [-1] | [1:] | [:, 0] | [::2] | [..., None] | [..., -1] | [:, 1:] | [None] | [...] | [1:, ::2] | [:0]
-        [[0, 0]] | [:, [1, 0]] | [torch.tensor([0, -1])] | [0, 0] | [[0], [1]] | [..., 1:2] | [:1]""",
+        [[0, 0]] | [:, [1, 0]] | [torch.tensor([0, -1])] | [0, 0] | [[0], [1]] | [..., 1:2] | [:1] | [-2:] | [:-1] | [1:1]
+        [..., ::3] | [None, ..., None, 0] | [-1:, ..., :-1]""",
     "taken": """T.gather(D, torch.zeros(T.shape, dtype=torch.int64)) | T.index_select(D, torch.tensor([0, 0]))
         T.take_along_dim(T.argsort(D), D) | T.masked_fill(T > 0, N) | T.index_add(D, torch.tensor([0]), T.narrow(D, 0, 1))
         T.scatter_add(D, T.argsort(D), T) | T.diagonal_scatter(T.diagonal() * N) | T.select_scatter(T.select(D, 0) * N, D, -1)
@@ -45,7 +50,9 @@ FORMS = {
         torch.where(T > 0, T, N) | torch.atan2(T, U) | torch.hypot(T, U) | torch.einsum('...i,...i->...', T, U)
         F.gelu(T) | F.softplus(T) | F.dropout(T, 0.5) | F.dropout(T, 0.5, False) | torch.rand_like(T) * T | T > U | T == U
         F.layer_norm(T, T.shape[-1:]) | F.mse_loss(T, U) | F.linear(T, U) | T.new_zeros(T.shape) + U | torch.zeros_like(T)
-        torch.tensor(N) * T | torch.ones(2, 3, dtype=T.dtype) + T | F.pad(T, (1, 0)) | torch.outer(T.ravel(), U.ravel())""",
+        torch.tensor(N) * T | torch.ones(2, 3, dtype=T.dtype) + T | F.pad(T, (1, 0)) | torch.outer(T.ravel(), U.ravel())
+        F.pad(T, (1, -1)) | F.pad(T, (-1, 0), value=N) | F.pad(T, (0, -1, 1, -1)) | T.add(U, alpha=N) | T.sub(U, alpha=N)
+        torch.cat([T, U], D) | torch.addmm(T, T, T.mT, beta=N, alpha=N) | torch.where(U > 0, U, T) | torch.stack([T, T[:1]])""",
     "written": """T.add_(U) | T.mul_(N) | T.mul_(U) | T.sub_(N) | T.tanh_() | T.sin_() | T.zero_() | T.fill_(N) | T += U
         T *= N | T.copy_(U) | T.copy_(U.mT) | T.masked_fill_(T > 0, N) | T.clamp_(-1, 1) | T.neg_() | T.abs_() | T -= T
         T.index_put_((torch.tensor([0, 0]),), U, accumulate=True) | T.index_put_((torch.tensor([0]),), T[-1:] * N)
@@ -58,7 +65,10 @@ FORMS = {
         T.unfold(D, 2, 2).add_(N) | T.as_strided((2,), (2,)).fill_(N) | T.unsqueeze(0)[0].mul_(U) | T.expand(2, *T.shape).add_(N)
         T.detach().mul_(N) | T.flatten()[1:].neg_() | T.permute(*reversed(range(T.ndim)))[0].add_(N) | T.lerp_(U, N)
         F.relu(T, inplace=True) | F.dropout(T, 0.5, inplace=True) | T.sum(D).add_(U) | T.contiguous().add_(N) | T.to(T.dtype).mul_(N)
-        T.unsqueeze_(0) | T.transpose_(0, D) | T.squeeze_() | T.t_() | T.data.mul_(N) | T.uniform_() | T.cumsum_(D) | T.pow_(2)""",
+        T.unsqueeze_(0) | T.transpose_(0, D) | T.squeeze_() | T.t_() | T.data.mul_(N) | T.uniform_() | T.cumsum_(D) | T.pow_(2)
+        T.squeeze_(D) | T.swapaxes_(0, -1) | T.unsqueeze_(-1) | T.as_strided_((2,), (1,)) | T.detach_() | T.requires_grad_()
+        T.resize_(2, 2) | T.set_(U) | T.add_(U, alpha=N) | T.unfold(D, 2, 1)[..., 0].mul_(N) | T[-1:] = T[:1] | T.copy_(T.flip(0))
+        T[:, -1] = N | T.mT[0].copy_(U) | T[1:1] = N | T.sub_(T.mean()) | T.copy_(T[:1]) | T.expand(*T.shape)[0].zero_()""",
     "gradient": """torch.autograd.grad((T * T).sum(), T)[0] | torch.autograd.grad(T.sin().sum(), T, create_graph=True)[0]
         torch.autograd.grad((T * U).sum(), [T, U], allow_unused=True)[0] | torch.autograd.grad(T.sum(), U, retain_graph=True)[0]
         torch.autograd.grad(T.pow(3).sum(), T, create_graph=True)[0]""",
@@ -89,7 +99,12 @@ LAYOUTS = {
     "{}.permute(*reversed(range({}.ndim)))": 0.5,
     "{}[:1].expand({}.shape)": 0.5,
     "{}.unsqueeze(0)[0]": 0.5,
+    "{}[..., :1].expand({}.shape)": 0.3,
+    "{}.unfold(-1, 2, 1)": 0.3,
+    "{}[:0]": 0.2,
 }
+# What a statement, or up to three, stand under.
+MODES = {"no_grad": 8, "enable_grad": 1, "inference_mode": 1, "set_grad_enabled(False)": 1}
 ALIASES = [
     "{}",
     "{}.mT",
@@ -118,6 +133,7 @@ class TensorProgram:
     inputs: how the leaves and arguments are made. arguments: those that the function gets.
     body, results: the function. after: what is done to its results, r[0] and on, before the backward.
     used: which results the loss reads. backwards: how many times. leaves: what requires grad.
+    other: how the arguments of the second call are made, where they are not alike: another size, dtype, layout, ...
     """
 
     inputs: tuple[str, ...]
@@ -127,20 +143,25 @@ class TensorProgram:
     after: tuple[str, ...]
     used: tuple[int, ...]
     backwards: int
+    other: tuple[str, ...] = ()
 
     def source(self) -> str:
-        """Three functions: inputs(), program(...), after(r)."""
-        leaves = [n for line in self.inputs for n in re.findall(r"^(\w+) = .*requires_grad_\(\)$", line)]
-        made = [*self.inputs, f"return [{', '.join(self.arguments)}], [{', '.join(leaves)}]"]
+        """Three functions: inputs(), program(...), after(r); other() where the second call's arguments differ."""
         body = [*self.body, f"return [{', '.join(self.results)}]"]
         return "\n".join(
             f"def {head}:\n" + "\n".join("    " + line for text in lines for line in text.split("\n")) + "\n"
             for head, lines in (
-                ("inputs()", made),
+                ("inputs()", self.returned(self.inputs)),
+                *([("other()", self.returned(self.other))] if self.other else []),
                 (f"program({', '.join(self.arguments)})", body),
                 ("after(r)", [*self.after, "return r"]),
             )
         )
+
+    def returned(self, made: tuple[str, ...]) -> list[str]:
+        """The lines that make the inputs, and return them with the leaves."""
+        leaves = [n for line in made for n in re.findall(r"^(\w+) = .*requires_grad_\(\)$", line)]
+        return [*made, f"return [{', '.join(self.arguments)}], [{', '.join(leaves)}]"]
 
 
 def write_program(seed: int) -> TensorProgram:
@@ -243,7 +264,8 @@ class _Writer:
         lines = []
         for _ in range(self.rng.randint(1, 3)):
             lines.append("    " + self.statement())
-        return "with torch.no_grad():\n" + "\n".join(lines)
+        mode = self.among(MODES)
+        return f"with torch.{mode}{'' if mode.endswith(')') else '()'}:\n" + "\n".join(lines)
 
     def runs(self, text: str) -> bool:
         try:
@@ -293,7 +315,7 @@ class _Writer:
         if any(self.seen_without_tape(self.names[n]) for n in results):
             after = []  # torch refuses to write to a view made under no_grad; here it is written on the tape
         used = [i for i in range(len(results)) if self.rng.random() < 0.8]
-        return TensorProgram(
+        program = TensorProgram(
             tuple(inputs),
             tuple(arguments),
             tuple(self.body),
@@ -302,6 +324,24 @@ class _Writer:
             tuple(used),
             self.rng.choice((1, 1, 2)),
         )
+        return replace(program, other=self.other_inputs(program))
+
+    def other_inputs(self, program: TensorProgram) -> tuple[str, ...]:
+        """The arguments of the second call: half the time like the first's, else changed in one or two ways."""
+        if self.rng.random() < 0.5:
+            return ()
+        lines = program.inputs
+        for change in self.rng.sample(CHANGES, self.rng.choice((1, 1, 2))):
+            lines = tuple(change(self.rng, line) for line in lines)
+        names = dict(NAMES)
+        try:
+            exec(replace(program, other=lines).source(), names)
+            names["program"](*names["other"]()[0])
+        except Exception:  # a few calls may fail
+            return (
+                lines if self.rng.random() < 0.2 and "other" in names and runs_alone(names["other"]) else ()
+            )
+        return () if lines == program.inputs else lines
 
     def seen_without_tape(self, t: Any) -> bool:
         return t._base is not None and t._base.requires_grad and not t.requires_grad
@@ -312,6 +352,54 @@ class _Writer:
         for text in (*inputs, *self.body):
             exec(text, self.names)
 
+
+def runs_alone(function: Any) -> bool:
+    try:
+        return bool(function())
+    except Exception:
+        return False
+
+
+def _resized(rng: random.Random, line: str) -> str:
+    return re.sub(r"fresh\(((?:\d+, )+)", lambda m: f"fresh({re.sub('3', '5', m[1])}", line)
+
+
+def _grown(rng: random.Random, line: str) -> str:
+    return re.sub(r"fresh\((\d+), ", lambda m: f"fresh({int(m[1]) + 2}, ", line)
+
+
+def _ones(rng: random.Random, line: str) -> str:
+    return re.sub(r"fresh\(\d+, ", "fresh(1, ", line)
+
+
+def _emptied(rng: random.Random, line: str) -> str:
+    return re.sub(r"fresh\(\d+, ", "fresh(0, ", line)
+
+
+def _of_another_dtype(rng: random.Random, line: str) -> str:
+    kinds = {"float64": "float32", "float32": "float64", "int64": "float64"}
+    return re.sub(r"'(\w+)'", lambda m: f"'{kinds.get(m[1], m[1])}'", line)
+
+
+def _laid_out_otherwise(rng: random.Random, line: str) -> str:
+    turned = re.sub(r"(fresh)\((\d+), (\d+), (seed[^)]*\))", r"\1(\3, \2, \4.mT", line)
+    return turned.replace(".mT.mT", "")
+
+
+def _on_or_off_the_tape(rng: random.Random, line: str) -> str:
+    if line.endswith(".requires_grad_()"):
+        return line.removesuffix(".requires_grad_()")
+    return line + ".requires_grad_()" if re.fullmatch(r"\w = fresh\([^)]*float[^)]*\)", line) else line
+
+
+def _the_same_tensor(rng: random.Random, line: str) -> str:
+    return re.sub(r"^([yz]) = (?=x|y|z|fresh|whole).*", r"\1 = x", line)
+
+
+# What makes the second call another than the first: each takes a line that makes an input.
+CHANGES = [
+    _resized, _grown, _ones, _emptied, _of_another_dtype, _laid_out_otherwise, _on_or_off_the_tape, _the_same_tensor,
+]  # fmt: skip
 
 AFTER = [
     "r[#].mul_(2)",

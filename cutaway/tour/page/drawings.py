@@ -273,7 +273,7 @@ def _ticks(work: Sequence[object], half: HalfArtifacts, origins: Origins) -> lis
 
 # ---- time --------------------------------------------------------------------------------------
 
-_TWICE = ("lower", "fuse", "plan_memory", "emit", "build", "launch")  # run once per half
+_TWICE = ("lower", "fuse", "schedule", "plan_memory", "emit", "build", "launch")  # run once per half
 _SHOWN = ("compile", "pass", "build", "cache", "fallback", "graph_break", "recompile", "guard_failure")
 
 

@@ -1,0 +1,224 @@
+"""What random attribute programs name: descriptors, protocols, kinds of objects. Each world runs this file anew.
+
+Input: attribute_grammar.py says how programs use these. A world is the names of one run, compiled or eager: programs
+change classes, so the two may share none.
+"""
+
+import abc
+import collections
+import copy
+import dataclasses
+import enum
+import functools
+import inspect
+import operator
+import types
+import typing
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence, Sized
+from fractions import Fraction
+
+import numpy as np
+
+from stage0_eager.nn import Linear, Module, Parameter
+from stage1_capture.tests.harness import tensor
+
+NAN64 = np.float64("nan")  # made in the program it would be an array without dimensions
+SEEN = []  # what the methods below were asked, in order
+
+
+def mark(*words):
+    """A break."""
+    print("mark", *words)
+
+
+def shown(value):
+    """A break in the middle of an expression."""
+    print("shown")
+    return value
+
+
+def own_class(value):
+    """The class of a value where it is the program's to change."""
+    return type(value) if type(value).__module__ == "programs" else Holder
+
+
+class Holder:
+    def __init__(self, held):
+        self.held = held
+
+
+def number(value):
+    """A number to compute with, whatever an attribute held."""
+    return value if type(value) in (int, float, bool) else 3
+
+
+# ---- descriptors -------------------------------------------------------------------------------------
+
+
+class Named:
+    def __init__(self, name, held=None):
+        self.name, self.held = name, held
+
+
+class SetOnly(Named):
+    """Data descriptor without `__get__`: reads find the instance's dict, then the descriptor itself."""
+
+    def __set__(self, owner, value):
+        owner.__dict__[self.name] = ["set", value]
+
+
+class SetHidden(Named):
+    """The same, that stores elsewhere."""
+
+    def __set__(self, owner, value):
+        vars(owner)["_" + self.name] = value
+
+
+class DeleteOnly(Named):
+    def __delete__(self, owner):
+        owner.__dict__.pop(self.name, None)
+
+
+class GetOnly(Named):
+    """Non-data descriptor: the instance's dict goes before it."""
+
+    def __get__(self, owner, cls=None):
+        return ("got", self.held) if owner is not None else self
+
+
+class GetSet(Named):
+    def __get__(self, owner, cls=None):
+        if owner is None:
+            return "on the class"
+        return vars(owner).get("_" + self.name, self.held)
+
+    def __set__(self, owner, value):
+        vars(owner)["_" + self.name] = value
+
+    def __delete__(self, owner):
+        del vars(owner)["_" + self.name]
+
+
+class GetRaising(Named):
+    def __get__(self, owner, cls=None):
+        raise AttributeError(f"{self.name} is not to be had")
+
+
+# ---- who asks for attributes -------------------------------------------------------------------------
+
+
+@typing.runtime_checkable
+class HasFoo(typing.Protocol):
+    foo: typing.Any
+
+
+@typing.runtime_checkable
+class HasBarMethod(typing.Protocol):
+    def bar(self): ...
+
+
+class Hooked(abc.ABC):  # noqa: B024
+    """An ABC that looks for a name in the class."""
+
+    @classmethod
+    def __subclasshook__(cls, other):
+        return any("foo" in vars(c) for c in other.__mro__)
+
+
+class Asked(type):
+    def __instancecheck__(cls, other):
+        return hasattr(other, "foo")
+
+
+class AskedFor(metaclass=Asked):
+    pass
+
+
+# ---- kinds of objects --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Record:
+    foo: object = 1
+    baz: object = "z"
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    foo: object = 1
+
+
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    foo: object = 1
+    bar: object = 2
+
+
+class Pair(typing.NamedTuple):
+    foo: object
+    bar: object = 2
+
+
+OldPair = collections.namedtuple("OldPair", "foo baz")
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = "blue"
+
+    @property
+    def bar(self):
+        return self.value
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Trouble(Exception):
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+
+class OwnArray(np.ndarray):
+    pass
+
+
+class Net(Module):
+    """A module with a parameter, a buffer, a submodule and a plain attribute."""
+
+    foo = 1
+
+    def __init__(self):
+        super().__init__()
+        self.bar = 2
+        self.inner = Linear(2, 2)
+        self.inner.weight, self.inner.bias = Parameter(tensor(2, 2)), Parameter(tensor(2))
+        self.weight = Parameter(tensor(2, 3, seed=3))
+        self.register_buffer("kept", tensor(2, 3, seed=4))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def fresh_function(foo=None):
+    def inner(v=1, *, by=2):
+        return v * by
+
+    if foo is not None:
+        inner.foo = foo
+    return inner
+
+
+def python_module(**names):
+    made = types.ModuleType("made")
+    vars(made).update(names)
+    return made
+
+
+NAMES = (
+    Callable, Container, Fraction, Hashable, Iterable, Mapping, Sequence, Sized, abc, collections, copy, dataclasses,
+    enum, functools, inspect, operator, types, typing,
+)  # fmt: skip

@@ -1,0 +1,252 @@
+"""The loops of one C++ kernel, as its schedule says, with each statement at the loop that it depends on.
+
+Input: emit_cpp.py's kernel and its KernelSchedule. Three shapes: a pointwise kernel; folds along rows, the SIMD
+lanes in the reduction loop; folds across rows, a lane and an accumulator for each of a block of points.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES, FOLDS
+from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
+from stage3_lowering.lowering.values import dot
+from stage_contracts import config
+from stage_contracts.kernel_schedule import KernelSchedule
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.loop_text import with_comments
+from stage_contracts.program import Kernel
+from stage_contracts.tensor_meta import contiguous_strides
+
+
+class KernelText:
+    """The body of one kernel."""
+
+    def __init__(self, kernel: Kernel, schedule: KernelSchedule, checks: bool) -> None:
+        self.kernel, self.schedule, self.checks = kernel, schedule, checks
+        self.sizes = {v: s for n in kernel.nests for v, s in _loops_of(n).items()}
+        self.inner = next((n.reduction_ranges for n in kernel.nests if n.reduction_ranges), ())
+        self.names = {*kernel.params, *kernel.sizes, *(i.name for n in kernel.nests for i in n.body)}
+        self.written = {name for nest in kernel.nests for name in nest.writes}
+        self.inside: dict[str, str] = {}  # internal buffer -> what to write for its element
+        columns = bool(self.inner) and schedule.vector in schedule.order
+        self.column = schedule.vector if columns else ""
+        self.width = dict(schedule.tiles).get(self.column, 0)
+        self.block, self.end = self.fresh(f"{self.column}_block"), self.fresh(f"{self.column}_end")
+        self.lane = f"{self.column} - {self.block}" if columns else ""
+        self.rows = self._declare_rows()
+
+    def fresh(self, name: str) -> str:
+        while name in self.names:
+            name += "_"
+        self.names.add(name)
+        return name
+
+    def _declare_rows(self) -> list[str]:
+        """Memory for each internal buffer that has an element per reduction point: on the stack, or on the heap."""
+        declared = []
+        for nest in self.kernel.nests:
+            types = {i.name: i.dtype for i in nest.body}
+            row = dot(contiguous_strides(nest.reduction_ranges), nest.reduction_variables)
+            for instr in nest.body[: nest.split] if nest.reduction_ranges else ():
+                if instr.op != "store" or instr.args[0] not in self.kernel.internal:
+                    continue
+                dtype, name = types[instr.args[2]], self.fresh(f"{instr.args[2]}_row")
+                assert dtype is not None
+                of, size = CPP_TYPES[dtype.name], cpp_index(math.prod(self.inner))
+                if instr.args[0] in self.schedule.scratch:
+                    declared.append(f"cutaway::Row<{of}> {name}({size});")
+                else:
+                    declared.append(f"{of} {name}[{size}];")
+                self.inside[instr.args[0]] = f"{name}[{cpp_index(row)}]"
+        return declared
+
+    def lines(self) -> list[str]:
+        if not self.inner:
+            return self._pointwise()
+        body = list(self.rows)
+        for nest in self.kernel.nests:
+            body += self._section(nest)
+        order = self.schedule.order
+        heads = [self._head(v) for v in order if v != self.column]
+        if self.column:
+            size = cpp_index(self.sizes[self.column])
+            heads.append(
+                f"for (int64_t {self.block} = 0; {self.block} < {size}; {self.block} += {self.width}) {{"
+            )
+            last = f"{self.block} + {self.width}"
+            body = [f"const int64_t {self.end} = {last} < {size} ? {last} : {size};", *body]
+        return _nested(heads, [[] for _ in heads] + [body], self._threads(len(heads)))
+
+    # ---- pointwise -----------------------------------------------------------------------------------
+
+    def _pointwise(self) -> list[str]:
+        order, tiles = self.schedule.order, dict(self.schedule.tiles)
+        (nest,) = self.kernel.nests
+        writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
+        levels = self._levels(writer, nest, 0, len(nest.body), len(order))
+        if not order:
+            return levels[0]
+        heads, blocks = [], []
+        for v in order:
+            if v not in tiles:
+                heads.append(self._head(v))
+                continue
+            block, size = self.fresh(f"{v}_block"), cpp_index(self.sizes[v])
+            blocks.append(f"for (int64_t {block} = 0; {block} < {size}; {block} += {tiles[v]}) {{")
+            stop = f"{block} + {tiles[v]}"
+            whole = isinstance(self.sizes[v], int) and self.sizes[v] % tiles[v] == 0
+            stop = stop if whole else f"({stop} < {size} ? {stop} : {size})"
+            heads.append(f"for (int64_t {v} = {block}; {v} < {stop}; ++{v}) {{")
+        tiled = len(blocks)
+        clauses = " reduction(|:bad_index)" * (self.checks and order[-1] in writer.checked)
+        simd = f"#pragma omp simd{clauses}"
+        perfect = next(
+            (k for k in range(1, len(order)) if levels[k]), len(order)
+        )  # statements end a collapse
+        threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
+        if len(order) == 1 and threads:  # one loop for both
+            threads = {
+                0: threads[0].replace("parallel for", "parallel for simd").replace("if(", "if(parallel: ")
+            }
+            return _nested(heads, levels, threads)
+        if tiled:
+            plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
+            heads = plain + blocks + [h for v, h in zip(order, heads, strict=True) if v in tiles]
+            levels = levels[: len(plain) + 1] + [[]] * tiled + levels[len(plain) + 1 :]
+            if plain:
+                threads = self._threads(min(perfect, len(plain)))
+        return _nested(heads, levels, threads | {len(heads) - 1: simd})
+
+    # ---- folds ---------------------------------------------------------------------------------------
+
+    def _section(self, nest: LoopNest) -> list[str]:
+        """One pass: the reduction loops with what runs in them, and what follows once per point."""
+        loops = [str(v) for v in nest.reduction_variables]
+        inner = [*loops, *[self.column] * bool(self.column)]
+        writer = Statements(nest, self, {v: depth for depth, v in enumerate(inner, 1)})
+        if not loops:
+            return self._after(writer, self._levels(writer, nest, 0, len(nest.body), len(inner)))
+        levels = self._levels(writer, nest, 0, nest.split, len(inner))
+        heads, before = [self._head(v) for v in loops], list(writer.accumulators)
+        if self.column:
+            heads.append(self._lanes())
+            starts = writer.starts
+            before += [self._lanes(), *(INDENT + s for s in starts), "}"] if starts else []
+            pragma = {len(heads) - 1: "#pragma omp simd"}
+        else:
+            before += writer.starts
+            pragma = self._fold_pragma(writer, nest, len(heads))
+        hoisted, levels[0] = levels[0], []
+        results = list(writer.results)
+        if self.schedule.split:
+            body = self._split(writer, heads, levels, pragma)
+            before = []
+        else:
+            body = _nested(heads, levels, pragma)
+        ends = Statements(nest, self, {v: 1 for v in [self.column] if v}, writer)
+        ends.depth = {i.name: int(bool(self.column)) for i in nest.body if i.op == "reduction"}
+        after = self._levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
+        after[-1] = results + after[-1]
+        return hoisted + before + body + self._after(ends, after)
+
+    def _after(self, writer: Statements, levels: list[list[str]]) -> list[str]:
+        """What runs once per point: as it is, or in a loop over the lanes."""
+        if not self.column or not any(levels):
+            return [line for level in levels for line in level]
+        return writer.arrays + _nested([self._lanes()], levels, {0: "#pragma omp simd"})
+
+    def _split(
+        self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str]
+    ) -> list[str]:
+        """The one fold of the kernel in parts, which threads share; combined in order, whoever made them."""
+        parts, size, part = self.schedule.split, cpp_index(self.sizes["r0"]), self.fresh("part")
+        head = f"for (int64_t r0 = {part} * {size} / {parts}; r0 < ({part} + 1) * {size} / {parts}; ++r0) {{"
+        arrays, keep, combine = [], [], []
+        for type_, accumulator, kind in writer.folding:
+            name = self.fresh(f"{accumulator}_parts")
+            arrays.append(f"{type_} {name}[{parts}];")
+            keep.append(f"{name}[{part}] = {accumulator};")
+            combine.append(FOLDS[kind][0].format(acc=accumulator, value=f"{name}[{part}]", T=type_))
+        loop = f"for (int64_t {part} = 0; {part} < {parts}; ++{part}) {{"
+        own = [*writer.starts, *_nested([head, *heads[1:]], levels, pragma), *keep]
+        return [
+            *arrays,
+            "#pragma omp parallel for",
+            loop,
+            *(INDENT + line for line in own),
+            "}",
+            *writer.starts,
+            loop,
+            *(INDENT + line for line in combine),
+            "}",
+        ]
+
+    def _fold_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
+        """SIMD over the innermost reduction loop: its lanes are folded in one order, which the compiler fixes."""
+        if any(i.op == "reduction" and i.args[0] not in FOLDS for i in nest.body):
+            return {}  # a position is found one by one
+        clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in writer.folds.items())
+        clauses += " reduction(|: bad_index)" * bool(self.checks and writer.checked & set(_loops_of(nest)))
+        return {depth - 1: f"#pragma omp simd{clauses}"}
+
+    # ---- pieces --------------------------------------------------------------------------------------
+
+    def _levels(
+        self, writer: Statements, nest: LoopNest, start: int, stop: int, depth: int
+    ) -> list[list[str]]:
+        """Statements of a part of the body, by the number of loops around them."""
+        levels: list[list[str]] = [[] for _ in range(depth + 1)]
+        comments = config.current().lowering.comments and len(self.kernel.origins) > 1
+        shown: dict[int, list[str]] = {}
+        above: list[str] = []
+        for k, (marks, instr) in enumerate(with_comments(nest, header=False)):
+            above = marks or above
+            if k < start:  # the user's line stands in the first part already
+                shown = dict.fromkeys(range(depth + 1), above)
+            if not start <= k < stop:
+                continue
+            statements = writer.write(instr)
+            at = writer.depth_of(instr)
+            fresh = above if statements and comments and shown.get(at) != above else []
+            shown[at] = fresh or shown.get(at, [])
+            levels[at] += [c.replace("#", "//", 1) for c in fresh] + statements
+        return levels
+
+    def _head(self, variable: str) -> str:
+        return (
+            f"for (int64_t {variable} = 0; {variable} < {cpp_index(self.sizes[variable])}; ++{variable}) {{"
+        )
+
+    def _lanes(self) -> str:
+        v = self.column
+        return f"for (int64_t {v} = {self.block}; {v} < {self.end}; ++{v}) {{"
+
+    def _threads(self, loops: int) -> dict[int, str]:
+        """Threads over the first loops, if the schedule says so; with open sizes the call decides."""
+        shared = min(loops, len(self.schedule.parallel))
+        if not shared:
+            return {}
+        work = work_of(self.kernel)
+        clause = "" if isinstance(work, int) else f" if({cpp_index(work)} >= {PARALLEL_WORK})"
+        status = " reduction(|:bad_index)" * self.checks
+        collapse = f" collapse({shared})" if shared > 1 else ""
+        return {0: f"#pragma omp parallel for{collapse}{status}{clause}"}
+
+
+def _loops_of(nest: LoopNest) -> dict[str, Any]:
+    variables = (*nest.loop_variables, *nest.reduction_variables)
+    return {str(v): size for v, size in zip(variables, (*nest.ranges, *nest.reduction_ranges), strict=True)}
+
+
+def _nested(heads: list[str], levels: list[list[str]], pragma: dict[int, str]) -> list[str]:
+    """Loops inside one another; `levels[k]` stands inside k of them, before the next; a pragma above its loop."""
+    lines = [*levels[0]]
+    for depth, head in enumerate(heads):
+        if depth in pragma:
+            lines.append(INDENT * depth + pragma[depth])
+        lines.append(INDENT * depth + head)
+        lines += [INDENT * (depth + 1) + line for line in levels[depth + 1]]
+    return lines + [INDENT * depth + "}" for depth in reversed(range(len(heads)))]

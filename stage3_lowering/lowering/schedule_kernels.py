@@ -1,0 +1,192 @@
+"""The seam `schedule`: each kernel of a Program gets a KernelSchedule for one target; what it computes stays.
+
+Input: fuse.py's Program. Strides decide: the loop that steps through memory one by one is innermost and SIMD; two
+loops that each do so for another buffer run in tiles. Threads share the outermost loops where the work pays.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from stage3_lowering.lowering.cpp_ops import COSTS
+from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
+from stage_contracts.kernel_schedule import KernelSchedule
+from stage_contracts.loop_ir import LoopNest
+from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
+from stage_contracts.symbolic import hinted
+
+PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
+TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
+COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
+SPLIT = 64  # parts of a fold over everything; the same for every number of threads, so a sum never changes
+SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
+
+
+def schedule(program: Program, target: Target) -> Program:
+    """The program, each of its kernels with a schedule for `target`."""
+    if target.name == "cpp":
+        program = _rows_in_scratch(program)
+    kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
+    return program.with_(kernels=kernels).verify()
+
+
+def schedule_of(kernel: Kernel) -> KernelSchedule:
+    """The schedule of one kernel."""
+    outer = [str(v) for v in kernel.nests[0].loop_variables]
+    sizes = dict(zip(outer, kernel.nests[0].ranges, strict=True))
+    inner = next(([str(v) for v in n.reduction_variables] for n in kernel.nests if n.reduction_ranges), [])
+    scratch = kernel.schedule.scratch if kernel.schedule else ()
+    if inner:
+        vector, tiles = _fold_vector(kernel, outer, inner, sizes)
+        order = [v for v in outer if v != vector] + [v for v in outer if v == vector]
+    else:
+        order, tiles = _pointwise_order(kernel, outer, sizes)
+        vector = order[-1] if order else ""
+    work = sum(hinted(math.prod((*n.ranges, *n.reduction_ranges))) * _cost(n) for n in kernel.nests)
+    parallel: tuple[str, ...] = ()
+    if _worth_threads(kernel, work):
+        kept = 1 if (not inner and len(order) > 1) else 0  # the innermost of a pointwise kernel stays whole
+        parallel = tuple(order[: len(order) - kept])
+    split = SPLIT if inner and not outer and work >= PARALLEL_WORK and _splits(kernel) else 0
+    return KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch).verify(kernel)
+
+
+def _worth_threads(kernel: Kernel, work: int) -> bool:
+    """Whether threads pay. With open sizes the nominal work says no more than a guess: the call decides."""
+    return bool(kernel.sizes) or work >= PARALLEL_WORK
+
+
+def work_of(kernel: Kernel) -> Any:
+    """The kernel's work in additions; an expression where sizes are open."""
+    return sum(math.prod((*n.ranges, *n.reduction_ranges)) * _cost(n) for n in kernel.nests)
+
+
+def _cost(nest: LoopNest) -> int:
+    return sum(COSTS.get(instr.op, 1) for instr in nest.body)
+
+
+def _splits(kernel: Kernel) -> bool:
+    """Whether the kernel is one fold of one loop, of a kind whose parts can be combined."""
+    folds = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
+    positions = any(i.args[0] in ("argmax", "argmin") for i in folds)
+    checks = any(i.op == "indirect_index" for n in kernel.nests for i in n.body)
+    rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
+    return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
+
+
+# ---- loop order --------------------------------------------------------------------------------------
+
+
+def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
+    """Of each access to memory in the innermost loops: how far it moves when a loop makes one step. None: anywhere."""
+    found = []
+    for nest in kernel.nests:
+        names = [str(v) for v in (*nest.loop_variables, *nest.reduction_variables)]
+        for instr in nest.body[: nest.split]:
+            if instr.op in ("load", "store") and instr.args[0] not in kernel.internal:
+                found.append({name: stride(instr.args[1], name) for name in names})
+    return found
+
+
+def stride(index: Any, variable: str) -> Any:
+    """How far `index` moves when the variable makes a step; None where that is not one number."""
+    v = symbol(variable)
+    if v not in index.free_symbols:
+        return 0
+    step = index.coeff(v)
+    rest = index - step * v
+    return None if v in rest.expand().free_symbols or index.has(FloorDiv, Mod) else step
+
+
+def _cost_of(accesses: list[dict[str, Any]], loop: str) -> int:
+    """What the accesses cost per element when `loop` is innermost."""
+    return sum(
+        0 if step == 0 else 1 if step == 1 else SCATTERED
+        for step in (access.get(loop, 0) for access in accesses)
+    )
+
+
+def _pointwise_order(
+    kernel: Kernel, outer: list[str], sizes: dict[str, Any]
+) -> tuple[list[str], tuple[tuple[str, int], ...]]:
+    if len(outer) < 2:
+        return outer, ()
+    accesses = access_steps(kernel)
+    long = [v for v in outer if hinted(sizes[v]) >= 8] or outer
+    costs = {v: _cost_of(accesses, v) for v in long}
+    best = min(reversed(long), key=lambda v: costs[v])  # the last of equals: as it lies in memory
+    order = [v for v in outer if v != best] + [best]
+    scattered = [a for a in accesses if a.get(best, 0) not in (0, 1)]
+    across = [v for v in order[:-1] if any(a.get(v) == 1 for a in scattered) and hinted(sizes[v]) >= TILE]
+    if across and hinted(sizes[best]) >= TILE:  # a transpose: what one loop jumps over, another walks along
+        other = across[-1]
+        order = [v for v in order if v not in (other, best)] + [other, best]
+        return order, ((other, TILE), (best, TILE))
+    return order, ()
+
+
+def _fold_vector(
+    kernel: Kernel, outer: list[str], inner: list[str], sizes: dict[str, Any]
+) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The SIMD loop of a kernel that folds: the last reduction loop, or an outer one with a row of accumulators."""
+    accesses, last = access_steps(kernel), inner[-1]
+    candidates = [v for v in outer if hinted(sizes[v]) >= 8]
+    positions = any(
+        i.op == "reduction" and i.args[0] in ("argmax", "argmin") for n in kernel.nests for i in n.body
+    )
+    if candidates and not positions and not kernel.row_buffers:
+        best = min(reversed(candidates), key=lambda v: _cost_of(accesses, v))
+        if _cost_of(accesses, best) < _cost_of(accesses, last):
+            size = sizes[best]
+            return best, ((best, min(size, COLUMNS) if isinstance(size, int) else COLUMNS),)
+    return last, ()
+
+
+# ---- scratch -----------------------------------------------------------------------------------------
+
+
+def _rows_in_scratch(program: Program) -> Program:
+    """Buffers that one kernel writes and only it reads, a row at a time, become rows in its threads' own memory."""
+    users: dict[str, set[str]] = {}
+    for step in program.steps:
+        who = step.kernel if isinstance(step, Launch) else ""
+        for name in (n for names in step_accesses(step, program.kernels) for n in names):
+            users.setdefault(name, set()).add(who)
+    kernels, gone = dict(program.kernels), set[str]()
+    for kernel in program.kernels.values():
+        rows = [b for b in _written_rows(kernel)
+                if users[b] == {kernel.name} and program.buffers[b].role == "temporary"]  # fmt: skip
+        if rows:
+            order = tuple(str(v) for v in kernel.nests[0].loop_variables)
+            kernels[kernel.name] = replace(
+                kernel,
+                params=tuple(p for p in kernel.params if p not in rows),
+                internal=(*kernel.internal, *rows),
+                schedule=KernelSchedule(order, scratch=tuple(rows)),
+            )
+            gone.update(rows)
+    steps = tuple(
+        replace(s, buffers=tuple(b for b in s.buffers if b not in gone)) if isinstance(s, Launch) else s
+        for s in program.steps
+    )
+    buffers = {name: buffer for name, buffer in program.buffers.items() if name not in gone}
+    return program.with_(kernels=kernels, steps=steps, buffers=buffers)
+
+
+def _written_rows(kernel: Kernel) -> list[str]:
+    """Parameters with an element per reduction point that the kernel writes before it reads."""
+    found = []
+    for k, nest in enumerate(kernel.nests):
+        if not nest.reduction_ranges or not nest.ranges:
+            continue
+        row = math.prod(nest.reduction_ranges)
+        if isinstance(row, int) and row <= ROW_LIMIT:
+            continue
+        before = {i.args[0] for n in kernel.nests[:k] for i in n.body if i.op == "load"}
+        for instr in nest.body[: nest.split]:
+            if instr.op == "store" and instr.args[0] in kernel.params and instr.args[0] not in before:
+                found.append(instr.args[0])
+    return found

@@ -1,0 +1,121 @@
+"""Schedules: every one gives the same values, prints and reads back; and the default chooses what strides ask for.
+
+Input: kernels of small programs whose values are whole numbers, so that sums are exact in every order. The seed is
+fixed; hypothesis draws loop orders, tiles, vector loops, threads and parts for each kernel.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stage3_lowering.interpret import interpret_program
+from stage3_lowering.tests.cpp_runner import run_cpp
+from stage3_lowering.tests.graphs import CPP, trace
+from stage_contracts.graph import GraphError
+from stage_contracts.kernel_schedule import KernelSchedule, parse_schedule
+from stage_contracts.program_json import decode, encode
+from stage_contracts.program_text import parse_program, print_program
+
+
+def whole(*shape):
+    return (np.arange(np.prod(shape), dtype=int) * 7 % 23 - 11).astype(np.float32).reshape(shape)
+
+
+X, Y, LONG = whole(6, 9, 5), whole(5, 9, 6), whole(1000)
+ROWS = np.array([3, 0, 5, 5])
+PROGRAMS = {
+    "transposed": (lambda c, x, y: c.add(c.permute(x, (2, 1, 0)), y), (X, Y)),
+    "softmax_like": (lambda c, x: c.sub(x, c.amax(x, (2,), True)), (X,)),
+    "columns": (lambda c, x: c.sub(c.sum(c.mul(x, x), (0,)), c.amax(x, (0,))), (X,)),
+    "two_passes": (lambda c, x: c.sum(c.sub(x, c.amax(x, (1,), True)), (1,)), (X,)),
+    "rows_by_index": (
+        lambda c, x, i: c.mul(c.gather(x, 0, c.expand(c.reshape(i, (4, 1, 1)), (4, 9, 5))), 2.0),
+        (X, ROWS),
+    ),
+    "everything": (lambda c, x: c.sum(c.mul(x, x), (0,)), (LONG,)),
+}
+
+
+@st.composite
+def schedules(draw, kernel):
+    """Any schedule that verify() lets pass."""
+    outer = [str(v) for v in kernel.nests[0].loop_variables]
+    inner = next(([str(v) for v in n.reduction_variables] for n in kernel.nests if n.reduction_ranges), [])
+    order = tuple(draw(st.permutations(outer)))
+    parallel = order[: draw(st.integers(0, len(order)))]
+    size = st.integers(1, 7)
+    if not inner:
+        tiles = tuple((v, draw(size)) for v in order[draw(st.integers(0, len(order))) :])
+        return KernelSchedule(order, tiles, order[-1] if order else "", parallel)
+    across = draw(st.booleans()) and outer and not kernel.row_buffers
+    if across:
+        return KernelSchedule(order, ((order[-1], draw(size)),), order[-1], parallel)
+    split = draw(st.sampled_from([0, 2, 5])) if not outer else 0
+    return KernelSchedule(order, (), inner[-1], parallel, split)
+
+
+@pytest.mark.conformance("emit", tier="core")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_schedule_gives_the_same_values(seam, name):
+    function, arrays = PROGRAMS[name]
+    program = seam("fuse")(seam("lower")(trace(function, *arrays)))
+    wanted = interpret_program(program, arrays)
+
+    @settings(max_examples=6, derandomize=True, deadline=None, database=None,
+              suppress_health_check=list(HealthCheck))  # fmt: skip
+    @given(st.data())
+    def holds(data):
+        kernels = {
+            key: replace(kernel, schedule=data.draw(schedules(kernel)))
+            for key, kernel in program.kernels.items()
+        }
+        drawn = program.with_(kernels=kernels).verify()
+        for got, want in zip(run_cpp(seam("emit")(drawn, CPP), arrays), wanted, strict=True):
+            np.testing.assert_array_equal(got, want)
+
+    holds()
+
+
+@pytest.mark.conformance("schedule", tier="core")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_schedule_prints_and_reads_back(seam, name):
+    function, arrays = PROGRAMS[name]
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, *arrays))), CPP).verify()
+    for kernel in program.kernels.values():
+        assert parse_schedule(str(kernel.schedule)) == kernel.schedule == decode(encode(kernel.schedule))
+    assert print_program(parse_program(print_program(program))) == print_program(program)
+    for got, want in zip(interpret_program(program, arrays), interpret_program(program, arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def scheduled(seam, function, *arrays):
+    program = seam("schedule")(seam("fuse")(seam("lower")(trace(function, *arrays))), CPP)
+    return [str(kernel.schedule) for kernel in program.kernels.values()]
+
+
+def test_what_the_default_chooses(seam):
+    big, wide = np.zeros((64, 128), np.float32), np.zeros((64, 8192), np.float32)
+    assert scheduled(seam, lambda c, x: c.sum(x, (1,)), big) == ["order=i0 vector=r0"]
+    assert scheduled(seam, lambda c, x: c.sum(x, (0,)), big) == ["order=i0 tiles=i0:128 vector=i0"]
+    transposed = scheduled(
+        seam, lambda c, x, y: c.add(c.permute(x, (1, 0)), y), big, np.zeros((128, 64), "f4")
+    )
+    assert transposed == ["order=i0,i1 tiles=i0:32,i1:32 vector=i1"]
+    (softmax,) = scheduled(
+        seam,
+        lambda c, x: (lambda e: c.div(e, c.sum(e, (1,), True)))(c.exp(c.sub(x, c.amax(x, (1,), True)))),
+        wide,
+    )
+    assert softmax == "order=i0 vector=r0 parallel=i0 scratch=buf2"  # no buffer as large as the input
+
+
+def test_a_wrong_schedule_is_refused(seam):
+    program = seam("fuse")(seam("lower")(trace(PROGRAMS["transposed"][0], X, Y)))
+    (kernel,) = program.kernels.values()
+    for wrong in ("order=i0", "order=i0,i1,i2 vector=r0", "order=i0,i1,i2 parallel=i1", "order=i0,i1,i2 split=4",
+                  "order=i0,i1,i2 tiles=i0:4 vector=i2", "order=i0,i1,i2 scratch=buf9"):  # fmt: skip
+        with pytest.raises(GraphError, match="schedule `"):
+            replace(kernel, schedule=parse_schedule(wrong)).verify()

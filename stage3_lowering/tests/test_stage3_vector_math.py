@@ -1,0 +1,53 @@
+"""Vector mathematics: at most 4 ulp, C's results for special values, and the same bits in a lane and in a tail.
+
+Input: ulp_table.py, a slice of what its command line measures. The first loops of other lengths meet every
+version of a function: 16, 8 and 4 lanes, and one.
+"""
+
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
+from stage3_lowering.tests.ulp_table import BOUND, errors, values_of, vector_function
+
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_ulp(name, dtype):
+    worst, wrong = errors(name, dtype, 20_000 if dtype is np.float32 else 200)
+    assert worst <= BOUND and not wrong
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_a_value_does_not_depend_on_its_place(name, dtype):
+    """Fails where a tail is the C library's scalar function: 1 to 9 of 64 values then differ in the last bit."""
+    arrays = [values_of(name, dtype, 64, seed)[:64] for seed in range(1 + (name in BINARY))]
+    run = vector_function(name, dtype)
+    whole = run(*arrays)
+    for start, stop in [(0, 1), (0, 3), (1, 6), (2, 15), (5, 36), (3, 62), (63, 64)]:
+        part = run(*(a[start:stop].copy() for a in arrays))
+        assert part.tobytes() == whole[start:stop].tobytes()
+
+
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="needs clang++")
+def test_clang_takes_the_same_text(tmp_path):
+    """clang has a switch for libmvec instead of the declarations, which it would not understand."""
+    calls = "".join(f"out[{k}] = cutaway::{name}(x[i]);" for k, name in enumerate(UNARY))
+    text = f"""#include <stdint.h>
+namespace cutaway {{ {math_text(calls)} }}
+extern "C" void loop(const float* x, float* out, int64_t n) {{
+    for (int64_t i = 0; i < n; ++i) out[i] = cutaway::exp(x[i]);
+}}
+void all(const float* x, float* out, int64_t i) {{ {calls} }}
+"""
+    (tmp_path / "unit.cpp").write_text(text)
+    flags = "-O3 -march=x86-64-v3 -fno-math-errno -ffp-contract=off -fveclib=libmvec -S -o -".split()
+    done = subprocess.run(["clang++", *flags, str(tmp_path / "unit.cpp")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "_ZGVdN8v_expf" in done.stdout

@@ -1,0 +1,52 @@
+"""Which vector functions of libmvec this machine has, as flags for the compiler; a missing one stays scalar.
+
+Input: the text of a unit, which asks `#ifdef CUTAWAY_MVEC_expf` for each function it calls. libmvec is a part of
+glibc from 2.22 (exp, log, sin, cos, pow) or 2.35 (the rest), on x86-64.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from functools import cache
+
+from stage_contracts import events
+
+# Widest first: the letters and lanes of libmvec's names, for float and for double.
+VERSIONS = ("e", 16, 8), ("d", 8, 4), ("b", 4, 2)
+BINARY = ("powf", "pow", "atan2f", "atan2")
+
+
+def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
+    """A -D for each vector function that `text` asks for and this machine has. clang has a switch of its own."""
+    wanted = sorted(set(re.findall(r"#ifdef CUTAWAY_MVEC_(\w+)", text)))
+    if wanted and "clang" in compiler:
+        return ("-fveclib=libmvec",)
+    found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
+    if len(found) < len(wanted):
+        _say_once(tuple(name for name in wanted if not has_vector_version(name)))
+    return found
+
+
+@cache
+def has_vector_version(function: str) -> bool:
+    """Whether the dynamic linker finds every width of it."""
+    library = _libmvec()
+    double = not function.endswith("f") or function == "erf"
+    operands = "vv" if function in BINARY else "v"
+    return library is not None and all(
+        hasattr(library, f"_ZGV{letter}N{lanes[double]}{operands}_{function}") for letter, *lanes in VERSIONS
+    )
+
+
+@cache
+def _libmvec() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL("libmvec.so.1")
+    except OSError:
+        return None
+
+
+@cache
+def _say_once(missing: tuple[str, ...]) -> None:
+    events.record("fallback", "vector_math", missing=", ".join(missing))

@@ -1,0 +1,100 @@
+"""KernelSchedule: how a kernel's loops run. Data beside the nests, which say what is computed.
+
+Input: the seam `schedule` makes one per kernel, for one target; C++ and Triton are written from it. Every schedule
+of a kernel gives the same values, sums within rounding. The idea is Halide's (Ragan-Kelley et al., PLDI 2013).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stage_contracts.graph import GraphError
+
+if TYPE_CHECKING:
+    from stage_contracts.program import Kernel
+
+
+@dataclass(frozen=True)
+class KernelSchedule:
+    """Loops are named as in the nests: i0.. over the points, r0.. over what each point folds.
+
+    It prints on one line and reads back: `order=i1,i0 tiles=i0:32,i1:32 vector=i0 parallel=i1 scratch=buf2`.
+    """
+
+    order: tuple[str, ...]  # the outer loops, outermost first
+    tiles: tuple[tuple[str, int], ...] = ()  # loop and size: these loops run block by block, blocks outermost
+    vector: str = ""  # the loop whose steps are SIMD lanes; an outer one keeps a row of accumulators
+    parallel: tuple[str, ...] = ()  # the loops whose steps are shared among threads; the first ones of order
+    split: int = 0  # a fold without outer loops: how many parts, folded apart and combined in order; 0: one
+    scratch: tuple[str, ...] = ()  # internal buffers that a thread keeps in memory of its own, a row each
+
+    def __str__(self) -> str:
+        words = {
+            "order": ",".join(self.order),
+            "tiles": ",".join(f"{loop}:{size}" for loop, size in self.tiles),
+            "vector": self.vector,
+            "parallel": ",".join(self.parallel),
+            "split": str(self.split or ""),
+            "scratch": ",".join(self.scratch),
+        }
+        return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
+
+    def verify(self, kernel: Kernel) -> KernelSchedule:
+        """Check it against the kernel's loops and buffers. Raises GraphError."""
+        outer = [str(v) for v in kernel.nests[0].loop_variables]
+        inner = [str(v) for nest in kernel.nests for v in nest.reduction_variables]
+
+        def check(holds: bool, problem: str) -> None:
+            if not holds:
+                raise GraphError(f"kernel {kernel.name}: schedule `{self}`: {problem}")
+
+        check(sorted(self.order) == sorted(outer), f"order must name each of the loops {outer} once")
+        check(not self.vector or self.vector in (*outer, *inner), f"vector names no loop of {outer + inner}")
+        check(
+            self.parallel == self.order[: len(self.parallel)],
+            "parallel loops must be the first ones of order",
+        )
+        check(all(loop in outer and size > 0 for loop, size in self.tiles), f"tiles must be of {outer}")
+        check(len(dict(self.tiles)) == len(self.tiles), "a loop is tiled twice")
+        tiled = [loop for loop, _ in self.tiles]
+        check(
+            set(tiled) == set(self.order[len(outer) - len(tiled) :]), "tiled loops are the last ones of order"
+        )
+        check(
+            not self.split or (not outer and self.split > 1), "only a fold without outer loops can be split"
+        )
+        check(not self.tiles or not inner or self.vector in dict(self.tiles) and len(self.tiles) == 1,
+              "a kernel that folds tiles its vector loop alone")  # fmt: skip
+        check(self.vector not in outer or not inner or self.vector in dict(self.tiles),
+              "an outer vector loop of a kernel that folds needs a tile: the row of accumulators")  # fmt: skip
+        check(
+            self.vector not in outer or self.vector == self.order[-1], "an outer vector loop is the last one"
+        )
+        if inner and self.vector in outer:
+            kinds = {i.args[0] for n in kernel.nests for i in n.body if i.op == "reduction"}
+            check(not kinds & {"argmax", "argmin"}, "positions are not folded in lanes of an outer loop")
+            check(not kernel.row_buffers, "rows that stay in the kernel need the vector loop inside the row")
+        check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
+        return self
+
+
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch)=(\S*)")
+
+
+def parse_schedule(text: str) -> KernelSchedule:
+    """Read back `str(schedule)`. Raises ValueError."""
+    found = dict(_WORD.findall(text))
+    if " ".join(f"{key}={value}" for key, value in found.items()) != text or "order" not in found:
+        raise ValueError(f"not a schedule: {text!r}; expected words such as order=i1,i0 vector=i0")
+    names = {key: tuple(filter(None, found.get(key, "").split(","))) for key in found}
+    tiles = tuple((loop, int(size)) for loop, _, size in (t.partition(":") for t in names.get("tiles", ())))
+    return KernelSchedule(
+        names["order"],
+        tiles,
+        found.get("vector", ""),
+        names.get("parallel", ()),
+        int(found.get("split", 0)),
+        names.get("scratch", ()),
+    )

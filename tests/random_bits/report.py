@@ -1,0 +1,102 @@
+"""Every distribution in every way, bit for bit: `python -m tests.random_bits.report --draws 1000000 --report FILE`.
+
+Input: how many draws, how many processes, which rows and ways. It ends with exit code 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import multiprocessing
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from tests.random_bits.rows import IN_EAGER, ROWS, names_without_a_row
+from tests.random_bits.ways import SEED, has_triton, ways
+
+# Triton's interpreter folds with an own combination element by element, in Python: what it takes a second for.
+FEWER = {
+    ("multinomial without", "Triton interpreter"): 3_000,
+    ("multinomial with replacement", "Triton interpreter"): 20_000,
+    ("gumbel_softmax", "Triton interpreter"): 10_000,
+    ("scaled_dot_product_attention", "Triton interpreter"): 10_000,
+}
+
+
+def lines_of(name: str, draws: int, wanted: str) -> list[tuple[str, bool]]:
+    """One line per way of a row, and whether it is equal."""
+    lines = []
+    for way, check in ways().items():
+        if wanted not in way:
+            continue
+        count, start = min(draws, FEWER.get((name, way), draws)), time.perf_counter()
+        try:
+            found = check(ROWS[name], count)
+        except Exception as error:
+            found = f"{type(error).__name__}: {str(error).splitlines()[0][:120]}"
+        seconds = time.perf_counter() - start
+        mark = " (part of it eager)" if name in IN_EAGER else ""
+        lines.append(
+            (f"{name:<30} {way:<20} {count:>9} {seconds:6.1f} s  {found or 'equal'}{mark}", not found)
+        )
+    return lines
+
+
+def _of(task: tuple[str, int, str]) -> list[tuple[str, bool]]:
+    return lines_of(*task)
+
+
+def versions() -> str:
+    compilers = [
+        subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()[0]
+        for cxx in ("g++", "clang++")
+        if shutil.which(cxx)
+    ]
+    triton = f"Triton {version('triton')}" if has_triton() else "no Triton"
+    return (
+        f"Python {platform.python_version()}, NumPy {np.__version__}, {triton}, {platform.machine()}; "
+        + "; ".join(compilers)
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1_000_000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--rows", default="", help="only rows with this in their name")
+    parser.add_argument("--ways", default="", help="only ways with this in their name")
+    parser.add_argument("--report", type=Path)
+    given = parser.parse_args()
+    if missing := names_without_a_row():
+        sys.exit(
+            f"these names draw and have no row in tests/random_bits/rows.py: {', '.join(sorted(missing))}"
+        )
+    tasks = [(name, given.draws, given.ways) for name in ROWS if given.rows in name]
+    with multiprocessing.get_context("spawn").Pool(given.jobs) as pool:
+        found = [line for lines in pool.imap(_of, tasks) for line in lines]
+    differs = sum(not equal for _, equal in found)
+    text = "\n".join([
+        f"Random draws, compared with eager bit for bit; {datetime.datetime.now(datetime.UTC).date()}",
+        f"python -m tests.random_bits.report --draws {given.draws}; seed {SEED}",
+        versions(),
+        "SSE, AVX2 and AVX-512 are -march=x86-64, x86-64-v3 and x86-64-v4; each program is called twice",
+        f"{'distribution':<30} {'way':<20} {'draws':>9} {'time':>8}",
+        *(line for line, _ in found),
+        f"{len(found)} comparisons, {differs} differ",
+    ])  # fmt: skip
+    print(text)
+    if given.report:
+        given.report.write_text(text + "\n")
+    return int(differs > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
