@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from stage_contracts.origin import Origin
+from stage_contracts.printing import printed
 from stage_contracts.tensor_meta import TensorMeta
 
 # What a node may be. The same words as torch.fx.
@@ -139,9 +140,7 @@ class Graph:
         return self.output_node.args[0]
 
     def __str__(self) -> str:
-        from stage_contracts.graph_text import print_graph
-
-        return print_graph(self)
+        return printed("Graph", self)
 
     # ---- building --------------------------------------------------------------------------------------
 
