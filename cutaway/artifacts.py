@@ -118,7 +118,7 @@ class Artifacts:
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
     fullgraph: bool = False
-    events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
+    events: list[Event] = field(default_factory=list)  # what the event log recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:
         """(name, artifact) of everything there is, in the order the program flowed; each prints as text."""

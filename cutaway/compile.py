@@ -72,7 +72,7 @@ def compile(
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
         compiler.mark_dynamic), True all of them, False only those that are marked. What cannot be compiled with a size
-        left open is compiled for each size; the ledger says so ("fallback", "static").
+        left open is compiled for each size; the event log says so ("fallback", "static").
     mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.

@@ -45,7 +45,7 @@ def compile_frame(
     part: Callable[[Any, bool], Any] = lambda function, whole: function,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with events.timed("compile", fn.__qualname__) as details:
         made = _captured_and_compiled(fn, args, kwargs, backend, pipeline, policy, fullgraph)
         if made.frame.late_guards is not None and (made.breaks or made.error):
@@ -75,7 +75,7 @@ def compile_frame(
             f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
         )
     artifacts.frame = frame
-    artifacts.events = events.LEDGER.since(mark)
+    artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
 

@@ -177,7 +177,7 @@ class CompiledFunction:
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            mark = events.LEDGER.mark()
+            mark = events.EVENT_LOG.mark()
             try:
                 made = self._compile(args, kwargs)
             except Exception as error:
@@ -221,7 +221,7 @@ def _python_function(fn: Callable) -> Any:
 
 
 def reset(*functions: CompiledFunction) -> None:
-    """Forget the entries of the given compiled functions; without any: of all, the ledger and the stance too."""
+    """Forget the entries of the given compiled functions; without any: of all, the event log and the stance too."""
     with _EVERY_LOCK:
         chosen = functions or tuple(_EVERY)
     for function in chosen:
@@ -230,6 +230,6 @@ def reset(*functions: CompiledFunction) -> None:
             raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
         forget()
     if not functions:
-        events.LEDGER.clear()
+        events.EVENT_LOG.clear()
         forget_counts()
         set_stance("default")

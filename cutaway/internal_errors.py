@@ -124,7 +124,7 @@ def same_error(one: Exception, other: Exception) -> bool:
 
 def stage_of(mark: int) -> str:
     """The pass that failed since `mark`; if none did, what follows the last one that ended."""
-    passes = events.LEDGER.since(mark, "pass")
+    passes = events.EVENT_LOG.since(mark, "pass")
     failed = next((e.name for e in passes if "error" in e.details), None)
     return failed or (f"the check after {passes[-1].name}" if passes else "capture")
 

@@ -60,7 +60,7 @@ def on_shared_memory_too(
         pattern = pattern_of(tensors, functional)
         if pattern is not None and pattern not in variants and not sizes_open:
             events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
-            mark = events.LEDGER.mark()
+            mark = events.EVENT_LOG.mark()
             variants[pattern] = None  # not again, whatever comes
             try:
                 _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))

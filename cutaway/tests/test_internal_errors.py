@@ -60,7 +60,7 @@ def test_a_second_call(launch):
     x = cutaway.randn(3)
     f(x)
     launch.add("forward")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for _ in range(3):
         assert f(x)[0].tolist() == (x * 2).tolist()
     ((_, stage, error),) = faults(mark)  # told once
@@ -80,7 +80,7 @@ def test_with_gradients_and_the_same_random_bits(launch):
     f = cutaway.compile(step)
     assert trained(f) == trained(step)
     launch.add("forward")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     assert trained(f) == trained(step)
     assert len(faults(mark)) == 1
 
@@ -88,7 +88,7 @@ def test_with_gradients_and_the_same_random_bits(launch):
 def test_a_backward(launch):
     f, x = cutaway.compile(lambda x: (x.sin() * x).sum()), cutaway.randn(5, requires_grad=True)
     launch.add("backward")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     f(x).backward()
     want = x.detach().clone().requires_grad_()
     (want.sin() * want).sum().backward()
@@ -103,7 +103,7 @@ def test_a_late_variant(monkeypatch):
 
     compiled = cutaway.compile(f)
     compiled(cutaway.ones(3), cutaway.ones(3))
-    original, mark = inductor.two_graphs, events.LEDGER.mark()
+    original, mark = inductor.two_graphs, events.EVENT_LOG.mark()
 
     def fails(*_):
         raise Planted
@@ -123,7 +123,7 @@ def test_a_write_that_may_have_begun_is_told_and_raised(launch):
     compiled = cutaway.compile(f)
     compiled(cutaway.ones(3))
     launch.add("forward")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with pytest.raises(Planted):
         compiled(cutaway.ones(3))
     assert len(faults(mark)) == 1
@@ -141,7 +141,7 @@ def singular(x):
 @pytest.mark.parametrize("program", [index_out_of_range, singular])
 def test_the_programs_own_errors_pass(program, backend):
     compiled, x = cutaway.compile(program, backend=backend), cutaway.ones(4)
-    mark, kinds = events.LEDGER.mark(), []
+    mark, kinds = events.EVENT_LOG.mark(), []
     for f in (program, compiled, compiled):
         with pytest.raises(Exception) as caught:
             f(x)
@@ -162,10 +162,10 @@ def test_a_fault_with_open_sizes_is_told_and_known_sizes_compile(monkeypatch):
         return original(core, *rest)
 
     monkeypatch.setattr(inductor, "lower_and_build", fails_when_open)
-    f, mark = cutaway.compile(lambda x: x * 2, dynamic=True), events.LEDGER.mark()
+    f, mark = cutaway.compile(lambda x: x * 2, dynamic=True), events.EVENT_LOG.mark()
     assert f(cutaway.ones(3)).tolist() == [2, 2, 2]
     assert len(faults(mark)) == 1 and f.entries
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with pytest.raises(Planted):
         cutaway.compile(lambda x: x * 2, dynamic=True, options={"suppress_errors": False})(cutaway.ones(3))
 
@@ -194,7 +194,7 @@ def test_other_shapes_still_compile(fails_for_threes):
 
 
 def test_one_cause_is_tried_so_often_and_no_more(fails_for_threes):
-    f, mark = cutaway.compile(lambda x: x * 2, dynamic=False), events.LEDGER.mark()
+    f, mark = cutaway.compile(lambda x: x * 2, dynamic=False), events.EVENT_LOG.mark()
     for size in range(3, 60, 3):
         assert f(cutaway.ones(size)).tolist() == [2] * size
     assert sum(fails_for_threes.values()) == internal_errors.ATTEMPTS == len(faults(mark))
