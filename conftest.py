@@ -1,7 +1,7 @@
 """For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly.
 
-Input: the event log's events of kind "internal_error". A test that provokes one is marked with that name, `internal_errors`.
-A Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS).
+Input: the event log's events of kind "internal_error". A test that provokes one has the mark `internal_errors`. A
+Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS).
 """
 
 import os

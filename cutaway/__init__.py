@@ -62,23 +62,19 @@ from stage0_eager.functions.creation import (
 from stage0_eager.functions.linalg.decompositions import chain_matmul
 from stage0_eager.functions.linalg.einsum import einsum
 from stage0_eager.functions.other_operations import (
+    block_diag,
+    broadcast_shapes,
+    broadcast_tensors,
     cartesian_prod,
+    combinations,
+    gradient,
     meshgrid,
     scalar_tensor,
     tril_indices,
     triu_indices,
 )
 from stage0_eager.functions.random_sampling import normal, randint_like
-from stage0_eager.functions.slicing import (
-    block_diag,
-    broadcast_shapes,
-    broadcast_tensors,
-    combinations,
-    dsplit,
-    gradient,
-    hsplit,
-    vsplit,
-)
+from stage0_eager.functions.slicing import dsplit, hsplit, vsplit
 from stage0_eager.functions.spectral import (
     bartlett_window,
     blackman_window,

@@ -18,7 +18,7 @@ from cutaway.shared_memory import on_shared_memory_too
 from cutaway.targets import device_of_graph, target_for
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper, raise_it
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage_contracts import config, events

@@ -30,6 +30,7 @@ KINDS = {
     "fallback": "something ran another way than asked (eager, NumPy), and why",
     "internal_error": "the compiler itself failed and the frame ran eagerly; details: stage, error, traceback, report",
     "build": "source was compiled to native code",
+    "realize": "a pointwise result became a buffer; details name the rule that asked for it",
     "fusion": "two scheduler nodes were or were not fused, and why",
     "launch": "a program ran (recorded only while a profiler is on)",
 }

@@ -29,8 +29,10 @@ LOOP_OPS = {
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
     "reduction": "(kind, value): fold over all reduction variables; what follows runs once per outer point",
+    "scan": "(kind, value): the fold over the reduction points so far, this one included, in their order",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
+SCAN_KINDS = ("sum",)
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 
 
@@ -141,6 +143,8 @@ class LoopNest:
                         raise GraphError(f"{self.name}: {instr} uses the unknown index {free}")
             if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
                 raise GraphError(f"{self.name}: unknown reduction {instr.args[0]!r}")
+            if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
+                raise GraphError(f"{self.name}: {instr} needs a known kind and loops to run along")
             if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
                 raise GraphError(f"{self.name}: unknown buffer {instr.args[0]!r}")
             if instr.name in defined:

@@ -148,10 +148,10 @@ class Pipeline:
 # Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
 DEFAULT_SEAMS: dict[str, str] = {
     "capture": "stage1_capture.capture:capture",
-    "functionalize": "stage2_autograd.autograd:functionalize",
-    "differentiate": "stage2_autograd.autograd:differentiate",
-    "decompose": "stage2_autograd.autograd:decompose",
-    "partition": "stage2_autograd.autograd:partition",
+    "functionalize": "stage2_autograd.functionalize:functionalize",
+    "differentiate": "stage2_autograd.differentiate:differentiate",
+    "decompose": "stage2_autograd.decompose:decompose",
+    "partition": "stage2_autograd.partition:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
     "schedule": "stage3_lowering.lowering:schedule",

@@ -9,7 +9,6 @@ import importlib
 from typing import Any
 
 PRINTERS = {
-    "Graph": "stage_contracts.graph_text:print_graph",
     "LoopNest": "stage_contracts.loop_text:print_nest",
     "LoweredGraph": "stage_contracts.loop_text:print_lowered",
     "Program": "stage_contracts.program_text:print_program",

@@ -104,9 +104,9 @@ def smaller(program: TensorProgram) -> Iterator[TensorProgram]:
 
 
 def minimised(family: Family, program: TensorProgram, way: Way, problem: str) -> tuple[TensorProgram, str]:
-    """The smallest program found that differs in the same way."""
-    again = True
-    while again:
+    """The smallest program found in a minute that differs in the same way."""
+    again, end = True, time.monotonic() + 60
+    while again and time.monotonic() < end:
         again = False
         for candidate in smaller(program):
             found, _ = problem_of(family, candidate, way)
@@ -148,7 +148,7 @@ def run_all(
     chunks = [range(at, min(at + 25, seed + programs)) for at in range(seed, seed + programs, 25)]
     counts, wrong, cpu, begun = Counter(), [], 0.0, time.monotonic()
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for done, (some, bad, used) in enumerate(pool.imap(partial(run_some, family), chunks), 1):
+        for done, (some, bad, used) in enumerate(pool.imap_unordered(partial(run_some, family), chunks), 1):
             counts, cpu = counts + some, cpu + used
             for at, text in bad:
                 wrong.append(at)
@@ -161,7 +161,7 @@ def run_all(
                 )
             if seconds and time.monotonic() - begun > seconds:
                 break
-    return counts, wrong, cpu
+    return counts, sorted(wrong), cpu
 
 
 def reasons_in(counts: Counter) -> str:

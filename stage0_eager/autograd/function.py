@@ -1,4 +1,4 @@
-"""autograd.Function: one node of the tape whose rule is the user's own.
+"""autograd.Function: one node of the tape whose rule you write.
 
 Input: a class with forward and backward. `apply` runs forward off the tape and records a FunctionNode, which calls
 backward when its turn comes.
@@ -159,26 +159,12 @@ def _record(
     cls: type[Function], ctx: FunctionCtx, args: tuple, metas: tuple, edges: list, outputs: tuple
 ) -> tuple:
     """Put one Function.apply on the tape. An input that forward returned as it was becomes an alias."""
-    given = {id(a) for a in args if isinstance(a, Tensor)}
-    dirty = {id(t) for t in ctx._dirty}
-    flat = {id(t) for t in ctx._non_differentiable}
     for t in ctx._dirty:
         if t.requires_grad and t.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    kept = {id(t) for t in ctx._to_save if t is not None}
-    finished: list = []
-    replaced: dict[int, Tensor] = {}
-    for out in outputs:
-        if isinstance(out, Tensor) and id(out) in given and id(out) not in dirty:
-            alias = Tensor(out._data)
-            out._share_version(alias)
-            if id(out) in flat:
-                flat.add(id(alias))
-            finished.append(alias)
-        else:
-            finished.append(out)
-            if isinstance(out, Tensor) and id(out) in kept:
-                replaced[id(out)] = out
+    flat = {id(t) for t in ctx._non_differentiable}
+    finished = _with_aliases(args, ctx, outputs, flat)
+    own = {id(t) for t in finished}  # those that are saved are saved as outputs, without their own node
     tensors = [t.meta if isinstance(t, Tensor) else TensorMeta((), float32) for t in finished]
     node = FunctionNode(cls.__name__, tuple(tensors), edges)
     node.cls, node.ctx, node.inputs, node.materialize = cls, ctx, metas, ctx._materialize
@@ -186,11 +172,26 @@ def _record(
         if isinstance(out, Tensor) and out.dtype.is_floating_point and id(out) not in flat:
             out.requires_grad, out._grad_fn, out._output_index = True, node, index
     node.saved = {
-        str(i): None if t is None else SavedTensor(t, id(t) in replaced and t._grad_fn is node)
+        str(i): None if t is None else SavedTensor(t, id(t) in own and t._grad_fn is node)
         for i, t in enumerate(ctx._to_save)
     }
     ctx._node, ctx._to_save = node, ()
     return tuple(finished)
+
+
+def _with_aliases(args: tuple, ctx: FunctionCtx, outputs: tuple, flat: set[int]) -> list:
+    """The outputs, with an alias for each that is an input as it was; `flat` learns of aliases without a derivative."""
+    unchanged = {id(a) for a in args if isinstance(a, Tensor)} - {id(t) for t in ctx._dirty}
+    finished: list = []
+    for out in outputs:
+        if isinstance(out, Tensor) and id(out) in unchanged:
+            alias = Tensor(out._data)
+            out._share_version(alias)
+            if id(out) in flat:
+                flat.add(id(alias))
+            out = alias
+        finished.append(out)
+    return finished
 
 
 def once_differentiable(backward: Callable) -> Callable:

@@ -170,6 +170,7 @@ def needs_tape(op: Any, args: tuple) -> bool:
 
 def record(op: Any, args: tuple, out: Any) -> None:
     """Put one call on the tape: its floating outputs become non-leaves."""
+    # In one piece: every call that needs a gradient runs this, and a function per part would add a tenth to it.
     edges: list[Edge] = []
     wanted = 0  # the rules that will run, as bits
     for rule in op.rules:

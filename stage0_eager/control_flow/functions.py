@@ -12,7 +12,7 @@ from typing import Any
 
 from stage0_eager.control_flow import gradients as control_flow_gradients  # noqa: F401  (attaches the rules)
 from stage0_eager.control_flow.operators import apart, fold
-from stage0_eager.functions import joining, shape
+from stage0_eager.functions import rearranging, shape
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
 from stage0_eager.tensor import Tensor
@@ -105,9 +105,9 @@ def scan(
         return (*leaves_of(made[0]), *leaves_of(made[1]))
 
     dim = dim % rows[0].ndim
-    along = [joining.movedim(x, dim, 0) for x in rows]
+    along = [rearranging.movedim(x, dim, 0) for x in rows]
     made = fold(combine, [*state, *along], len(state), len(rows), reverse, shape.stack)
-    stacks = [joining.movedim(y, 0, dim) if dim < y.ndim else y for y in made[len(state) :]]
+    stacks = [rearranging.movedim(y, 0, dim) if dim < y.ndim else y for y in made[len(state) :]]
     return rebuilt(init, apart(made[: len(state)], [*state, *along])), rebuilt(form[0], stacks)
 
 
@@ -141,12 +141,10 @@ def check_scan(combine_fn: Any, state: list, rows: list, dim: Any, reverse: Any)
         raise RuntimeError(f"Reverse must be a bool, but got {type(reverse)}")
     if not state:
         raise RuntimeError("scan() operator requires init leaves.")
-    for leaf in state:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"All init leaves must be a Tensor but got {leaf}")
-    for leaf in rows:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"All xs leaves must be a Tensor but got {leaf}")
+    for name, leaves in (("init", state), ("xs", rows)):
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                raise RuntimeError(f"All {name} leaves must be a Tensor but got {leaf}")
     place = dim % rows[0].ndim if rows[0].ndim else 0
     if any(x.ndim <= place or x.shape[place] == 0 for x in rows):
         raise RuntimeError(

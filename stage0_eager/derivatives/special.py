@@ -1,4 +1,4 @@
-"""Derivatives of the special functions and running folds, by operators only.
+"""Derivatives of the special functions and cumulative operations, by operators only.
 
 Input: as rules.py's rules. The identities are those of the NIST Digital Library of Mathematical Functions
 (dlmf.nist.gov, chapters 5, 7, 8, 10, 25).
@@ -75,7 +75,7 @@ c.gammaincc.derivative(
 )
 c.frexp.derivative(input=lambda g, out: c.mul(g[0], c.exp2(c.neg(c.cast(out[1], g[0].dtype)))))
 
-# ---- running folds ---------------------------------------------------------------------------------------------
+# ---- cumulative ---------------------------------------------------------------------------------------------
 
 
 def _cumprod_input(g: Any, input: Any, out: Any, dim: int, input_meta: Any) -> Any:

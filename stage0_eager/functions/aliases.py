@@ -5,7 +5,7 @@ Input: the operators they stand for. Each is a row of its own, so that a graph s
 
 from __future__ import annotations
 
-from stage0_eager.functions import joining, other_operations, pointwise, shape
+from stage0_eager.functions import joining, pointwise, shape
 from stage0_eager.functions.linalg import products
 from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import register
@@ -43,13 +43,12 @@ fix = method(alias("fix", pointwise.trunc))
 sgn = method(alias("sgn", pointwise.sign))
 expit = alias("expit", pointwise.sigmoid)  # torch.special has it
 
-# ---- of shapes, products and integrals ------------------------------------------------------------------------------
+# ---- of shapes and products ------------------------------------------------------------------------------------------
 
 concat = alias("concat", shape.cat)
 concatenate = alias("concatenate", shape.cat)
 row_stack = alias("row_stack", joining.vstack)
 vdot = method(alias("vdot", products.dot))
 ger = method(alias("ger", products.outer))
-trapz = alias("trapz", other_operations.trapezoid)
 unsafe_chunk = method(alias("unsafe_chunk", shape.chunk))
 unsafe_split = method(alias("unsafe_split", shape.split))

@@ -1,4 +1,4 @@
-"""Running folds, distances between rows, histograms, and the most frequent value.
+"""Cumulative operations, distances between rows, histograms, and the most frequent value.
 
 Input: tensors. Folds along a dimension are core operators; the rest is made of sort, scatter and norms.
 """

@@ -304,3 +304,15 @@ def bincount(input, weights=None, minlength=0):
     elif weights.dtype is not dt.float32:
         weights = c.cast(weights, dt.float64)
     return c.scatter_add(c.full((length,), 0, weights.dtype, input.device), 0, places, weights)
+
+
+@operator
+def unravel_index(indices, shape):
+    """The places of flat indices in an array of `shape`, one tensor per dimension."""
+    if indices.dtype.is_floating_point or indices.dtype is dt.bool_:
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
+    places = []
+    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
+        places.append(c.remainder(indices, size))
+        indices = c.floor_divide(indices, size)
+    return tuple(reversed(places))

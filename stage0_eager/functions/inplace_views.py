@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import joining, shape, strided_windows
+from stage0_eager.functions import rearranging, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
 from stage0_eager.tensor import Tensor, method
 
@@ -52,8 +52,8 @@ squeeze_ = method(_in_place(shape.squeeze))
 unsqueeze_ = method(_in_place(shape.unsqueeze))
 transpose_ = method(_in_place(shape.transpose))
 t_ = method(_in_place(shape.t))
-swapaxes_ = method(_in_place(joining.swapaxes))
-swapdims_ = method(_in_place(joining.swapdims))
+swapaxes_ = method(_in_place(rearranging.swapaxes))
+swapdims_ = method(_in_place(rearranging.swapdims))
 as_strided_ = method(_in_place(strided_windows.as_strided))
 
 

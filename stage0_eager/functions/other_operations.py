@@ -5,15 +5,21 @@ Input: Python numbers for what is made; tensors for what is differenced or integ
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
 from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default
+from stage0_eager.functions import joining
+from stage0_eager.functions.aliases import alias
+from stage0_eager.functions.gather_scatter import index_select
+from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
+from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.dtype import dtype_of
@@ -160,8 +166,93 @@ def trapezoid(y, x=None, *, dx=None, dim=-1):
     return c.sum(_trapezoids(y, x, dx, dim), (dim,), False)
 
 
+trapz = alias("trapz", trapezoid)
+
+
 @operator
 def cumulative_trapezoid(y, x=None, *, dx=None, dim=-1):
     """The running integral of y along `dim`: one element fewer than y."""
     dim = wrap_dim(dim, y.ndim)
     return c.cumsum(_trapezoids(y, x, dx, dim), dim)
+
+
+@operator
+def block_diag_of(tensors):
+    """The matrices along the diagonal of one, zero elsewhere; vectors count as rows."""
+    blocks = []
+    for x in tensors:
+        if x.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Got {x.ndim}D"
+            )
+        blocks.append(c.reshape(x, (1, *([1] * (1 - x.ndim)), *x.shape)) if x.ndim < 2 else x)
+    total = sum(x.shape[1] for x in blocks)
+    rows, left = [], 0
+    for x in blocks:
+        rows.append(c.constant_pad(x, ((0, 0), (left, total - left - x.shape[1])), 0))
+        left += x.shape[1]
+    return c.cat(rows, 0)
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """block_diag(a, b, ...): the matrices along the diagonal of one."""
+    return block_diag_of(list(tensors))
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All combinations of r elements of a vector, one a row, in the order of itertools."""
+    if input.ndim != 1:
+        raise RuntimeError("Expect a 1D vector, but got shape " + str(list(input.shape)))
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = list(choose(range(input.shape[0]), r))
+    if not rows or not r:
+        return c.full((0,), 0, input.dtype, input.device)
+    import numpy as np
+
+    places = Tensor(arrays.move(np.array(rows, np.int64).ravel(), input.device))
+    return c.reshape(index_select(input, 0, places), (len(rows), r))
+
+
+def broadcast_tensors(*tensors: Any) -> tuple:
+    """broadcast_tensors(x, y, ...): all at their common shape, as views."""
+    many = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    return joining.broadcast_tensors(list(many))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple:
+    """The shape that shapes (tuples, or ints for one dimension) broadcast to."""
+    return core_metas.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
+
+
+@method
+@operator
+def renorm(input, p, dim, maxnorm):
+    """Each part of input along `dim` scaled down to the p-norm maxnorm where it is above."""
+    dim = wrap_dim(dim, input.ndim)
+    others = tuple(d for d in range(input.ndim) if d != dim)
+    norms = vector_norm(input, p, others, True)
+    scale = c.where(c.gt(norms, maxnorm), c.div(maxnorm, c.add(norms, 1e-7)), 1.0)
+    return c.mul(input, scale)
+
+
+def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
+    """Derivatives along dims by central differences, one-sided at the ends; spacing is a number, or one per dim."""
+    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
+    if edge_order != 1:
+        raise NotImplementedError("gradient: only edge_order=1 is here")
+    steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(list(dims))
+    if any(isinstance(step, Tensor) for step in steps):
+        raise NotImplementedError("gradient: spacing by coordinates is not here; give numbers")
+    return [_central(input, wrap_dim(d, input.ndim), step) for d, step in zip(dims, steps, strict=True)]
+
+
+def _central(x, dim, step):
+    n = x.shape[dim]
+    if n < 2:
+        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
+    part = lambda low, high: c.slice(x, dim, low, high, 1)  # noqa: E731
+    first, last = c.sub(part(1, 2), part(0, 1)), c.sub(part(n - 1, n), part(n - 2, n - 1))
+    middle = c.div(c.sub(part(2, n), part(0, n - 2)), 2)
+    return c.div(c.cat([first, middle, last] if n > 2 else [first, last], dim), step)

@@ -332,3 +332,49 @@ def _below(name, input, diagonal):
     i = c.reshape(c.iota(rows, 0, 1, dt.int64, input.device), (rows, 1))
     j = c.iota(columns, 0, 1, dt.int64, input.device)
     return c.le(j, c.add(i, diagonal))
+
+
+@method
+@operator
+def unflatten(input, dim, sizes):
+    """One dimension as several whose product it is; one of `sizes` may be -1. A view where strides allow."""
+    dim = wrap_dim(dim, input.ndim)
+    sizes = tuple(sizes)
+    if not sizes:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        sizes = core_metas.infer_shape(sizes, input.shape[dim])
+    except RuntimeError:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
+            f"({input.shape[dim]}) in the input tensor"
+        ) from None
+    return c.reshape(input, (*input.shape[:dim], *sizes, *input.shape[dim + 1 :]))
+
+
+@method
+@operator
+def expand_as(input, other):
+    """Expanded to other's shape."""
+    return c.expand(input, other.shape)
+
+
+@method
+@operator
+def view_as(input, other):
+    """A view with other's shape."""
+    return view(input, other.shape)
+
+
+@method
+@operator
+def reshape_as(input, other):
+    """Reshaped to other's shape."""
+    return c.reshape(input, other.shape)
+
+
+@method
+@operator
+def ravel(input):
+    """As one dimension; a view where strides allow."""
+    return c.reshape(input, (input.numel(),))

@@ -1,23 +1,23 @@
-"""Tensors cut into pieces, put back into place, and put together from blocks.
+"""Tensors cut into parts and put back: split, unbind, narrow_copy, diagonals, and the scatters of a slice.
 
-Input: tensors. Splits are views; the scatters give copies with a piece replaced.
+Input: tensors. Splits and diagonals are views; the scatters give copies with a part replaced.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
-from stage0_eager import arrays
 from stage0_eager.derivatives.rules import into_diagonal
-from stage0_eager.functions import joining
-from stage0_eager.functions.gather_scatter import index_select
-from stage0_eager.functions.shape import narrow, split
-from stage0_eager.functions.statistics import vector_norm
+from stage0_eager.functions.rearranging import movedim
+from stage0_eager.functions.shape import (
+    narrow,
+    select,
+    split,
+    unsqueeze,
+)
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import Tensor, method
-from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 
@@ -50,7 +50,7 @@ def _split_along(name: str, least: int, input: Tensor, indices_or_sections: Any)
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
             f"{input.shape[dim]} is not divisible by the split_size {indices_or_sections}!"
         )
-    return joining.tensor_split(input, indices_or_sections, dim)
+    return tensor_split(input, indices_or_sections, dim)
 
 
 def _sections(given: tuple) -> Any:
@@ -116,101 +116,75 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1):
 @operator
 def diagflat(input, offset=0):
     """A matrix with the flattened input as its diagonal."""
-    return joining.diag(c.reshape(input, (input.numel(),)), offset)
+    return diag(c.reshape(input, (input.numel(),)), offset)
 
 
 # ---- put together ----------------------------------------------------------------------------------------------
 
 
+@method
 @operator
-def block_diag_of(tensors):
-    """The matrices along the diagonal of one, zero elsewhere; vectors count as rows."""
-    blocks = []
-    for x in tensors:
-        if x.ndim > 2:
-            raise RuntimeError(
-                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Got {x.ndim}D"
-            )
-        blocks.append(c.reshape(x, (1, *([1] * (1 - x.ndim)), *x.shape)) if x.ndim < 2 else x)
-    total = sum(x.shape[1] for x in blocks)
-    rows, left = [], 0
-    for x in blocks:
-        rows.append(c.constant_pad(x, ((0, 0), (left, total - left - x.shape[1])), 0))
-        left += x.shape[1]
-    return c.cat(rows, 0)
-
-
-def block_diag(*tensors: Tensor) -> Tensor:
-    """block_diag(a, b, ...): the matrices along the diagonal of one."""
-    return block_diag_of(list(tensors))
-
-
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """All combinations of r elements of a vector, one a row, in the order of itertools."""
-    if input.ndim != 1:
-        raise RuntimeError("Expect a 1D vector, but got shape " + str(list(input.shape)))
-    if r < 0:
-        raise RuntimeError(f"Expect a non-negative number, but got {r}")
-    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
-    rows = list(choose(range(input.shape[0]), r))
-    if not rows or not r:
-        return c.full((0,), 0, input.dtype, input.device)
-    import numpy as np
-
-    places = Tensor(arrays.move(np.array(rows, np.int64).ravel(), input.device))
-    return c.reshape(index_select(input, 0, places), (len(rows), r))
-
-
-def broadcast_tensors(*tensors: Any) -> tuple:
-    """broadcast_tensors(x, y, ...): all at their common shape, as views."""
-    many = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
-    return joining.broadcast_tensors(list(many))
-
-
-def broadcast_shapes(*shapes: Any) -> tuple:
-    """The shape that shapes (tuples, or ints for one dimension) broadcast to."""
-    return core_metas.broadcast_shapes(*((s,) if isinstance(s, int) else tuple(s) for s in shapes))
-
-
-@operator
-def unravel_index(indices, shape):
-    """The places of flat indices in an array of `shape`, one tensor per dimension."""
-    if indices.dtype.is_floating_point or indices.dtype is dt.bool_:
-        raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
-    places = []
-    for size in reversed((shape,) if isinstance(shape, int) else tuple(shape)):
-        places.append(c.remainder(indices, size))
-        indices = c.floor_divide(indices, size)
-    return tuple(reversed(places))
+def unbind(input, dim=0):
+    """Each position of `dim`, without that dimension; views."""
+    dim = wrap_dim(dim, input.ndim)
+    if not input.ndim:
+        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+    return tuple(select(input, dim, i) for i in range(input.shape[dim]))
 
 
 @method
 @operator
-def renorm(input, p, dim, maxnorm):
-    """Each part of input along `dim` scaled down to the p-norm maxnorm where it is above."""
+def tensor_split(input, indices_or_sections, dim=0):
+    """Pieces of `dim`: so many, as equal as possible (larger ones first), or cut before the places given. Views."""
+    if not input.ndim:
+        raise RuntimeError(
+            "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     dim = wrap_dim(dim, input.ndim)
-    others = tuple(d for d in range(input.ndim) if d != dim)
-    norms = vector_norm(input, p, others, True)
-    scale = c.where(c.gt(norms, maxnorm), c.div(maxnorm, c.add(norms, 1e-7)), 1.0)
-    return c.mul(input, scale)
+    size = input.shape[dim]
+    if isinstance(indices_or_sections, Tensor):
+        indices_or_sections = indices_or_sections.tolist()
+    if isinstance(indices_or_sections, int):
+        count = indices_or_sections
+        if count <= 0:
+            raise RuntimeError(f"number of sections must be larger than 0, got {count}")
+        each, larger = size // count, size % count
+        cuts = [i * each + min(i, larger) for i in range(count + 1)]
+        return tuple(c.slice(input, dim, a, b, 1) for a, b in zip(cuts, cuts[1:], strict=False))
+    starts, stops = [None, *indices_or_sections], [*indices_or_sections, None]
+    return tuple(c.slice(input, dim, a, b, 1) for a, b in zip(starts, stops, strict=True))
 
 
-def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> list[Tensor]:
-    """Derivatives along dims by central differences, one-sided at the ends; spacing is a number, or one per dim."""
-    dims = range(input.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
-    if edge_order != 1:
-        raise NotImplementedError("gradient: only edge_order=1 is here")
-    steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(list(dims))
-    if any(isinstance(step, Tensor) for step in steps):
-        raise NotImplementedError("gradient: spacing by coordinates is not here; give numbers")
-    return [_central(input, wrap_dim(d, input.ndim), step) for d, step in zip(dims, steps, strict=True)]
+@method
+@operator
+def diagonal(input, offset=0, dim1=0, dim2=1):
+    """The diagonal of the planes of dim1 and dim2, as a new last dimension; a view."""
+    return c.diagonal(input, offset, dim1, dim2)
 
 
-def _central(x, dim, step):
-    n = x.shape[dim]
-    if n < 2:
-        raise RuntimeError("torch.gradient expected each dimension size to be at least edge_order+1")
-    part = lambda low, high: c.slice(x, dim, low, high, 1)  # noqa: E731
-    first, last = c.sub(part(1, 2), part(0, 1)), c.sub(part(n - 1, n), part(n - 2, n - 1))
-    middle = c.div(c.sub(part(2, n), part(0, n - 2)), 2)
-    return c.div(c.cat([first, middle, last] if n > 2 else [first, last], dim), step)
+@method
+@operator
+def diag_embed(input, offset=0, dim1=-2, dim2=-1):
+    """Square planes, in new dimensions dim1 and dim2, with the last dimension on a diagonal and zeros elsewhere."""
+    rank = input.ndim + 1
+    dim1, dim2 = wrap_dim(dim1, rank), wrap_dim(dim2, rank)
+    if dim1 == dim2:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    size = input.shape[-1] + abs(offset)
+    before = max(-offset, 0)
+    pads = (*[(0, 0)] * (input.ndim - 1), (before, size - input.shape[-1] - before))
+    rows = unsqueeze(c.constant_pad(input, pads, 0), -1)
+    i = c.reshape(c.iota(size, offset, 1, dt.int64, input.device), (size, 1))
+    here = c.eq(c.iota(size, 0, 1, dt.int64, input.device), i)
+    return movedim(c.where(here, rows, c.full((), 0, input.dtype, input.device)), (-2, -1), (dim1, dim2))
+
+
+@method
+@operator
+def diag(input, diagonal=0):
+    """A vector as the diagonal of a matrix, or a copy of a matrix's diagonal."""
+    if input.ndim == 1:
+        return diag_embed(input, diagonal)
+    if input.ndim != 2:
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
+    return c.clone(c.diagonal(input, diagonal, 0, 1))

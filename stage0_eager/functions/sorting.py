@@ -109,7 +109,8 @@ def nanmedian(input, dim=None, keepdim=False):
     return _median(input, dim, keepdim, True)
 
 
-def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
+def _checked_q(name, input, q, interpolation):
+    """q as a tensor of input's dtype. Raises RuntimeError for what torch refuses."""
     if input.dtype not in (dt.float32, dt.float64):
         raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
     if interpolation not in ("linear", "lower", "higher", "nearest", "midpoint"):
@@ -126,12 +127,28 @@ def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
     if input.numel() == 0:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
+    return q
+
+
+def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
+    q = _checked_q(name, input, q, interpolation)
     rank = input.ndim
     if dim is None:
         input, at = c.reshape(input, (input.numel(),)), 0
     else:
         at = wrap_dim(dim, rank)
         input = input if rank else c.reshape(input, (1,))
+    values, place = _places_of(input, q, at, interpolation, ignore_nan)
+    out = _read_between(values, place, at, interpolation)
+    order = (at, *(d for d in range(out.ndim) if d != at))
+    out = c.permute(out, order)  # q first
+    kept = [1] * rank if dim is None else [1 if d == at else s for d, s in enumerate(input.shape[:rank])]
+    rest = kept if keepdim else [] if dim is None else [s for d, s in enumerate(kept) if d != at]
+    return c.reshape(out, (*([q.shape[0]] if q.ndim else []), *rest))
+
+
+def _places_of(input, q, at, interpolation, ignore_nan):
+    """(input sorted along `at`, the places to read there, one per q: no whole number between two)."""
     values, _ = c.sort(input, at, False, False)
     size = values.shape[at]
     count = c.sum(c.logical_not(c.isnan(values)), (at,), True)
@@ -145,19 +162,18 @@ def _quantile(name, input, q, dim, keepdim, interpolation, ignore_nan):
         place = c.where(c.eq(count, size), place, float(size - 1))  # NaN, sorted last
     if interpolation in ("lower", "higher", "nearest"):
         place = {"lower": c.floor, "higher": c.ceil, "nearest": c.round}[interpolation](place)
+    return values, place
+
+
+def _read_between(values, place, at, interpolation):
     below = c.floor(place)
     weight = (
-        c.full((), 0.5, input.dtype, input.device) if interpolation == "midpoint" else c.sub(place, below)
+        c.full((), 0.5, values.dtype, values.device) if interpolation == "midpoint" else c.sub(place, below)
     )
     low = c.gather(values, at, c.cast(below, dt.int64))
     high = c.gather(values, at, c.cast(c.ceil(place), dt.int64))
     out = c.add(low, c.mul(weight, c.sub(high, low)))
-    out = c.where(c.eq(c.sub(high, low), 0), low, c.where(c.eq(weight, 0), low, out))  # no inf - inf
-    order = (at, *(d for d in range(out.ndim) if d != at))
-    out = c.permute(out, order)  # q first
-    kept = [1] * rank if dim is None else [1 if d == at else s for d, s in enumerate(input.shape[:rank])]
-    rest = kept if keepdim else [] if dim is None else [s for d, s in enumerate(kept) if d != at]
-    return c.reshape(out, (*([q.shape[0]] if q.ndim else []), *rest))
+    return c.where(c.eq(c.sub(high, low), 0), low, c.where(c.eq(weight, 0), low, out))  # no inf - inf
 
 
 @method

@@ -1,4 +1,4 @@
-"""Extrema with their places, norms, counts, spreads, and folds that skip NaN.
+"""Extrema with their places, norms, counts, spreads, and reductions that skip NaN.
 
 Input: tensors; dims as in reductions.py. Gradients at a zero norm are 0, as in torch, not NaN.
 """

@@ -1,7 +1,6 @@
-"""Windows and borders: unfold, as_strided, and pad in its four modes.
+"""Views of overlapping elements: unfold and as_strided.
 
-Input: tensors. unfold and as_strided show the same storage under indices that overlap; pad makes the border that
-windows near the edge need.
+Input: tensors. Both show the same storage under indices of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage0_eager.tensor import method
-from stage_contracts import dtype as dt
 
 
 @method
@@ -33,66 +31,3 @@ def as_strided(input, size, stride, storage_offset=None):
             ".contiguous() first"
         )
     return c.as_strided(input, tuple(size), tuple(stride), storage_offset or 0)
-
-
-@operator
-def pad(input, pad, mode="constant", value=None):
-    """A border around the last dimensions: `pad` has (before, after) for the last one first.
-
-    Modes: constant (of `value`, negative pads crop), reflect (mirrored, the edge not repeated), replicate (the edge
-    repeated), circular (from the other side). Raises RuntimeError for a border that a mode cannot fill,
-    NotImplementedError for an unknown mode. As torch.nn.functional.pad, for any number of dimensions.
-    """
-    pad = tuple(pad)
-    if len(pad) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(pad) // 2 > input.ndim:
-        raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pad)} and input of dimension {input.ndim}"
-        )
-    pairs = list(zip(pad[::2], pad[1::2], strict=True))
-    if mode == "constant":
-        widths = (*[(0, 0)] * (input.ndim - len(pairs)), *reversed(pairs))
-        return c.constant_pad(input, widths, 0 if value is None else value)
-    if mode not in _BORDERS:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if value not in (None, 0):
-        raise ValueError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    out = input
-    for i, (before, after) in enumerate(pairs):
-        dim = input.ndim - 1 - i
-        if before or after:
-            out = _bordered(out, dim, before, after, mode)
-    return c.clone(out) if out is input else out
-
-
-def _bordered(x, dim, before, after, mode):
-    size = x.shape[dim]
-    limit = {"reflect": size - 1, "circular": size}.get(mode)
-    if limit is not None and (before > limit or after > limit):
-        raise RuntimeError(
-            f"Padding size should be at most {limit} in mode {mode!r}, but got: padding ({before}, {after}) at "
-            f"dimension {dim} of input {list(x.shape)}"
-        )
-    if size == 0 or size + before + after < 0:
-        raise RuntimeError(
-            f"pad: nothing to fill a border of {list(x.shape)} with, or more cropped than there is"
-        )
-    place = _BORDERS[mode](c.iota(size + before + after, -before, 1, dt.int64, x.device), size)
-    shape = (*x.shape[:dim], size + before + after, *x.shape[dim + 1 :])
-    place = c.reshape(place, (*[1] * dim, shape[dim], *[1] * (x.ndim - dim - 1)))
-    return c.gather(x, dim, c.expand(place, shape))
-
-
-def _reflect(i, size):
-    i = c.abs(i)
-    return c.where(c.ge(i, size), c.sub(2 * (size - 1), i), i)
-
-
-# From places that may lie outside 0..size-1 to those that are shown there.
-_BORDERS = {
-    "reflect": _reflect,
-    "replicate": lambda i, size: c.minimum(c.maximum(i, 0), size - 1),
-    "circular": lambda i, size: c.remainder(i, size),
-}

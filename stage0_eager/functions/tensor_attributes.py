@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager import arrays
-from stage0_eager.functions import creation, joining, pointwise, reductions
+from stage0_eager.functions import creation, pointwise, rearranging, reductions
 from stage0_eager.tensor import Tensor, attribute, is_traced, method
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import DTYPES, DType
@@ -123,7 +123,7 @@ def real(self: Tensor) -> Tensor:
 @attribute
 def mH(self: Tensor) -> Tensor:
     """The last two dimensions exchanged: the adjoint of real matrices."""
-    return joining.adjoint(self)
+    return rearranging.adjoint(self)
 
 
 @attribute
@@ -131,7 +131,7 @@ def H(self: Tensor) -> Tensor:
     """mH, of a matrix only."""
     if self.ndim != 2:
         raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
-    return joining.adjoint(self)
+    return rearranging.adjoint(self)
 
 
 # ---- what no tensor here is ----------------------------------------------------------------------------------------

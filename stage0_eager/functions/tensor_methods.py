@@ -14,8 +14,8 @@ from stage0_eager.functions import (
     creation,
     indexing,
     inplace,
-    joining,
     pointwise,
+    rearranging,
     shape,
     special,
 )
@@ -62,12 +62,12 @@ def flip(self: Tensor, *dims: Any) -> Tensor:
 @method
 def repeat(self: Tensor, *repeats: Any) -> Tensor:
     """x.repeat(2, 3) or x.repeat((2, 3))."""
-    return joining.repeat(self, _sizes(repeats))
+    return rearranging.repeat(self, _sizes(repeats))
 
 
 @method
 def tile(self: Tensor, *dims: Any) -> Tensor:
-    return joining.tile(self, _sizes(dims))
+    return rearranging.tile(self, _sizes(dims))
 
 
 @method

@@ -133,7 +133,7 @@ _BETWEEN = {"sum": np.add, "prod": np.multiply}
 
 
 def _fold_few(combine: Any, x: Any, axes: tuple, keepdim: bool) -> Any:
-    """A fold of few elements each, slice by slice: along a short last axis NumPy's own takes ten times as long."""
+    """A reduction of few elements each, slice by slice: along a short last axis NumPy's own takes ten times as long."""
     places = [range(size) if d in axes or d - x.ndim in axes else (None,) for d, size in enumerate(x.shape)]
     parts = [
         x[tuple(slice(None) if i is None else slice(i, i + 1) if keepdim else i for i in at)]

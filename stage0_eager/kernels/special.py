@@ -1,4 +1,4 @@
-"""Special functions and running folds on arrays: what SciPy (or CuPy's copy of it) computes for the external rows.
+"""Special functions and cumulative operations on arrays: what SciPy (or CuPy) computes for the external rows.
 
 Input: arrays of one dtype, floating unless said; eager.py sees to layouts and errors.
 """
@@ -51,7 +51,7 @@ def _frexp(xp: Any, x: Any) -> tuple:
     return xp.asarray(mantissa, x.dtype), xp.asarray(exponent, np.int32)
 
 
-# ---- running folds -------------------------------------------------------------------------------------------
+# ---- cumulative -------------------------------------------------------------------------------------------
 
 
 def _running(xp: Any, fold: Callable, x: Any, dim: int) -> Any:

@@ -1,4 +1,4 @@
-"""Custom operators: a user's function as one operator that eager differentiates and compiled graphs never open.
+"""Custom operators: your function as one operator that eager differentiates and compiled graphs never open.
 
 Input: Python functions with annotations (or a schema as text), and what is registered for them: kernels by device, the
 rule for results' shapes ("fake"), a backward, a vmap rule. Names, arguments and messages are torch.library's.
@@ -150,7 +150,7 @@ class CustomOpDef(OpaqueOperator):
         return list(result) if self.listed else result
 
     def _on_tape(self, args: tuple) -> Any:
-        """One tape node, with the user's backward."""
+        """One tape node, with your backward."""
         op = self
 
         class Call(Function):
@@ -182,7 +182,7 @@ class CustomOpDef(OpaqueOperator):
         self._setup(ctx=ctx, inputs=positional, keyword_only_inputs=self._by_name(inputs), output=output)
 
     def _flat_gradients(self, ctx: Any, args: tuple, gradients: tuple) -> list[Any]:
-        """The user's backward, one gradient for each leaf of the arguments."""
+        """Your backward, one gradient for each leaf of the arguments."""
         if self._backward is None:
             raise RuntimeError(
                 f"Trying to backward through {self} but no autograd formula was registered. Please use "
@@ -216,7 +216,7 @@ class CustomOpDef(OpaqueOperator):
         return dict(zip(self.params, rebuilt(args, flat), strict=True))
 
     def _batched(self, level: Batcher, args: tuple) -> Any:
-        """The user's rule on whole batches, which are first dimensions here."""
+        """Your rule on whole batches, which are first dimensions here."""
         dims = mapped(lambda a: 0 if level.batched(a) else None, args)
         whole = mapped(lambda a: a._data.whole if level.batched(a) else a, args)
         info = SimpleNamespace(batch_size=level.size, randomness=level.randomness)

@@ -78,6 +78,7 @@ def schema_of(function: Callable, mutates_args: str | Iterable[str]) -> Schema:
             "mutates_args must either be a sequence of the names of the arguments that are mutated or the string "
             "'unknown'."
         )
+    # In one piece, as a schema is written: parameter by parameter, each refused in the words that torch has for it.
     types = _annotations(function, refuse)
     words: list[str] = []
     kinds: list[str] = []

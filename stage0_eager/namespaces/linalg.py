@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage0_eager.functions import joining, other_operations, statistics
+from stage0_eager.functions import other_operations, slicing, statistics
 from stage0_eager.functions.linalg import decompositions, einsum, matrix_properties, products
 from stage0_eager.kernels.linalg import LinAlgError
 
@@ -34,7 +34,7 @@ globals().update(_gathered())
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """The diagonal of the last two dimensions."""
-    return joining.diagonal(A, offset, dim1, dim2)
+    return slicing.diagonal(A, offset, dim1, dim2)
 
 
 def eig(A: Any) -> Any:

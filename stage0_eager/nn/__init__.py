@@ -18,6 +18,7 @@ from stage0_eager.nn.activations import (
     PReLU,
     ReLU,
     ReLU6,
+    RReLU,
     Sigmoid,
     SiLU,
     Softmax,
@@ -30,14 +31,8 @@ from stage0_eager.nn.activations import (
     Tanhshrink,
     Threshold,
 )
-from stage0_eager.nn.attention import (
-    MultiheadAttention,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-from stage0_eager.nn.containers import ModuleDict, ParameterDict, ParameterList
+from stage0_eager.nn.attention import MultiheadAttention
+from stage0_eager.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from stage0_eager.nn.convolution import (
     Conv1d,
     Conv2d,
@@ -47,19 +42,22 @@ from stage0_eager.nn.convolution import (
     ConvTranspose3d,
 )
 from stage0_eager.nn.dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
-from stage0_eager.nn.flatten import ChannelShuffle, Flatten, Fold, Unflatten, Unfold
-from stage0_eager.nn.linear import CrossEntropyLoss, Embedding, Identity, LayerNorm, Linear, MSELoss
+from stage0_eager.nn.flatten import Flatten, Unflatten
+from stage0_eager.nn.fold import Fold, Unfold
+from stage0_eager.nn.linear import Bilinear, Identity, Linear
 from stage0_eager.nn.losses import (
     BCELoss,
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CosineSimilarity,
+    CrossEntropyLoss,
     GaussianNLLLoss,
     HingeEmbeddingLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
     MarginRankingLoss,
+    MSELoss,
     NLLLoss,
     PairwiseDistance,
     PoissonNLLLoss,
@@ -84,9 +82,10 @@ from stage0_eager.nn.normalization import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    LayerNorm,
+    LocalResponseNorm,
     RMSNorm,
 )
-from stage0_eager.nn.numbered import ModuleList, Sequential
 from stage0_eager.nn.padding import (
     CircularPad1d,
     CircularPad2d,
@@ -125,10 +124,16 @@ from stage0_eager.nn.pooling import (
     MaxUnpool3d,
 )
 from stage0_eager.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from stage0_eager.nn.sparse import EmbeddingBag, LocalResponseNorm, RReLU
-from stage0_eager.nn.transformer import Transformer
+from stage0_eager.nn.sparse import Embedding, EmbeddingBag
+from stage0_eager.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 from stage0_eager.nn.vision import (
-    Bilinear,
+    ChannelShuffle,
     PixelShuffle,
     PixelUnshuffle,
     Upsample,

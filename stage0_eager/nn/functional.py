@@ -6,17 +6,7 @@ from stage0_eager.functions import inplace, pointwise
 from stage0_eager.functions.cumulative import pdist
 from stage0_eager.functions.linalg.einsum import bilinear
 from stage0_eager.functions.linalg.products import linear
-from stage0_eager.functions.nn.activations import (
-    cross_entropy,
-    embedding,
-    gelu,
-    l1_loss,
-    layer_norm,
-    mse_loss,
-    nll_loss,
-    one_hot,
-    softplus,
-)
+from stage0_eager.functions.nn.activations import gelu, softplus
 from stage0_eager.functions.nn.adaptive_pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -44,11 +34,15 @@ from stage0_eager.functions.nn.losses import (
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
     cosine_similarity,
+    cross_entropy,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
     kl_div,
+    l1_loss,
     margin_ranking_loss,
+    mse_loss,
+    nll_loss,
     pairwise_distance,
     poisson_nll_loss,
     smooth_l1_loss,
@@ -61,7 +55,16 @@ from stage0_eager.functions.nn.margin_losses import (
     multilabel_soft_margin_loss,
     triplet_margin_with_distance_loss,
 )
-from stage0_eager.functions.nn.normalization import batch_norm, group_norm, instance_norm, normalize, rms_norm
+from stage0_eager.functions.nn.normalization import (
+    batch_norm,
+    group_norm,
+    instance_norm,
+    layer_norm,
+    local_response_norm,
+    normalize,
+    rms_norm,
+)
+from stage0_eager.functions.nn.padding import pad
 from stage0_eager.functions.nn.pixel_shuffle import pixel_shuffle, pixel_unshuffle, upsample_nearest
 from stage0_eager.functions.nn.pooling import (
     avg_pool1d,
@@ -88,10 +91,9 @@ from stage0_eager.functions.nn.rectifiers import (
     softsign,
     tanhshrink,
 )
-from stage0_eager.functions.nn.sparse import embedding_bag, local_response_norm
+from stage0_eager.functions.nn.sparse import embedding, embedding_bag, one_hot
 from stage0_eager.functions.reductions import log_softmax, softmax
 from stage0_eager.functions.shape import flatten
-from stage0_eager.functions.strided_windows import pad
 from stage0_eager.nn.functional_inplace import (
     alpha_dropout,
     celu,

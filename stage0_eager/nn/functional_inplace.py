@@ -79,8 +79,8 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 def dropout(input, p=0.5, training=True, inplace=False):
     """Each element zeroed with probability p and the rest scaled by 1 / (1 - p); input itself when not training."""
     if not training:
-        return activations.dropout(input, p, training)
-    return _applied(activations.dropout, input, inplace, p, training)
+        return dropouts.dropout(input, p, training)
+    return _applied(dropouts.dropout, input, inplace, p, training)
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):

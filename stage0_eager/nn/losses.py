@@ -158,3 +158,28 @@ class PoissonNLLLoss(_Loss):
 class SoftMarginLoss(_Loss):
     def forward(self, input, target):
         return F.soft_margin_loss(input, target, self.reduction)
+
+
+class CrossEntropyLoss(Module):
+    """cross_entropy with its options fixed."""
+
+    def __init__(
+        self, weight=None, ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+    ):
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.ignore_index, self.reduction, self.label_smoothing = ignore_index, reduction, label_smoothing
+
+    def forward(self, input, target):
+        return F.cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class MSELoss(Module):
+    def __init__(self, reduction: str = "mean"):
+        super().__init__()
+        self.reduction = reduction
+
+    def forward(self, input, target):
+        return F.mse_loss(input, target, self.reduction)

@@ -118,6 +118,7 @@ class Module:
 
     # ---- attributes ----------------------------------------------------------------------------------------
 
+    # In one piece: these are torch's rules for one assignment, of which each holds only where none before it did.
     def __setattr__(self, name: str, value: Any) -> None:
         if "_parameters" not in self.__dict__:
             if isinstance(value, (Module, Parameter)):

@@ -147,14 +147,17 @@ class _Recurrent(Module):
     def flatten_parameters(self) -> None:
         """Nothing: the weights are used where they are."""
 
-    def forward(self, input, hx=None):
-        """(output (L, N, sides * H), final states (layers * sides, N, H)), laid out as the input is."""
+    def _check(self, input) -> None:
         if input.ndim not in (2, 3):
             raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:
             raise RuntimeError(
                 f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.shape[-1]}"
             )
+
+    def forward(self, input, hx=None):
+        """(output (L, N, sides * H), final states (layers * sides, N, H)), laid out as the input is."""
+        self._check(input)
         input, hx = in_lower_precision(input), in_lower_precision(hx)
         alone = input.ndim == 2
         x = input.unsqueeze(1) if alone else input.transpose(0, 1) if self.batch_first else input

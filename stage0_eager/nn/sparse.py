@@ -1,6 +1,6 @@
-"""EmbeddingBag, LocalResponseNorm and RReLU: modules over functions/nn/sparse.py and random_gates.py.
+"""Embedding and EmbeddingBag: tables of vectors, read by index.
 
-Input: as the function of the same name takes it; options keep torch's names.
+Input: integer tensors.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import Any
 
 from stage0_eager.functions import creation
 from stage0_eager.nn import functional as F
+from stage0_eager.nn import init
 from stage0_eager.nn.module import Module, Parameter
 from stage0_eager.state import no_grad
 
@@ -44,27 +45,45 @@ class EmbeddingBag(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
 
 
-class LocalResponseNorm(Module):
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+class Embedding(Module):
+    """A table of vectors, standard normal at first, looked up by integer tensors; padding_idx's is 0 and stays so."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        device: Any = None,
+        dtype: Any = None,
+    ):
         super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                raise AssertionError("Padding_idx must be within num_embeddings")
+            padding_idx %= num_embeddings
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx
+        self.weight = Parameter(creation.empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.data[self.padding_idx] = 0
+
+    @classmethod
+    def from_pretrained(cls, embeddings, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+        """A table that is `embeddings`, (rows, width); not trained unless freeze is False."""
+        if embeddings.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, width = embeddings.shape
+        module = cls(rows, width, padding_idx)
+        module.weight = Parameter(embeddings, requires_grad=not freeze)
+        return module
 
     def forward(self, input):
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        return F.embedding(input, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
-        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
-
-
-class RReLU(Module):
-    """x above 0; below it x times a slope, drawn from [lower, upper] while training."""
-
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
-        super().__init__()
-        self.lower, self.upper, self.inplace = lower, upper, inplace
-
-    def forward(self, input):
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return f"lower={self.lower}, upper={self.upper}{', inplace=True' if self.inplace else ''}"
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"

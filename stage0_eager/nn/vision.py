@@ -1,41 +1,13 @@
-"""Layers that hold little or nothing: Bilinear, PixelShuffle, PixelUnshuffle, Upsample and its two short forms.
+"""Vision and shuffle layers: PixelShuffle, PixelUnshuffle, ChannelShuffle, Upsample and its two short forms.
 
-Input: as the function each calls takes it.
+Input: images (N, C, H, W), or as the function of the same name takes them.
 """
 
 from __future__ import annotations
 
-import math
-
-from stage0_eager.functions import creation
+from stage0_eager.functions import shape
 from stage0_eager.nn import functional as F
-from stage0_eager.nn import init
-from stage0_eager.nn.module import Module, Parameter
-
-
-class Bilinear(Module):
-    """x1 @ weight[k] @ x2 + bias[k]; weight is (out_features, in1_features, in2_features)."""
-
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
-        super().__init__()
-        if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        where = {"device": device, "dtype": dtype}
-        self.weight = Parameter(creation.empty(out_features, in1_features, in2_features, **where))
-        self.bias = Parameter(creation.empty(out_features, **where)) if bias else None
-        bound = 1 / math.sqrt(in1_features)
-        for p in self.parameters():
-            init.uniform_(p, -bound, bound)
-
-    def forward(self, input1, input2):
-        return F.bilinear(input1, input2, self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-            f"out_features={self.out_features}, bias={self.bias is not None}"
-        )
+from stage0_eager.nn.module import Module
 
 
 class PixelShuffle(Module):
@@ -102,3 +74,20 @@ class UpsamplingBilinear2d(Upsample):
 
     def __init__(self, size=None, scale_factor=None):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)
+
+
+class ChannelShuffle(Module):
+    """Channels of (N, C, *) in `groups` groups, dealt out in turn. Zhang et al., "ShuffleNet" (2017)."""
+
+    def __init__(self, groups: int):
+        super().__init__()
+        if groups <= 0:
+            raise ValueError(f"number of groups to divide channels in must be positive, got {groups}")
+        self.groups = groups
+
+    def forward(self, input):
+        apart = shape.unflatten(input, 1, (self.groups, -1))
+        return F.flatten(apart.transpose(1, 2), 1, 2)
+
+    def extra_repr(self) -> str:
+        return f"groups={self.groups}"

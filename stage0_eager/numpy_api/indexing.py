@@ -39,22 +39,50 @@ def _is_scalar(item: Any) -> bool:
     return isinstance(item, Tensor) and item.ndim == 0 and item.dtype is not dt.bool_
 
 
+def _without_ellipsis(items: list, rank: int) -> list:
+    """The items with as many whole slices for the Ellipsis (or at the end) as there are axes left."""
+    used = sum(0 if i is None or i is Ellipsis else i.ndim if _mask(i) else 1 for i in items)
+    if used > rank:
+        raise NotHere("too many indices for array")
+    places = [k for k, i in enumerate(items) if i is Ellipsis]
+    if len(places) > 1:
+        raise NotHere("an index can only have a single ellipsis")
+    at = places[0] if places else len(items)
+    return [*items[:at], *[slice(None)] * (rank - used), *items[at + 1 :]]
+
+
+def _place(item: Any, x: Any, axis: int, beside_arrays: bool) -> Any:
+    """An int of an index; beside index arrays it is one of them."""
+    if not -x.shape[axis] <= item < x.shape[axis]:
+        raise IndexError(f"index {item} is out of bounds for axis {axis} with size {x.shape[axis]}")
+    return c.full((), item, dt.int64, x.device) if beside_arrays else item
+
+
+def _index_array(item: Any) -> Any:
+    """An array or list of an index, as int64 or as the mask it is."""
+    if isinstance(item, bool):
+        raise NotHere("a bool as an index")
+    if isinstance(item, list):
+        item = array(item) if item else c.full((0,), 0, dt.int64, "cpu")
+        if item.dtype.category == FLOATING:
+            raise NotHere("floats as an index")
+        return item
+    if not isinstance(item, Tensor):
+        raise NotHere(f"a {type(item).__name__} as an index")
+    if item.dtype.category == FLOATING:
+        raise NotHere("floats as an index")
+    return (
+        item if item.dtype is dt.bool_ else cast(item, dt.int64)
+    )  # of uint8 too, which torch takes for a mask
+
+
 def _normal(x: Any, index: Any) -> tuple[Any, tuple, tuple[int, ...]]:
     """(x, an index by our own rules, the axes of the result to reverse) for one of NumPy's."""
     items = _items(index)
-    arrays = [i for i in items if _is_array(i) and not _is_scalar(i)]
-    used = sum(0 if i is None or i is Ellipsis else i.ndim if _mask(i) else 1 for i in items)
-    if used > x.ndim:
-        raise NotHere("too many indices for array")
-    if not any(i is Ellipsis for i in items):
-        items.append(Ellipsis)
-    at = next(k for k, i in enumerate(items) if i is Ellipsis)
-    if sum(i is Ellipsis for i in items) > 1:
-        raise NotHere("an index can only have a single ellipsis")
-    items[at : at + 1] = [slice(None)] * (x.ndim - used)
+    beside_arrays = any(_is_array(i) and not _is_scalar(i) for i in items)
     out: list[Any] = []
     axis, result_axis, reversed_axes = 0, 0, []
-    for item in items:
+    for item in _without_ellipsis(items, x.ndim):
         if item is None:
             out.append(None)
             result_axis += 1
@@ -64,23 +92,10 @@ def _normal(x: Any, index: Any) -> tuple[Any, tuple, tuple[int, ...]]:
             if backwards:
                 reversed_axes.append(result_axis)
             result_axis += 1
-        elif isinstance(item, bool):
-            raise NotHere("a bool as an index")
-        elif isinstance(item, list):
-            item = array(item) if item else c.full((0,), 0, dt.int64, "cpu")
-            if item.dtype.category == FLOATING:
-                raise NotHere("floats as an index")
-        elif isinstance(item, (int, SymInt)):
-            if not -x.shape[axis] <= item < x.shape[axis]:
-                raise IndexError(f"index {item} is out of bounds for axis {axis} with size {x.shape[axis]}")
-            if arrays:  # beside index arrays an int is one of them
-                item = c.full((), item, dt.int64, x.device)
-        elif isinstance(item, Tensor) and item.dtype.category == FLOATING:
-            raise NotHere("floats as an index")
-        elif isinstance(item, Tensor) and item.dtype is not dt.bool_:
-            item = cast(item, dt.int64)  # of uint8 too, which torch takes for a mask
-        elif not isinstance(item, Tensor):
-            raise NotHere(f"a {type(item).__name__} as an index")
+        elif isinstance(item, (int, SymInt)) and not isinstance(item, bool):
+            item = _place(item, x, axis, beside_arrays)
+        else:
+            item = _index_array(item)
         axis += item.ndim if _mask(item) else 1
         out.append(item)
     if reversed_axes and any(isinstance(i, Tensor) for i in out):

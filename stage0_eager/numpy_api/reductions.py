@@ -27,7 +27,7 @@ from stage_contracts.dtype import FLOATING
 
 
 def _start(out: Any, initial: Any, combine: Any) -> Any:
-    """A fold that begins with `initial`."""
+    """A reduction that begins with `initial`."""
     return out if initial is None else combine(out, fitted(initial, out.dtype))
 
 
@@ -98,7 +98,7 @@ def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, fold: Any, pick: 
 
 
 def any_empty(x: Any, axes: tuple[int, ...]) -> bool:
-    """Whether an axis to fold has no elements."""
+    """Whether an axis to reduce has no elements."""
     return any_of(x.shape[d] == 0 for d in axes)
 
 
@@ -205,7 +205,7 @@ def nanmean(a, axis=None, dtype=None, keepdims=False):
     return c.div(total, cast(n, total.dtype))
 
 
-# ---- running folds ----------------------------------------------------------------------------------------------
+# ---- cumulative ----------------------------------------------------------------------------------------------
 
 
 def _running(a: Any, axis: Any, dtype: Any, scan: Any) -> Any:

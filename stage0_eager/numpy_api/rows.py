@@ -165,7 +165,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def count(x: Any, axes: tuple[int, ...]) -> Any:
-    """How many elements one result of a fold over `axes` has."""
+    """How many elements one result of a reduction over `axes` has."""
     total = 1
     for axis in axes:
         total = total * x.shape[axis]

@@ -1,4 +1,4 @@
-"""NumPy's statistics beyond reductions: quantiles, correlation, slopes, folds that leave NaN out, polynomials.
+"""NumPy's statistics beyond reductions: quantiles, correlation, slopes, reductions that leave NaN out, polynomials.
 
 Input: tensors, and plain numbers for what is asked of them (which quantile, how wide a step).
 """
@@ -40,27 +40,37 @@ def _at(values: Any, axis: int, q: Any) -> Any:
 
 
 def _quantile(a: Any, q: Any, axis: Any, keepdims: bool, scale: float) -> Any:
-    a = array(a)
-    if a.dtype is dt.bool_ or a.dtype is dt.float16:
-        raise NotHere(f"quantiles of {a.dtype.name}")
-    a = a if a.dtype.category == FLOATING else cast(a, dt.float64)
+    listed = isinstance(q, (list, tuple))
+    a = _of_quantiles(array(a), listed)
     line, along = (flat(a), 0) if axis is None else (a, axis_of(axis, a.ndim))
-    several = list(q) if isinstance(q, (list, tuple)) else [q]
+    several = list(q) if listed else [q]
     if not all(isinstance(x, (int, float)) and 0 <= x <= scale for x in several) or line.shape[along] == 0:
         raise NotHere("such quantiles")
-    if isinstance(q, (list, tuple)) and a.dtype is not dt.float64:
-        raise NotHere("several quantiles of float32, which are float64")
     values = sorting.sort(line, along)
     last = c.slice(values, along, line.shape[along] - 1, line.shape[along], 1)
     kind = a.dtype.numpy.type
     out = [_at(values, along, kind(x) / kind(scale)) for x in several]
     out = [c.where(c.isnan(last), last, x) for x in out]
-    if axis is None:
-        shape = (1,) * a.ndim if keepdims else ()
-    else:
-        shape = tuple(1 if d == along else s for d, s in enumerate(line.shape) if keepdims or d != along)
+    shape = _shape_without(a.shape, None if axis is None else along, keepdims)
     out = [c.reshape(x, shape) for x in out]
-    return c.cat([c.reshape(x, (1, *shape)) for x in out], 0) if isinstance(q, (list, tuple)) else out[0]
+    return c.cat([c.reshape(x, (1, *shape)) for x in out], 0) if listed else out[0]
+
+
+def _of_quantiles(a: Any, listed: bool) -> Any:
+    """The array as floats that NumPy's quantiles have, too. Raises NotHere where they have other dtypes."""
+    if a.dtype is dt.bool_ or a.dtype is dt.float16:
+        raise NotHere(f"quantiles of {a.dtype.name}")
+    a = a if a.dtype.category == FLOATING else cast(a, dt.float64)
+    if listed and a.dtype is not dt.float64:
+        raise NotHere("several quantiles of float32, which are float64")
+    return a
+
+
+def _shape_without(shape: tuple, axis: int | None, keepdims: bool) -> tuple:
+    """The shape of a reduction over `axis` (None: over all)."""
+    if axis is None:
+        return (1,) * len(shape) if keepdims else ()
+    return tuple(1 if d == axis else s for d, s in enumerate(shape) if keepdims or d != axis)
 
 
 @numpy_function("quantile")

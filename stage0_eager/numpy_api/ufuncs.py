@@ -68,7 +68,7 @@ RULES: dict[str, tuple[Callable[[DType], DType], str]] = {
 
 
 def computed_in(rule: str, values: tuple, dtype: DType | None) -> DType:
-    """The dtype the arithmetic is done in; `dtype` is the user's wish."""
+    """The dtype the arithmetic is done in; `dtype` is what the caller asked for."""
     if dtype is not None:
         found = RULES[rule][0](dtype)
         if found is not dtype:

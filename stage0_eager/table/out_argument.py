@@ -31,11 +31,7 @@ def into_out(op: Any, args: tuple, kwargs: dict[str, Any], copy_: Callable) -> A
         return op(*args, **rest)
     if op.core is not None or op.mutates:
         raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
-    targets = (out,) if isinstance(out, Tensor) else tuple(out) if isinstance(out, (tuple, list)) else ()
-    if not targets or not all(isinstance(t, Tensor) for t in targets):
-        raise TypeError(
-            f"{op.name}(): argument 'out' must be Tensor or a tuple of Tensors, not {type(out).__name__}"
-        )
+    targets = _targets(op, out)
     if STATE.grad_enabled and any(t.requires_grad for t in _tensors((*args, *rest.values(), *targets))):
         raise RuntimeError(
             f"{op.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
@@ -52,6 +48,16 @@ def into_out(op: Any, args: tuple, kwargs: dict[str, Any], copy_: Callable) -> A
     if isinstance(out, Tensor):
         return out
     return type(results)(*targets) if hasattr(results, "_fields") else targets
+
+
+def _targets(op: Any, out: Any) -> tuple:
+    """The tensors of `out`."""
+    targets = (out,) if isinstance(out, Tensor) else tuple(out) if isinstance(out, (tuple, list)) else ()
+    if not targets or not all(isinstance(t, Tensor) for t in targets):
+        raise TypeError(
+            f"{op.name}(): argument 'out' must be Tensor or a tuple of Tensors, not {type(out).__name__}"
+        )
+    return targets
 
 
 def _tensors(tree: Any) -> list[Tensor]:

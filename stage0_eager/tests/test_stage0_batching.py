@@ -12,7 +12,7 @@ import stage0_eager.functions  # noqa: F401  (fills the table)
 from stage0_eager import nn
 from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.functions.creation import ones, tensor
-from stage0_eager.functions.nn import activations as F
+from stage0_eager.functions.nn import dropout, losses, normalization
 from stage0_eager.random.generator import manual_seed, rand_of_shape
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.table.registry import TABLE
@@ -156,7 +156,7 @@ def public_samples():
         "log_softmax": (lambda v: t["cutaway.log_softmax"](v, 0), x),
         "clamp": (lambda v: t["cutaway.clamp"](v, -0.5, 0.5), x),
         "hypot": (lambda v: t["cutaway.hypot"](v, v[0]), x),
-        "layer_norm": (lambda v: F.layer_norm(v, (5,)), x),
+        "layer_norm": (lambda v: normalization.layer_norm(v, (5,)), x),
         "var": (lambda v: v.var(0), x),
         "indices": (lambda v: v[:, [0, 2]] + v[1:2, -1:], x),
         "topk": (lambda v: v.topk(2)[0], x),
@@ -252,7 +252,7 @@ def test_gradients_per_example_of_a_module():
 
     def loss(parameters, x, y):
         out = func.functional_call(model, parameters, (TABLE["cutaway.unsqueeze"](x, 0),))
-        return F.cross_entropy(out, TABLE["cutaway.unsqueeze"](y, 0))
+        return losses.cross_entropy(out, TABLE["cutaway.unsqueeze"](y, 0))
 
     found = vmap(func.grad(loss), in_dims=(None, 0, 0))(parameters, x, y)
     for i in range(5):
@@ -273,7 +273,7 @@ def test_random_numbers():
     assert same[0] == rand_of_shape((2,)).tolist()
     apart = vmap(draw, randomness="different")(x).tolist()
     assert apart[0] != apart[1] != apart[2]
-    masks = vmap(lambda v: F.dropout(v, 0.5), randomness="different")(
+    masks = vmap(lambda v: dropout.dropout(v, 0.5), randomness="different")(
         Tensor(np.ones((8, 8), np.float32))
     ).tolist()
     assert len(set(map(tuple, masks))) > 1

@@ -14,6 +14,7 @@ from stage0_eager.functions import reductions as R
 from stage0_eager.functions.creation import tensor, zeros
 from stage0_eager.functions.linalg import products as L
 from stage0_eager.functions.nn import activations as A
+from stage0_eager.functions.nn import losses, normalization, sparse
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(4, 5)), RNG.normal(size=(4, 5))
@@ -87,21 +88,21 @@ CASES = {
     "gelu tanh": (A.gelu, [X, {"approximate": "tanh"}], gelu(X, "tanh"), "nn.functional.gelu"),
     "silu": (A.silu, [X], X * special.expit(X), "nn.functional.silu"),
     "softplus": (A.softplus, [X, 2.0, 1.0], np.where(2 * X > 1, X, np.log1p(np.exp(2 * X)) / 2), "nn.functional.softplus"),
-    "layer_norm": (A.layer_norm, [X, (5,), W, W], layer_norm(X, (5,), W, W), "nn.functional.layer_norm"),
-    "layer_norm of two dims": (A.layer_norm, [CUBE, (3, 4)], layer_norm(CUBE, (3, 4)), "nn.functional.layer_norm"),
-    "layer_norm eps": (A.layer_norm, [X, (5,), None, None, 0.5], layer_norm(X, (5,), eps=0.5), "nn.functional.layer_norm"),
-    "mse_loss": (A.mse_loss, [X, Y], ((X - Y) ** 2).mean(), "nn.functional.mse_loss"),
-    "mse_loss sum": (A.mse_loss, [X, Y, {"reduction": "sum"}], ((X - Y) ** 2).sum(), "nn.functional.mse_loss"),
-    "l1_loss": (A.l1_loss, [X, Y, {"reduction": "none"}], abs(X - Y), "nn.functional.l1_loss"),
-    "one_hot": (A.one_hot, [LABELS, 5], np.eye(5, dtype=int)[LABELS], "nn.functional.one_hot"),
-    "embedding": (A.embedding, [DENSE_LABELS, X.T.copy()], X.T[DENSE_LABELS], "nn.functional.embedding"),
+    "layer_norm": (normalization.layer_norm, [X, (5,), W, W], layer_norm(X, (5,), W, W), "nn.functional.layer_norm"),
+    "layer_norm of two dims": (normalization.layer_norm, [CUBE, (3, 4)], layer_norm(CUBE, (3, 4)), "nn.functional.layer_norm"),
+    "layer_norm eps": (normalization.layer_norm, [X, (5,), None, None, 0.5], layer_norm(X, (5,), eps=0.5), "nn.functional.layer_norm"),
+    "mse_loss": (losses.mse_loss, [X, Y], ((X - Y) ** 2).mean(), "nn.functional.mse_loss"),
+    "mse_loss sum": (losses.mse_loss, [X, Y, {"reduction": "sum"}], ((X - Y) ** 2).sum(), "nn.functional.mse_loss"),
+    "l1_loss": (losses.l1_loss, [X, Y, {"reduction": "none"}], abs(X - Y), "nn.functional.l1_loss"),
+    "one_hot": (sparse.one_hot, [LABELS, 5], np.eye(5, dtype=int)[LABELS], "nn.functional.one_hot"),
+    "embedding": (sparse.embedding, [DENSE_LABELS, X.T.copy()], X.T[DENSE_LABELS], "nn.functional.embedding"),
     **{
-        f"nll_loss {r} {i}": (A.nll_loss, [log_softmax(X, 1), t, {"weight": w, "reduction": r}],
+        f"nll_loss {r} {i}": (losses.nll_loss, [log_softmax(X, 1), t, {"weight": w, "reduction": r}],
                               nll(log_softmax(X, 1), t, w, reduction=r), "nn.functional.nll_loss")
         for r in ("mean", "sum", "none") for i, (t, w) in enumerate([(LABELS, None), (GAPS, None), (GAPS, W)])
     },
     **{
-        f"cross_entropy {i} {r}": (A.cross_entropy, [x, t, {**o, "reduction": r}], cross_entropy(x, t, reduction=r, **o),
+        f"cross_entropy {i} {r}": (losses.cross_entropy, [x, t, {**o, "reduction": r}], cross_entropy(x, t, reduction=r, **o),
                                    "nn.functional.cross_entropy")
         for r in ("mean", "sum", "none")
         for i, (x, t, o) in {
@@ -118,7 +119,7 @@ CASES = {
             "probabilities of positions": (DENSE, softmax(DENSE, 1), {}),
         }.items()
     },
-    "cross_entropy of one sample": (A.cross_entropy, [X[0], np.array(2)], -log_softmax(X[0], 0)[2], "nn.functional.cross_entropy"),
+    "cross_entropy of one sample": (losses.cross_entropy, [X[0], np.array(2)], -log_softmax(X[0], 0)[2], "nn.functional.cross_entropy"),
     "softmax": (R.softmax, [CUBE, 1], softmax(CUBE, 1), "softmax"),
     "log_softmax": (R.log_softmax, [CUBE, -1], log_softmax(CUBE, -1), "log_softmax"),
     "logsumexp": (R.logsumexp, [CUBE, 1], special.logsumexp(CUBE, 1), "logsumexp"),
@@ -224,8 +225,8 @@ def test_against_torch(name):
 ERRORS = {
     "mean of ints": (lambda: R.mean(tensor([1, 2])), RuntimeError, "must be floating, got int64"),
     "gelu": (lambda: A.gelu(tensor([1.0]), "fast"), RuntimeError, "either none or tanh, got 'fast'"),
-    "layer_norm": (lambda: A.layer_norm(zeros(2, 3), (4,)), RuntimeError, r"normalized_shape=\[4\]"),
-    "reduction": (lambda: A.mse_loss(zeros(2), zeros(2), reduction="all"), ValueError, "all is not a valid value"),
+    "layer_norm": (lambda: normalization.layer_norm(zeros(2, 3), (4,)), RuntimeError, r"normalized_shape=\[4\]"),
+    "reduction": (lambda: losses.mse_loss(zeros(2), zeros(2), reduction="all"), ValueError, "all is not a valid value"),
     "rounding_mode": (lambda: P.div(zeros(2), zeros(2), rounding_mode="up"), RuntimeError, "got 'up'"),
     "clamp": (lambda: P.clamp(zeros(2)), RuntimeError, "at least one of 'min' or 'max'"),
     "matmul of a number": (lambda: L.matmul(tensor(1.0), zeros(2)), RuntimeError, "at least 1D, but they are 0D and 1D"),
@@ -265,7 +266,7 @@ def test_softmax_of_large_numbers_and_of_minus_infinity():
     assert R.log_softmax(x, 1)[1].tolist() == [-1000, 0]
     assert R.logsumexp(tensor([float("-inf")] * 2), 0).item() == float("-inf")
     assert A.softplus(tensor([1000.0, -1000.0])).tolist() == [1000, 0]
-    assert np.allclose(A.cross_entropy(x[:2], tensor([0, 1])).item(), np.log(2) / 2)
+    assert np.allclose(losses.cross_entropy(x[:2], tensor([0, 1])).item(), np.log(2) / 2)
 
 
 def test_variance_is_sound_far_from_zero():

@@ -8,8 +8,10 @@ import pytest
 
 from stage0_eager import Tensor
 from stage0_eager.functions import joining as j
+from stage0_eager.functions import slicing
 from stage0_eager.functions import strided_windows as w
 from stage0_eager.functions.creation import tensor
+from stage0_eager.functions.nn import padding
 
 BASE = np.arange(24.0).reshape(2, 3, 4)
 LAYOUTS = {
@@ -20,9 +22,9 @@ LAYOUTS = {
 SLIDING = np.lib.stride_tricks.sliding_window_view
 
 VIEWS = {
-    "unbind": (lambda x: j.unbind(x, 1)[2], BASE[:, 2]),
-    "tensor_split": (lambda x: j.tensor_split(x, 3, 2)[0], np.array_split(BASE, 3, 2)[0]),
-    "tensor_split at": (lambda x: j.tensor_split(x, [1, 3], 2)[1], np.split(BASE, [1, 3], 2)[1]),
+    "unbind": (lambda x: slicing.unbind(x, 1)[2], BASE[:, 2]),
+    "tensor_split": (lambda x: slicing.tensor_split(x, 3, 2)[0], np.array_split(BASE, 3, 2)[0]),
+    "tensor_split at": (lambda x: slicing.tensor_split(x, [1, 3], 2)[1], np.split(BASE, [1, 3], 2)[1]),
     "diagonal": (lambda x: x.diagonal(1, 1, 2), BASE.diagonal(1, 1, 2)),
     "diagonal below": (lambda x: x.diagonal(-1, 2, 0), BASE.diagonal(-1, 2, 0)),
     "movedim": (lambda x: x.movedim((0, 1), (-1, 0)), np.moveaxis(BASE, (0, 1), (-1, 0))),
@@ -45,13 +47,13 @@ COPIES = {
     "vstack": (lambda x: j.vstack([x, x]), np.vstack([BASE, BASE])),
     "dstack": (lambda x: j.dstack([x[0], x[1]]), np.dstack([BASE[0], BASE[1]])),
     "column_stack": (lambda x: j.column_stack([x[0, 0], x[0, 1]]), np.column_stack([BASE[0, 0], BASE[0, 1]])),
-    "diag_embed": (lambda x: j.diag_embed(x[0, 0], 1), np.diag(BASE[0, 0], 1)),
+    "diag_embed": (lambda x: slicing.diag_embed(x[0, 0], 1), np.diag(BASE[0, 0], 1)),
     "diag": (lambda x: x[0].diag(), np.diag(BASE[0])),
     "unflatten": (lambda x: x.unflatten(2, (2, -1)), BASE.reshape(2, 3, 2, 2)),
     "ravel": (lambda x: x.ravel(), BASE.ravel()),
-    "crop": (lambda x: w.pad(x, (-1, 2, 1, 0), value=9), np.pad(BASE[..., 1:], ((0, 0), (1, 0), (0, 2)), constant_values=9)),
+    "crop": (lambda x: padding.pad(x, (-1, 2, 1, 0), value=9), np.pad(BASE[..., 1:], ((0, 0), (1, 0), (0, 2)), constant_values=9)),
     **{
-        mode: (lambda x, mode=mode: w.pad(x, (1, 3, 2, 0), mode), np.pad(BASE, ((0, 0), (2, 0), (1, 3)), how))
+        mode: (lambda x, mode=mode: padding.pad(x, (1, 3, 2, 0), mode), np.pad(BASE, ((0, 0), (2, 0), (1, 3)), how))
         for mode, how in {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}.items()
     },
 }  # fmt: skip
@@ -97,9 +99,9 @@ WRONG = {
     "window": (lambda x: x.unfold(2, 5, 1), RuntimeError),
     "step": (lambda x: x.unfold(2, 1, 0), RuntimeError),
     "plane": (lambda x: x.diagonal(0, 1, 1), RuntimeError),
-    "reflect": (lambda x: w.pad(x, (4, 0), "reflect"), RuntimeError),
-    "mode": (lambda x: w.pad(x, (1, 0), "mirror"), NotImplementedError),
-    "odd": (lambda x: w.pad(x, (1,)), RuntimeError),
+    "reflect": (lambda x: padding.pad(x, (4, 0), "reflect"), RuntimeError),
+    "mode": (lambda x: padding.pad(x, (1, 0), "mirror"), NotImplementedError),
+    "odd": (lambda x: padding.pad(x, (1,)), RuntimeError),
     "repeat": (lambda x: x.repeat(2), RuntimeError),
     "movedim": (lambda x: x.movedim((0, 0), (0, 1)), RuntimeError),
     "sections": (lambda x: x.tensor_split(0), RuntimeError),

@@ -10,6 +10,7 @@ import scipy.signal.windows as sw
 
 from stage0_eager import Tensor
 from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.functions import other_operations
 from stage0_eager.functions import slicing as P
 from stage0_eager.functions import spectral as W
 from stage0_eager.functions.creation import tensor
@@ -36,14 +37,14 @@ CALLS = {
     "select_scatter": (lambda x, s: T("select_scatter")(x, s, 1, -1), lambda x, s: replaced(x, np.s_[:, -1], s), [M, X[:, 0, 1].copy()]),
     "diagonal_scatter": (lambda x, s: T("diagonal_scatter")(x, s, 1), lambda x, s: x - np.diag(np.diag(x, 1), 1) + np.diag(s, 1), [M, X[:3, 0, 1].copy()]),
     "diagflat": (T("diagflat"), lambda x: np.diagflat(x), [X[:2, 0]]),
-    "block_diag": (P.block_diag, scipy.linalg.block_diag, [M, X[0], X[0, 0]]),
-    "combinations": (P.combinations, lambda x: np.array([[x[i], x[j]] for i in range(4) for j in range(i + 1, 4)]), [M[0]]),
-    "combinations with replacement": (lambda x: P.combinations(x, 3, True), lambda x: np.array(
+    "block_diag": (other_operations.block_diag, scipy.linalg.block_diag, [M, X[0], X[0, 0]]),
+    "combinations": (other_operations.combinations, lambda x: np.array([[x[i], x[j]] for i in range(4) for j in range(i + 1, 4)]), [M[0]]),
+    "combinations with replacement": (lambda x: other_operations.combinations(x, 3, True), lambda x: np.array(
         [[x[i], x[j], x[k]] for i in range(4) for j in range(i, 4) for k in range(j, 4)]), [M[0]]),
     "renorm": (lambda x: T("renorm")(x, 2, 0, 1.0), lambda x: x * np.minimum(
         1, np.where(np.sqrt((x * x).sum((1, 2), keepdims=True)) > 1, 1 / (np.sqrt((x * x).sum((1, 2), keepdims=True)) + 1e-7), 1)), [X]),
-    "gradient": (lambda x: P.gradient(x)[0], lambda x: np.gradient(x)[0], [M]),
-    "gradient with spacing": (lambda x: P.gradient(x, spacing=0.5, dim=1)[0], lambda x: np.gradient(x, 0.5, axis=1), [X]),
+    "gradient": (lambda x: other_operations.gradient(x)[0], lambda x: np.gradient(x)[0], [M]),
+    "gradient with spacing": (lambda x: other_operations.gradient(x, spacing=0.5, dim=1)[0], lambda x: np.gradient(x, 0.5, axis=1), [X]),
     "narrow_copy": (lambda x: T("narrow_copy")(x, 1, 1, 2), lambda x: x[:, 1:3], [M]),
     "concat": (lambda x, y: T("concat")([x, y], 1), lambda x, y: np.concatenate([x, y], 1), [M, M[:, :1].copy()]),
     "trapz": (T("trapz"), lambda x: np.trapezoid(x), [M]),
@@ -85,8 +86,8 @@ def test_places_of_flat_indices():
 
 
 def test_shapes_and_tensors_are_broadcast():
-    assert P.broadcast_shapes((2, 1), (3,), 1) == (2, 3)
-    x, y = P.broadcast_tensors(tensor([[1], [2]]), tensor([3, 4, 5]))
+    assert other_operations.broadcast_shapes((2, 1), (3,), 1) == (2, 3)
+    x, y = other_operations.broadcast_tensors(tensor([[1], [2]]), tensor([3, 4, 5]))
     assert x.tolist() == [[1, 1, 1], [2, 2, 2]] and y.shape == (2, 3)
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from stage0_eager.functions.creation import rand, rand_like, randint, randn, tensor, zeros
-from stage0_eager.functions.nn.activations import dropout
+from stage0_eager.functions.nn.dropout import dropout
 from stage0_eager.random.generator import Generator, bernoulli, default_generator, manual_seed, randperm
 from stage0_eager.random.philox import philox_block, philox_words
 from stage0_eager.state import interpreting

@@ -306,15 +306,20 @@ def functional_call(
         return module(*args, **(kwargs or {}))
 
 
+def _spots(module: Module) -> dict[str, tuple[dict, str]]:
+    """Where each parameter and buffer stands: dotted name -> (the module's registry, its name there)."""
+    return {
+        f"{prefix}.{name}" if prefix else name: (m.__dict__[registry], name)
+        for prefix, m in dict(module.named_modules()).items()
+        for registry in ("_parameters", "_buffers")
+        for name in m.__dict__[registry]
+    }
+
+
 @contextmanager
 def with_tensors_of(module: Module, values: Mapping[str, Tensor], strict: bool = False) -> Iterator[None]:
     """In this block the module's parameters and buffers are `values`, by their dotted names."""
-    modules = dict(module.named_modules())
-    spots: dict[str, tuple[dict, str]] = {}
-    for prefix, m in modules.items():
-        for registry in ("_parameters", "_buffers"):
-            for name in m.__dict__[registry]:
-                spots[f"{prefix}.{name}" if prefix else name] = (m.__dict__[registry], name)
+    spots = _spots(module)
     unknown = sorted(set(values) - set(spots))
     missing = sorted(set(spots) - set(values))
     if unknown or (strict and missing):
@@ -329,7 +334,7 @@ def with_tensors_of(module: Module, values: Mapping[str, Tensor], strict: bool =
             other = tied.get(id(home[name])) if home[name] is not None else None
             if key in values:
                 home[name] = values[key]
-            elif other is not None:  # the same parameter under a second name
+            elif other is not None:  # the same parameter under another name
                 home[name] = values[other]
         bump_structure_epoch()
         yield

@@ -118,7 +118,7 @@ def dims_shifted(call: Call) -> Tensor:
 
 
 def along(call: Call) -> Any:
-    """Along one dimension, which a single number lends itself: running folds, argmax, sort."""
+    """Along one dimension, which a single number lends itself: cumulative operations, argmax, sort."""
     x, dim, *rest = call.args
     if x.ndim:
         return call.op(call.front(x), wrap_dim(dim, x.ndim) + 1, *rest)

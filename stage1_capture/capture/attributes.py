@@ -22,6 +22,7 @@ from stage1_capture.capture.binding import (
     call_property,
     child,
     class_variable,
+    dict_source,
     guard_lacking,
     on_class,
     pending,
@@ -157,6 +158,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             return from_constant(tx.output.modes[name])
         case UserDefinedObjectVariable(real=real) if isinstance(real, FUNCTION_KINDS):
             return function_attribute(value, name)
+        case UserDefinedObjectVariable(private=True, real=np.finfo() | np.iinfo()) if name in value.attrs:
+            return value.attrs[name]  # which NumPy would compute
         case UserDefinedObjectVariable():
             return _instance_attribute(tx, value, name)
         case SuperVariable():
@@ -280,6 +283,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
+            if value.fresh:  # the class may get something else under the name
+                tx.output.guard("IDENTITY", dict_source(value, name), found)
             tx.throw(AttributeError, _empty_slot(cls, name))
     if by_class:
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):

@@ -149,7 +149,11 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
     source = on_class(value, name, "fget")
     getter = found.fget
     if getter is None:
-        tx.throw(AttributeError, f"property {name!r} of {type(value.real).__name__!r} object has no getter")
+        try:
+            found.__get__(value.real)  # Python says so: it knows the name that the property was made under
+        except AttributeError as error:
+            tx.output.guard("IDENTITY", dict_source(value, name), found)
+            tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
         tx.unsupported("GB0001", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
@@ -180,7 +184,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
-    elif target.source is not None and not isinstance(target.real, Module):
+    elif not isinstance(target.real, Module):
         output.guard("IDENTITY", dict_source(target, name), found)
 
 

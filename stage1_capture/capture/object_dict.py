@@ -12,9 +12,9 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage1_capture.capture.binding import guard_class
-from stage1_capture.capture.builder import lazily
+from stage1_capture.capture.builder import REGISTRIES, lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
-from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.output_graph import OutputGraph, is_library
 from stage1_capture.capture.variables import ObjectDictVariable, UserDefinedObjectVariable, Variable
 from stage_contracts.source import AttrSource, ItemSource, Source
 
@@ -60,9 +60,11 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         return None
     cls = type(owner.real)
     child: Source = AttrSource(owner.source, name)
-    if read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+    slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
+    if slot or read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
-    if isinstance(owner.real, Module):
+    own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
+    if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
 
@@ -108,6 +110,7 @@ class ObjectDict(MutableMapping):
         return False
 
     def __setitem__(self, name: Any, value: Variable) -> None:
+        self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
@@ -117,11 +120,17 @@ class ObjectDict(MutableMapping):
     def __delitem__(self, name: Any) -> None:
         if name not in self:
             raise KeyError(name)
+        self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
         if name in self._own:
             self.owner.attrs[name] = None
         else:
             del self.owner.attrs[name]
+
+    def _refuse_slot(self, name: str) -> None:
+        """An object has two things of one name where its class has a slot: `attrs` holds one."""
+        if isinstance(class_lookup(type(self.owner.real), name), types.MemberDescriptorType):
+            self.output.unsupported("GB0006", f"a change of {name} in a __dict__ beside the slot {name}")
 
     def __iter__(self) -> Iterator[str]:
         self._guard("KEYS", tuple(self._own))

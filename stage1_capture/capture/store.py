@@ -97,8 +97,11 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
     found = class_lookup(type(target.real), name)
     if isinstance(found, property):
         if found.fset is None:
-            cls = type(target.real).__name__
-            tx.throw(AttributeError, f"property {name!r} of {cls!r} object has no setter")
+            try:
+                found.__set__(target.real, None)
+            except AttributeError as error:
+                tx.output.guard("IDENTITY", dict_source(target, name), found)
+                tx.throw(AttributeError, *error.args)
         setter = wrap(tx.output, found.fset, _class_source(target, name, found.fset, "fset"))
         assert isinstance(setter, UserFunctionVariable)
         inline_call(tx, setter, [target, value], {})
@@ -112,13 +115,17 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    slot = isinstance(found, types.MemberDescriptorType)
+        if class_lookup(type(found), "__delete__") is not MISSING:
+            tx.output.guard("IDENTITY", dict_source(target, name), found)
+            tx.throw(AttributeError, "__set__")
+    slot = _slot(tx, target.real, found, name)
+    guard_class(tx.output, target, name)
     if not slot and not has_dict(target.real):
         try:
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
-    guard_class(tx.output, target, name)
+    _guard_method(tx, target, "__setattr__")
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -189,7 +196,8 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         return call_function(tx, method, [descriptor, target], {})
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
-    slot = isinstance(found, types.MemberDescriptorType)
+    _guard_method(tx, target, "__delattr__")
+    slot = _slot(tx, target.real, found, name)
     there = target.attrs.get(name) is not None
     if not slot and has_dict(target.real):
         there = name in dict_of(tx.output, target).items
@@ -218,6 +226,22 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs[name] = None
     return NONE
+
+
+def _guard_method(tx: Tx, target: UserDefinedObjectVariable, name: str) -> None:
+    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    cls = type(target.real)
+    if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
+        source = class_of(target)
+        tx.output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
+
+
+def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
+    """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
+    slot = isinstance(found, types.MemberDescriptorType)
+    if slot and not found.__objclass__.__flags__ & _HEAP:
+        tx.unsupported("GB0006", f"a change of {name}, which {type(real).__name__} keeps in C")
+    return slot
 
 
 def _fills(slot: Any, real: Any) -> bool:

@@ -22,7 +22,6 @@ import numpy as np
 from stage0_eager.nn import Linear, Module, Parameter
 from stage1_capture.tests.harness import tensor
 
-NAN64 = np.float64("nan")  # made in the program it would be an array without dimensions
 SEEN = []  # what the methods below were asked, in order
 
 

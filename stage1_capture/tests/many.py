@@ -69,7 +69,9 @@ def run_all(fuzz, programs, seed, jobs, seconds):
     chunks = [range(at, min(at + 25, seed + programs)) for at in range(seed, seed + programs, 25)]
     counts, wrong, cpu, begun = np.zeros(4, int), [], 0.0, time.monotonic()
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        for done, (some, bad, words, used) in enumerate(pool.imap(partial(run_some, fuzz), chunks), 1):
+        for done, (some, bad, words, used) in enumerate(
+            pool.imap_unordered(partial(run_some, fuzz), chunks), 1
+        ):
             counts, wrong, cpu = counts + some, wrong + bad, cpu + used
             for text in words:
                 print(text, file=sys.stderr)
@@ -82,7 +84,7 @@ def run_all(fuzz, programs, seed, jobs, seconds):
                 )
             if seconds and time.monotonic() - begun > seconds:
                 break
-    return counts, wrong, cpu
+    return counts, sorted(wrong), cpu
 
 
 def main(fuzz):

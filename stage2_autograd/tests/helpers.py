@@ -16,26 +16,37 @@ from stage0_eager import TABLE, Tensor, no_grad
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.functions import creation, inplace, pointwise, reductions, shape
 from stage0_eager.functions.linalg import products
-from stage0_eager.functions.nn import activations
+from stage0_eager.functions.nn import activations, dropout, losses, normalization
 from stage0_eager.random.generator import manual_seed
 from stage0_eager.state import interpreting
 from stage0_eager.transforms.trace import Tracer, map_tensors
-from stage2_autograd import autograd
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph
-from stage_contracts.graph_text import parse_graph
+from stage_contracts.graph_reader import parse_graph
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.origin import Origin
+from stage_contracts.pipeline import DEFAULT_SEAMS, load_seam
 
-__all__ = ["activations", "creation", "inplace", "pointwise", "products", "reductions", "shape"]
+__all__ = [
+    "activations",
+    "dropout",
+    "losses",
+    "normalization",
+    "creation",
+    "inplace",
+    "pointwise",
+    "products",
+    "reductions",
+    "shape",
+]
 
 SEAMS = ("functionalize", "differentiate", "decompose", "partition")
 
 
 def default(name: str) -> Callable:
     """A stand-in for the `seam` fixture where a test is about the default implementation."""
-    return getattr(autograd, name)
+    return load_seam(DEFAULT_SEAMS[name])
 
 
 def names_of(graph: Graph) -> list[str]:

@@ -11,14 +11,15 @@ import pytest
 from stage0_eager import TABLE, Tensor
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator, manual_seed
-from stage2_autograd.autograd.functionalize import functionalize
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.functionalize import functionalize
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import (
     activations,
     capture,
     check_against_eager,
     compile_with,
     creation,
+    dropout,
     pointwise,
     reads_back,
     shape,
@@ -261,7 +262,7 @@ def test_tensors_apart_in_eager_do_not_share_memory(seam):
 
 
 def two_masks(x):
-    return activations.dropout(activations.dropout(x, 0.5) + 1, 0.3)
+    return dropout.dropout(dropout.dropout(x, 0.5) + 1, 0.3)
 
 
 @functionalize_core

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stage0_eager import TABLE
-from stage2_autograd.partitioners import recompute_pointwise
-from stage2_autograd.tests.helpers import SEAMS, activations, check_against_eager, inplace, tensor
+from stage2_autograd.partition import recompute_pointwise
+from stage2_autograd.tests.helpers import SEAMS, activations, check_against_eager, dropout, inplace, tensor
 
 # Each keeps shape (3, 3) and values of moderate size, so that any sequence is a program.
 _SHAPE = (3, 3)
@@ -23,7 +23,7 @@ _ONE = {
     "relu": activations.relu,
     "gelu": activations.gelu,
     "softmax": lambda x: TABLE["cutaway.softmax"](x, 1),
-    "dropout": lambda x: activations.dropout(x, 0.5),
+    "dropout": lambda x: dropout.dropout(x, 0.5),
     "transpose": lambda x: c["permute"](x, (1, 0)),
     "mean": lambda x: c["expand"](c["mul"](c["sum"](x, (0,), True), 1 / 3), _SHAPE),
     "flip": lambda x: c["flip"](x, (0,)),

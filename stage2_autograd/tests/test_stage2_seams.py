@@ -14,10 +14,10 @@ import pytest
 from stage2_autograd.tests import wrong_partitioners, wrong_seams
 from stage2_autograd.tests.helpers import (
     SEAMS,
-    activations,
     check_against_eager,
     compile_with,
     default,
+    dropout,
     pointwise,
     reductions,
     tensor,
@@ -29,7 +29,7 @@ from stage_contracts.dtype import float32
 def everything(x, w, buffer):
     """A write to an input, two draws, two calls that differ in a number, a round trip through float32, a composite."""
     buffer.add_(x.detach())
-    h = activations.dropout(activations.dropout(x * w + x, 0.5), 0.5)
+    h = dropout.dropout(dropout.dropout(x * w + x, 0.5), 0.5)
     rounded = pointwise.sin(h).to(float32).to(h.dtype)
     return reductions.softmax(rounded, 0) * (x + 1.5) * (x + 2.5), buffer
 
@@ -60,7 +60,7 @@ RIGHT = {
     "functionalize": "stage2_autograd.tiny:functionalize",
     "differentiate": "stage2_autograd.tiny:differentiate",
     "decompose": "stage2_autograd.tiny:decompose",
-    "partition": "stage2_autograd.partitioners:recompute_pointwise",
+    "partition": "stage2_autograd.partition:recompute_pointwise",
 }
 WRONG = {
     **{s: [f"stage2_autograd.tests.wrong_seams:{n}" for n in ns] for s, ns in wrong_seams.PLANTED.items()},

@@ -23,6 +23,17 @@ def _product(sizes: Sequence[Any]) -> Any:
     return total
 
 
+def _extra(term: str, letters: str, rank: int) -> int:
+    """How many dimensions a term's ellipsis stands for."""
+    extra = rank - len(letters)
+    if extra < 0 or (extra and "..." not in term):
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of "
+            f"dimensions ({rank}) for an operand and no ellipsis was given"
+        )
+    return extra
+
+
 def parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
     """The letters of each operand and of the output. Ellipsis dimensions get names "0", "1", ... from the right."""
     equation = equation.replace(" ", "")
@@ -39,12 +50,7 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[st
         letters = term.replace("...", "")
         if not (letters.isalpha() or not letters) or term.count("...") > 1:
             raise ValueError(f"einsum(): invalid subscript given in {term!r}; subscripts must be in [a-zA-Z]")
-        extra = rank - len(letters)
-        if extra < 0 or (extra and "..." not in term):
-            raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({len(letters)}) does not match the number of "
-                f"dimensions ({rank}) for an operand and no ellipsis was given"
-            )
+        extra = _extra(term, letters, rank)
         widest = max(widest, extra)
         dots = [str(i) for i in reversed(range(extra))]
         before, _, after = term.partition("...")
@@ -56,7 +62,11 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[st
     else:
         seen = [x for term in terms for x in term.replace("...", "")]
         output = dots + sorted(x for x in set(seen) if seen.count(x) == 1)
-    known = {x for letters in operands for x in letters}
+    _check_output(output, {x for letters in operands for x in letters})
+    return operands, output
+
+
+def _check_output(output: list[str], known: set[str]) -> None:
     for x in output:
         if output.count(x) > 1:
             raise RuntimeError(f"einsum(): output subscript {x} appears more than once in the output")
@@ -64,7 +74,6 @@ def parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[st
             raise RuntimeError(
                 f"einsum(): output subscript {x} does not appear in the equation for any input operand"
             )
-    return operands, output
 
 
 def _diagonal(x: Any, names: list[str]) -> tuple[Any, list[str]]:
@@ -101,11 +110,8 @@ def _arranged(x: Any, names: list[str], order: list[str]) -> Any:
     return c.reshape(x, tuple(next(sizes) if n in names else 1 for n in order))
 
 
-def _pair(a: Any, a_names: list[str], b: Any, b_names: list[str], keep: set[str]) -> tuple[Any, list[str]]:
-    """The product of two operands, summed over what neither the output nor a later operand names."""
-    a, a_names = _sum_out(a, a_names, keep | set(b_names))
-    b, b_names = _sum_out(b, b_names, keep | set(a_names))
-    shared = [n for n in a_names if n in b_names]
+def _sizes_of(a: Any, a_names: list[str], b: Any, b_names: list[str], shared: list[str]) -> dict[str, Any]:
+    """The size that each name stands for, of two operands that broadcast."""
     size = {n: s for names, x in ((b_names, b), (a_names, a)) for n, s in zip(names, x.shape, strict=True)}
     for n in shared:
         one, two = a.shape[a_names.index(n)], b.shape[b_names.index(n)]
@@ -114,6 +120,15 @@ def _pair(a: Any, a_names: list[str], b: Any, b_names: list[str], keep: set[str]
                 f"einsum(): operands do not broadcast with remapped shapes: subscript {n} has sizes {one} and {two}"
             )
         size[n] = two if isinstance(one, int) and one == 1 else one
+    return size
+
+
+def _pair(a: Any, a_names: list[str], b: Any, b_names: list[str], keep: set[str]) -> tuple[Any, list[str]]:
+    """The product of two operands, summed over what neither the output nor a later operand names."""
+    a, a_names = _sum_out(a, a_names, keep | set(b_names))
+    b, b_names = _sum_out(b, b_names, keep | set(a_names))
+    shared = [n for n in a_names if n in b_names]
+    size = _sizes_of(a, a_names, b, b_names, shared)
     summed = [n for n in shared if n not in keep]
     batch = [n for n in shared if n in keep]
     rows, columns = [n for n in a_names if n not in shared], [n for n in b_names if n not in shared]

@@ -10,7 +10,7 @@ import math
 
 from stage0_eager.derivatives.rules import transpose_last
 from stage0_eager.functions.linalg.products import linear
-from stage0_eager.functions.nn.activations import dropout
+from stage0_eager.functions.nn.dropout import dropout
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator

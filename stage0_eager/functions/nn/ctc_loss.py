@@ -74,6 +74,21 @@ def _lengths(values: Any, like: Tensor) -> tuple[list[int], Tensor]:
     return numbers, Tensor(arrays.move(np.array(numbers, np.int64), like.device))
 
 
+def _listed(lengths, single):
+    """Lengths with a dimension; of a single example a tensor may have none."""
+    return lengths.reshape(1) if single and not isinstance(lengths, (tuple, list)) else lengths
+
+
+def _rows(targets, counts, blank):
+    """Labels that stand after one another as a row for each target, filled up with blanks."""
+    rows, at, longest = [], 0, max(counts, default=0)
+    for count in counts:
+        part = c.slice(targets, 0, at, at + count, 1)
+        rows.append(c.reshape(c.constant_pad(part, ((0, longest - count),), blank), (1, longest)))
+        at += count
+    return c.cat(rows, 0)
+
+
 def ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False
 ):
@@ -85,28 +100,18 @@ def ctc_loss(
     single = log_probs.ndim == 2
     log_probs = c.reshape(log_probs, (log_probs.shape[0], 1, log_probs.shape[1])) if single else log_probs
     steps, n, _ = log_probs.shape
-    many = (
-        (lambda v: v if not single or isinstance(v, (tuple, list)) else v.reshape(1))
-        if single
-        else (lambda v: v)
-    )
-    frames, frames_tensor = _lengths(many(input_lengths), log_probs)
-    counts, counts_tensor = _lengths(many(target_lengths), log_probs)
+    frames, frames_tensor = _lengths(_listed(input_lengths, single), log_probs)
+    counts, counts_tensor = _lengths(_listed(target_lengths, single), log_probs)
     if len(frames) != n or len(counts) != n:
         raise RuntimeError(f"ctc_loss: expected {n} lengths, got {len(frames)} and {len(counts)}")
     if max(frames, default=0) > steps:
         raise RuntimeError(
             f"Expected input_lengths to have value at most {steps}, but got value {max(frames)}"
         )
-    if targets.ndim == 1 and not (single and targets.shape[0] == counts[0]):
-        rows, at, longest = [], 0, max(counts, default=0)
-        for count in counts:
-            part = c.slice(targets, 0, at, at + count, 1)
-            rows.append(c.reshape(c.constant_pad(part, ((0, longest - count),), blank), (1, longest)))
-            at += count
-        targets = c.cat(rows, 0)
-    elif targets.ndim == 1:
+    if targets.ndim == 1 and single and targets.shape[0] == counts[0]:
         targets = c.reshape(targets, (1, targets.shape[0]))
+    elif targets.ndim == 1:
+        targets = _rows(targets, counts, blank)
     targets = targets if targets.dtype is dt.int64 else c.cast(targets, dt.int64)
     loss = ctc_of_rows(log_probs, targets, frames_tensor, counts_tensor, blank, bool(zero_infinity))
     if reduction == "mean":

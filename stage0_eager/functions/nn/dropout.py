@@ -1,13 +1,12 @@
-"""Forms of dropout: of whole channels, and the one that keeps what selu normalises.
+"""Dropout: of single elements, of whole channels, and the one that keeps what selu normalizes.
 
-Input: tensors and a probability; the plain form is in activations.py.
+Input: tensors and a probability.
 """
 
 from __future__ import annotations
 
 import math
 
-from stage0_eager.functions.nn.activations import dropout
 from stage0_eager.random.generator import uniform
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -41,3 +40,16 @@ def alpha_dropout(input, p=0.5, training=False):
     scale = 1 / math.sqrt((1 - p) * (1 + p * low * low))
     kept = c.ge(uniform(input.shape, device=input.device), p)
     return c.add(c.mul(c.where(kept, input, low), scale), -scale * low * p)
+
+
+@operator
+def dropout(input, p=0.5, training=True):
+    """Each element zeroed with probability p and the rest scaled by 1 / (1 - p); input itself when not training."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return c.mul(input, 0)
+    kept = c.ge(uniform(input.shape, device=input.device), p)
+    return c.where(kept, c.mul(input, 1 / (1 - p)), 0)

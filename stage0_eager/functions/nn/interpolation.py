@@ -41,15 +41,23 @@ def interpolate(
     sizes, factors = _target(input, size, scale_factor, recompute_scale_factor)
     if mode == "area":
         return _AREA[input.ndim](input, sizes)
+    _check_sizes(input, sizes)
+    if mode.startswith("nearest"):
+        return _nearest(input, sizes, factors, 0.5 if mode == "nearest-exact" else 0.0)
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(f'interpolate with mode="{mode}" is not implemented for {input.dtype.name}')
+    return _dimension_by_dimension(input, sizes, factors, mode, align_corners)
+
+
+def _check_sizes(input, sizes):
     if any(isinstance(n, int) and n < 1 for n in (*sizes, *input.shape[2:])):
         raise RuntimeError(
             f"Input and output sizes should be greater than 0, but got input {list(input.shape[2:])} and output "
             f"{list(sizes)}"
         )
-    if mode.startswith("nearest"):
-        return _nearest(input, sizes, factors, 0.5 if mode == "nearest-exact" else 0.0)
-    if not input.dtype.is_floating_point:
-        raise NotImplementedError(f'interpolate with mode="{mode}" is not implemented for {input.dtype.name}')
+
+
+def _dimension_by_dimension(input, sizes, factors, mode, align_corners):
     half = input.dtype.name in ("float16", "bfloat16")
     out = c.cast(input, dt.float32) if half else input
     along = _cubic if mode == "bicubic" else _linear

@@ -1,6 +1,6 @@
 """Cross entropy of a batch of logits with classes, which ends nearly every training step: in eager one step, not eight.
 
-Input: activations.cross_entropy, whose body says what is computed and stays what a tracer sees. Here the same on
+Input: losses.cross_entropy, whose body says what is computed and stays what a tracer sees. Here the same on
 arrays, bit for bit, with one entry on the tape: 60 µs less forward, 100 µs less backward on 8 x 10 logits.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from stage0_eager.functions.nn.activations import cross_entropy
+from stage0_eager.functions.nn.losses import cross_entropy
 from stage0_eager.functions.reductions import softmax
 from stage0_eager.kernels.eager import FLOATS, silently
 from stage0_eager.table.core import core as c
@@ -48,6 +48,7 @@ def _mean_loss(x, target):
 def _cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
     x: Any = getattr(input, "_data", None)
     classes: Any = getattr(target, "_data", None)
+    # In one piece: all of it is the question whether the short way may be gone.
     plain = (
         weight is None and reduction == "mean" and not label_smoothing and isinstance(target, Tensor)
         and type(x) is np.ndarray and type(classes) is np.ndarray and x.ndim == 2 and classes.shape == x.shape[:1]

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import math
 
-from stage0_eager.functions.index_checks import NAMES, warn_of_broadcast
-from stage0_eager.functions.nn.activations import _reduce
+from stage0_eager.functions.index_checks import (
+    NAMES,
+    check_classes,
+    in_range,
+    warn_of_broadcast,
+)
 from stage0_eager.functions.nn.normalization import vector_norm
+from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
+from stage_contracts import dtype as dt
 from stage_contracts.core_metas import broadcast_shapes
 
 
@@ -213,3 +219,90 @@ def soft_margin_loss(input, target, reduction="mean"):
             f"output with shape {list(input.shape)} doesn't match the broadcast shape with {list(target.shape)}"
         )
     return _reduce(_softplus(c.neg(c.mul(target, input))), reduction)
+
+
+@operator
+def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean"):
+    """-input[target] per element; input holds log-probabilities (N, C, ...), target classes (N, ...)."""
+    return _nll(input, target, weight, ignore_index, reduction, 0.0)
+
+
+def _nll(logp, target, weight, ignore_index, reduction, smoothing):
+    """The loss against (1 - smoothing) * the target's class + smoothing * all classes evenly."""
+    check_classes(logp, target, weight)
+    dim = 0 if logp.ndim == 1 else 1
+    classes = logp.shape[dim]
+    ids_shape = tuple(classes if i == dim else 1 for i in range(logp.ndim))
+    ids = c.reshape(c.iota(classes, 0, 1, dt.int64, logp.device), ids_shape)
+    expanded = (*logp.shape[:dim], 1, *logp.shape[dim + 1 :])
+    # a comparison with the class numbers instead of a gather: one fused kernel, and a gradient without scatter
+    kept = c.ne(target, ignore_index)
+    target = in_range(c.where(kept, target, 0), classes, IndexError, "Target {bad} is out of bounds.")
+    hit = c.eq(c.reshape(target, expanded), ids)
+    if weight is not None:
+        weight = c.reshape(weight, ids_shape)
+        logp = c.mul(logp, weight)
+    loss = c.neg(c.sum(c.where(hit, logp, 0), (dim,), False))
+    if smoothing:
+        even = c.div(c.neg(c.sum(logp, (dim,), False)), classes)
+        loss = c.add(c.mul(loss, 1 - smoothing), c.mul(even, smoothing))
+    loss = c.where(kept, loss, 0)
+    if reduction != "mean":
+        return _reduce(loss, reduction)
+    if weight is None:
+        share = c.cast(c.sum(kept, tuple(range(kept.ndim)), False), logp.dtype)
+    else:
+        chosen = c.sum(c.where(hit, weight, 0), (dim,), False)
+        share = c.sum(c.where(kept, chosen, 0), tuple(range(kept.ndim)), False)
+    return c.div(c.sum(loss, tuple(range(loss.ndim)), False), share)
+
+
+@operator
+def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
+    """Cross entropy of logits (N, C, ...) with class indices (N, ...) or, if floating, class probabilities."""
+    if input.ndim != target.ndim or tuple(input.shape) != tuple(target.shape):
+        check_classes(input, target, weight)
+    elif not target.is_floating_point():
+        raise RuntimeError(
+            f"Expected floating point type for target with class probabilities, got {NAMES[target.dtype]}"
+        )
+    elif ignore_index >= 0:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    dim = 0 if input.ndim == 1 else 1
+    logp = log_softmax(input, dim)
+    if not target.is_floating_point():
+        return _nll(logp, target, weight, ignore_index, reduction, label_smoothing)
+    if weight is not None:
+        logp = c.mul(logp, c.reshape(weight, tuple(-1 if i == dim else 1 for i in range(logp.ndim))))
+    if label_smoothing:
+        target = c.add(c.mul(target, 1 - label_smoothing), label_smoothing / input.shape[dim])
+    loss = c.neg(c.sum(c.mul(logp, target), (dim,), False))
+    if reduction != "mean":
+        return _reduce(loss, reduction)
+    return c.div(c.sum(loss, tuple(range(loss.ndim)), False), max(loss.numel(), 1))
+
+
+@operator
+def mse_loss(input, target, reduction="mean"):
+    """(input - target) ** 2, reduced."""
+    warn_of_broadcast(input, target)
+    difference = c.sub(input, target)
+    return _reduce(c.mul(difference, difference), reduction)
+
+
+@operator
+def l1_loss(input, target, reduction="mean"):
+    """|input - target|, reduced."""
+    warn_of_broadcast(input, target)
+    return _reduce(c.abs(c.sub(input, target)), reduction)
+
+
+def _reduce(loss, reduction):
+    if reduction == "none":
+        return loss
+    total = c.sum(loss, tuple(range(loss.ndim)), False)
+    if reduction == "sum":
+        return total
+    if reduction == "mean":
+        return c.div(total, loss.numel())
+    raise ValueError(f"{reduction} is not a valid value for reduction")

@@ -6,8 +6,7 @@ Input: scores (N, C) or (C,), targets as each docstring says; reduction is "none
 from __future__ import annotations
 
 from stage0_eager.functions.index_checks import NAMES, in_range, not_negative
-from stage0_eager.functions.nn.activations import _reduce
-from stage0_eager.functions.nn.losses import pairwise_distance
+from stage0_eager.functions.nn.losses import _reduce, pairwise_distance
 from stage0_eager.functions.nn.rectifiers import logsigmoid
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator

@@ -190,3 +190,40 @@ def vector_norm(x, p, dim, keepdim):
     zero = c.eq(total, 0)  # the root's slope there is infinite: take the root of 1 instead and put 0
     safe = c.where(zero, 1.0, total)
     return c.where(zero, 0.0, c.sqrt(safe) if p == 2 else c.pow(safe, 1.0 / p))
+
+
+@operator
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """(x - mean) / sqrt(var + eps) over the last len(normalized_shape) dimensions, then * weight + bias."""
+    shape = tuple(normalized_shape)
+    if tuple(input.shape[input.ndim - len(shape) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
+            f"but got input of size {list(input.shape)}"
+        )
+    dims = tuple(range(input.ndim - len(shape), input.ndim))
+    n = 1
+    for size in shape:
+        n = n * size
+    input, narrow = widened(input, weight, bias)
+    centred = c.sub(input, c.div(c.sum(input, dims, True), n))
+    variance = c.div(sum_of_squares(centred, dims), n)
+    out = c.mul(centred, c.rsqrt(c.add(variance, eps)))
+    out = out if weight is None else c.mul(out, weight)
+    return narrowed(out if bias is None else c.add(out, bias), narrow)
+
+
+@operator
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """x / (k + alpha * mean of squares of `size` neighbouring channels) ** beta. Krizhevsky et al. 2012."""
+    if input.ndim < 3:
+        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
+    if not input.numel():
+        return input
+    pads = tuple((size // 2, (size - 1) // 2) if d == 1 else (0, 0) for d in range(input.ndim))
+    squares = c.constant_pad(c.mul(input, input), pads, 0.0)
+    channels, total = input.shape[1], None
+    for i in range(size):
+        part = c.slice(squares, 1, i, i + channels, 1)
+        total = part if total is None else c.add(total, part)
+    return c.div(input, c.pow(c.add(c.mul(total, alpha / size), k), beta))

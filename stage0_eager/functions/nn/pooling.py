@@ -1,6 +1,6 @@
 """Pooling over windows, by torch's names: max, average and power-average, in 1 to 3 dimensions.
 
-Input: tensors (N, C, *sizes) or (C, *sizes). A window folds one dimension after another, each as a few slices
+Input: tensors (N, C, *sizes) or (C, *sizes). A window is reduced one dimension after another, each as a few slices
 combined elementwise, so that compiled code fuses them; the largest element's place is kept the same way.
 """
 
@@ -162,6 +162,12 @@ def max_places(input, out, kernel_size, stride, padding, dilation):
     number = c.sub(n, code)
     if input.dtype.is_floating_point:
         number = c.where(c.isnan(out), c.sub(code, 1), number)
+    return _place_of_number(number, input, out, windows)
+
+
+def _place_of_number(number, input, out, windows):
+    """The row-major place among the last dimensions of what lies at `number` in its window, counted row-major."""
+    first = input.ndim - len(windows)
     along, rest = {}, number
     for i, (count, kernel, step, border, spread) in reversed(list(enumerate(windows))):
         within = c.cast(c.remainder(rest, kernel), dt.int64) if kernel > 1 else 0
@@ -270,6 +276,16 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
 # ---- averages -----------------------------------------------------------------------------------------------------
 
 
+def _slice_sums(total, first, windows):
+    """The sum over windows, dimension by dimension, slice by slice."""
+    for dim, (count, kernel, step, border, spread) in enumerate(windows, start=first):
+        parts = _parts(total, dim, count, kernel, step, border, spread, 0)
+        total = parts[0]
+        for part in parts[1:]:
+            total = c.add(total, part)
+    return total
+
+
 def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None):
     name = f"avg_pool{rank}d"
     _check_rank(name, input, rank)
@@ -286,12 +302,7 @@ def _avg_pool(rank, input, kernel_size, stride, padding, ceil_mode, count_includ
     if apart and math.prod(kernel) >= 16:  # fewer elements are added up faster slice by slice
         total = block_sums(x, sizes, kernel)
     else:
-        total = x
-        for i, window in enumerate(zip(sizes, kernel, stride, padding, dilation, strict=True)):
-            parts = _parts(total, first + i, *window, 0)
-            total = parts[0]
-            for part in parts[1:]:
-                total = c.add(total, part)
+        total = _slice_sums(x, first, zip(sizes, kernel, stride, padding, dilation, strict=True))
     if divisor_override is not None:
         divisor = divisor_override
     elif ceil_mode or (any(padding) and not count_include_pad):

@@ -1,17 +1,24 @@
-"""Bags of embeddings, and normalisation across neighbouring channels.
+"""Embeddings: one_hot, embedding, embedding_bag.
 
-Input: integer tensors and a table of vectors; or images (N, C, ...).
+Input: integer tensors and a table of vectors.
 """
 
 from __future__ import annotations
 
 import math
 
-from stage0_eager.functions.nn.activations import embedding
+from stage0_eager.functions.index_checks import (
+    NAMES,
+    in_range,
+    long_index,
+    not_negative,
+)
 from stage0_eager.functions.sorting import searchsorted
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import wrap_dim
+from stage_contracts.errors import OutOfRange
 
 
 @operator
@@ -67,16 +74,43 @@ def embedding_bag(
 
 
 @operator
-def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """x / (k + alpha * mean of squares of `size` neighbouring channels) ** beta. Krizhevsky et al. 2012."""
-    if input.ndim < 3:
-        raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
-    if not input.numel():
-        return input
-    pads = tuple((size // 2, (size - 1) // 2) if d == 1 else (0, 0) for d in range(input.ndim))
-    squares = c.constant_pad(c.mul(input, input), pads, 0.0)
-    channels, total = input.shape[1], None
-    for i in range(size):
-        part = c.slice(squares, 1, i, i + channels, 1)
-        total = part if total is None else c.add(total, part)
-    return c.div(input, c.pow(c.add(c.mul(total, alpha / size), k), beta))
+def one_hot(input, num_classes=-1):
+    """int64: 1 at the class of each element, 0 elsewhere, in a new last dimension. -1: as many classes as occur."""
+    if input.dtype is not dt.int64:
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type int64, got {input.dtype.name}"
+        )
+    if not input.numel() and num_classes <= 0:
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
+    if num_classes == -1:
+        num_classes = max(c.amax(c.reshape(input, (input.numel(),)), (0,)).item(), -1) + 1
+    if num_classes < 1:
+        raise RuntimeError("Class values must be smaller than num_classes.")
+    too_large = "Class values must be smaller than num_classes."
+    input = in_range(input, num_classes, RuntimeError, too_large)
+    classes = c.iota(num_classes, 0, 1, dt.int64, input.device)
+    return c.cast(c.eq(c.reshape(input, (*input.shape, 1)), classes), dt.int64)
+
+
+@operator
+def embedding(input, weight, padding_idx=None):
+    """Rows of weight (num_embeddings, dim) chosen by input: (*input.shape, dim). Row padding_idx gets no gradient."""
+    if input.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+            f"{NAMES[input.dtype]} instead"
+        )
+    if weight.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    input = not_negative(
+        long_index("embedding", input), weight.shape[0], OutOfRange, "index out of range in self"
+    )
+    width = weight.shape[1]
+    flat = c.reshape(input, (input.numel(), 1))
+    rows = c.gather(weight, 0, c.expand(flat, (input.numel(), width)))
+    if padding_idx is not None:
+        wrapped = wrap_dim(padding_idx, weight.shape[0])
+        rows = c.where(c.eq(flat, wrapped), c.detach(rows), rows)
+    return c.reshape(rows, (*input.shape, width))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from stage2_autograd.autograd.rewriting import core_name
+from stage2_autograd.core_calls import core_name
 from stage_contracts.graph import Graph, Node
 
 # What may stand between the first product and softmax, and between softmax and the second product.

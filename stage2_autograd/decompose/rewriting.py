@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stage2_autograd.aliasing import base
+from stage2_autograd.core_calls import core_name
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.origin import union
 from stage_contracts.symbolic import same_shape
@@ -29,18 +30,6 @@ class Call:
     @property
     def val(self) -> Any:
         return self.target.meta(*map_args(self.args, lambda n: n.val))
-
-
-def core_name(value: Any) -> str:
-    """The name of the core operator that a node calls; "" for anything else."""
-    if not isinstance(value, Node) or value.op != "call_function":
-        return ""
-    return value.target.name if getattr(value.target, "core", None) is not None else ""
-
-
-def arguments(node: Node) -> tuple:
-    """All arguments of a call of a core operator in the order of its parameters, defaults included."""
-    return node.target.bind(*node.args, **node.kwargs)
 
 
 def pinned(graph: Graph) -> set[Node]:

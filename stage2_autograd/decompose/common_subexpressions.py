@@ -1,6 +1,6 @@
-"""Dead code and common subexpressions, in place and in one sweep each.
+"""Common subexpressions: equal calls are computed once.
 
-Input: a graph the pass may change. `stage2_autograd.passes` has the same two ideas in fewer lines.
+Input: a graph that the pass may change. Calls are equal when operator and arguments are, to the bit.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage2_autograd.aliasing import base
-from stage2_autograd.autograd.rewriting import key_of, pinned
+from stage2_autograd.decompose.rewriting import key_of, pinned
 from stage_contracts.graph import Graph, Node
 from stage_contracts.origin import union
 
@@ -29,8 +29,3 @@ def common_subexpressions(graph: Graph) -> None:
             kept.add(base(earlier))
         earlier.meta["origins"] = union((earlier.origins, node.origins))
         graph.replace_all_uses_with(node, earlier)
-
-
-def dead_code(graph: Graph) -> None:
-    """Drop what neither an output nor anything an output needs reads. Inputs stay: they are the signature."""
-    graph.eliminate_dead_code()

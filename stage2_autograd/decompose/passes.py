@@ -6,22 +6,16 @@ dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at im
 
 from __future__ import annotations
 
-from stage2_autograd.autograd import (
-    casts,
-    cleanup,
-    constant_folding,
-    identities,
-    joins,
-    patterns,
-    view_cleanup,
-)
-from stage2_autograd.passes import core_bodies
+from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose.common_subexpressions import common_subexpressions
+from stage2_autograd.decompose.core_bodies import core_bodies
+from stage_contracts.graph import Graph
 from stage_contracts.passes import Pass, PassTable
 
 PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
     Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
-    Pass("common_subexpressions", cleanup.common_subexpressions, "equal calls are computed once"),
+    Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
     Pass(
         "constant_folding",
         constant_folding.constant_folding,
@@ -30,10 +24,10 @@ PASSES: tuple[Pass, ...] = (
     ),
     Pass("identities", identities.identities, "calls that change nothing go", rules=identities.RULES),
     Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
-    Pass("views", view_cleanup.views, "chains of views become one", rules=view_cleanup.RULES),
-    Pass("joins", joins.joins, "what was split and joined again is itself", rules=joins.RULES),
+    Pass("views", views.views, "chains of views become one", rules=views.RULES),
+    Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
-    Pass("dead_code", cleanup.dead_code, "what nobody reads goes"),
+    Pass("dead_code", Graph.eliminate_dead_code, "what nobody reads goes"),
 )
 
 # (earlier, later, why)

@@ -15,11 +15,10 @@ from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Derivative
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
-from stage2_autograd.passes import dead_code
-from stage2_autograd.tiny.differentiate import tangent_meta
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, GraphError, Node, map_args
 from stage_contracts.joint import FunctionalGraph, JointGraph
+from stage_contracts.layouts import is_dense
 from stage_contracts.tensor_meta import TensorMeta
 
 Edges = list[tuple[Derivative, Any]]  # a rule, and the argument (a node, or a sequence of nodes) it is for
@@ -74,7 +73,14 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
                 add(argument, part)
     slopes = [gradients.get(p) for p in primals]
     graph.output([*outputs, *(None if g is None else tracer.node_of(g) for g in slopes)])
-    return JointGraph(dead_code(graph), len(primals), len(outputs), tangents).verify()
+    graph.eliminate_dead_code()
+    return JointGraph(graph, len(primals), len(outputs), tangents).verify()
+
+
+def tangent_meta(output: TensorMeta) -> TensorMeta:
+    """The gradient of `output`: laid out as it is; row-major where its elements share memory or have gaps."""
+    strides = output.strides if is_dense(output.shape, output.strides) else None
+    return output.with_(strides=strides, requires_grad=False)
 
 
 def _on_tape(graph: Graph) -> dict[Node, Edges | None]:

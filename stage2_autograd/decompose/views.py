@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage2_autograd.autograd.rewriting import Call, Rewrite, arguments, core_name, key_of, rewrite, same_kind
+from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, key_of, rewrite, same_kind
 from stage_contracts.graph import Graph, Node
 
 

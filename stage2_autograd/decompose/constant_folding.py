@@ -11,7 +11,8 @@ import numpy as np
 
 from stage0_eager.kernels.eager import run_kernel
 from stage0_eager.table.core import core as c
-from stage2_autograd.autograd.rewriting import Call, Rewrite, arguments, core_name, rewrite
+from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph, Node
 

@@ -6,10 +6,10 @@ whether each is checked by interpreting the graph before and after it.
 
 from __future__ import annotations
 
-from stage2_autograd.autograd.passes import DECOMPOSE
-from stage2_autograd.autograd.verify import verify_pass
+from stage2_autograd.core_calls import is_core
+from stage2_autograd.decompose.passes import DECOMPOSE
 from stage2_autograd.subgraphs import within
-from stage2_autograd.tiny.decompose import is_core
+from stage2_autograd.verify import verify_pass
 from stage_contracts import config
 from stage_contracts.graph import Graph
 

@@ -17,7 +17,7 @@ from stage0_eager.autograd.views import write_through
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, root, up_to_date
-from stage2_autograd.compiled_backward import CompiledBackward, SavingPlan
+from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of

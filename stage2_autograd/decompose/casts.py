@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage2_autograd.autograd.rewriting import Call, Rewrite, core_name, rewrite
+from stage2_autograd.core_calls import core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
 from stage_contracts.dtype import DTYPES
 from stage_contracts.graph import Graph, Node
 

@@ -1,19 +1,17 @@
-"""Partition: cut the joint graph in two. Which values are saved is a minimum cut; a budget may ask for less.
+"""Rematerialization: which values the backward computes again. The rest is saved by a minimum cut.
 
-Input: a joint graph in core operators, and `config.autograd`: which partitioner, and the activation memory budget.
-Random bits are a function of the state at entry and an index, so a second draw gives the same bits.
+Input: a joint graph in core operators, and `config.autograd.activation_memory_budget`. Random bits are a function of
+the state at entry and an index, so a second draw gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from stage2_autograd import partitioners
 from stage2_autograd.aliasing import copies_an_input
-from stage2_autograd.autograd.min_cut import Problem, bytes_of, minimum_cut, problem
-from stage2_autograd.autograd.verify import verify_partition
-from stage2_autograd.tiny import partition as save_everything
-from stage2_autograd.tiny.partition import kind_of, split
+from stage2_autograd.core_calls import core_name, kind_of
+from stage2_autograd.partition.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.partition.split import split
 from stage_contracts import config
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
@@ -31,20 +29,6 @@ TRANSCENDENTAL = frozenset(
 )
 SPARE = 1 / 6  # how much more than the fewest bytes may be saved to not run these again
 SCORES = 4  # how many times larger than its operands a product is before attention computes it twice
-
-
-def partition(joint: JointGraph) -> Partition:
-    """Forward and backward, by the partitioner that `config.autograd.partitioner` names.
-
-    Raises ValueError for a name that is none, or a budget outside 0..1.
-    """
-    name = config.current().autograd.partitioner
-    if name not in PARTITIONERS:
-        raise ValueError(f"autograd.partitioner is {name!r}; expected one of {', '.join(PARTITIONERS)}")
-    halves = PARTITIONERS[name](joint)
-    if config.current().autograd.verify_passes:
-        verify_partition(name, joint, halves)
-    return halves
 
 
 def min_cut(joint: JointGraph) -> Partition:
@@ -84,7 +68,7 @@ def _spared(task: Problem) -> set[Node]:
     fewest = cut(())
     allowed = (1 + SPARE) * sum(map(bytes_of, fewest))
     again = _run_again(task, fewest)
-    dear = [n for n in reversed(task.values) if n in again and _name(n) in TRANSCENDENTAL]
+    dear = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
     low, high = 0, len(dear)  # the bytes only rise as more are kept
     while low < high:
         middle = (low + high + 1) // 2
@@ -103,10 +87,6 @@ def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
             found.add(node)
             stack += node.all_input_nodes
     return found & task.forward
-
-
-def _name(node: Node) -> str:
-    return getattr(node.target, "name", "")
 
 
 def is_score_matrix(node: Node) -> bool:
@@ -173,10 +153,3 @@ def _reason(node: Node, repeated: Collection[Node], once: Collection[Node]) -> s
     if not may_run_again(repeated)(node):
         return f"{kind_of(node) or 'one of several results'}: dear to compute again"
     return "fewer bytes than what it is made from"
-
-
-PARTITIONERS: dict[str, Callable[[JointGraph], Partition]] = {
-    "min_cut": min_cut,
-    "recompute_pointwise": partitioners.recompute_pointwise,
-    "save_everything": save_everything,
-}

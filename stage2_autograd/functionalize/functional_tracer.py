@@ -1,27 +1,22 @@
-"""Functionalize: no writes, no memory the user could see shared, no hidden random state.
+"""The tracer of functionalize: a write makes a new value, which all that share the written memory then show.
 
-Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites with
-a derivative of their own. A write makes a new value; storages.py says who else sees it.
+Input: operators and their arguments, as retrace.py calls them. storages.py says who shares memory with whom.
 """
 
 from __future__ import annotations
 
 import operator as python
-from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
 
-from stage0_eager.autograd.custom_gradient import with_backward
 from stage0_eager.functions.autograd_grad import autograd_grad
 from stage0_eager.functions.inplace import assign_data, overwrite
-from stage0_eager.state import interpreting, no_grad
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
-from stage2_autograd.aliasing import base, shares_storage
-from stage2_autograd.autograd.gradient_nodes import expand_gradients, has_gradient_nodes
-from stage2_autograd.autograd.storages import (
+from stage2_autograd.aliasing import shares_storage
+from stage2_autograd.functionalize.storages import (
     Silently,
     Storage,
     StoredArray,
@@ -31,93 +26,12 @@ from stage2_autograd.autograd.storages import (
     overlaps,
     replaced,
 )
-from stage2_autograd.retrace import placeholders_like, retrace
-from stage2_autograd.subgraphs import functional, within, written_back
+from stage2_autograd.subgraphs import written_back
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
-from stage_contracts.graph_module import GraphModule
-from stage_contracts.joint import FunctionalGraph, ResultPlan
-from stage_contracts.layouts import is_dense, view_strides
+from stage_contracts.layouts import view_strides
 from stage_contracts.tensor_meta import TensorMeta
-
-
-def functionalize(graph: Graph) -> FunctionalGraph:
-    """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
-    graph = with_functional_backwards(graph)
-    tracer = FunctionalTracer(Graph(graph.name))
-    tracer.gradient_metas = [n.val for n in reversed(graph.calls) if n.target is autograd_grad]
-    with no_grad():
-        inputs = placeholders_like(graph, tracer, role="primal")
-        outputs = retrace(graph, tracer, inputs)
-        computed, results = plan_results(tracer, inputs, outputs)
-        written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
-        silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
-        versions = tuple(storage_of(tracer, t).generation for t in (*computed, *(inputs[i] for i in written)))
-        with interpreting(tracer):  # to autograd, what was written silently is still the input
-            stored = [*computed, *(c.detach(inputs[i]) if i in silent else inputs[i] for i in written)]
-        values = _with_own_storage(tracer, stored, len(computed))
-    assert tracer.graph is not None
-    tracer.graph.output(values)
-    functional = tracer.graph
-    if has_gradient_nodes(functional):
-        again, stored = expand_gradients(functional)
-        assert again.graph is not None
-        functional = again.graph
-        with no_grad():  # gradients apart in eager may be one value here
-            functional.output(_with_own_storage(again, stored, len(computed)))
-    results = with_views_apart(functional, results)
-    return FunctionalGraph(
-        within(functional, functional_subgraph),
-        len(computed),
-        written,
-        tracer.rng_calls,
-        results,
-        silent,
-        versions,
-    ).verify()
-
-
-def with_functional_backwards(graph: Graph) -> Graph:
-    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
-    twin = graph.copy()
-    for node in twin.calls:
-        if getattr(node.target, "backward_graph", None) is not None:
-            run = functional_backward(node.target.backward_graph.run.graph, node.target.name)
-            with twin.inserting_before(node):
-                op = with_backward(node.target, GraphModule(run))
-                new = twin.call_function(op, node.args, node.kwargs, **node.meta)
-            twin.replace_all_uses_with(node, new)
-            twin.erase_node(node)
-            twin.rename(new, node.name)
-    return twin
-
-
-def functional_backward(graph: Graph, name: str) -> Graph:
-    """The same for the backward of an autograd.Function, which may write to what it made itself only."""
-    tracer = FunctionalTracer(Graph(graph.name))
-    with no_grad():
-        inputs = placeholders_like(graph, tracer)
-        outputs = retrace(graph, tracer, inputs)
-    if any(storage_of(tracer, t).generation for t in inputs):
-        tracer.refuse(f"{name}.backward writes to a gradient, or to what it saved")
-    if tracer.rng_calls:
-        raise Unsupported(f"{name}.backward draws random numbers", code="GB0013")
-    assert tracer.graph is not None
-    tracer.graph.output([tracer.node_of(t) for t in outputs])
-    return tracer.graph
-
-
-def functional_subgraph(graph: Graph) -> Graph:
-    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
-    return functional(graph, FunctionalTracer(Graph(graph.name)), written)
-
-
-def written(tracer: FunctionalTracer, tensor: Tensor) -> bool:
-    return storage_of(tracer, tensor).generation > 0
-
-
-# ---- the tracer --------------------------------------------------------------------------------------------
 
 
 class FunctionalTracer(Tracer):
@@ -296,95 +210,3 @@ def _hides(op: Any) -> bool:
 
 def storage_of(tracer: FunctionalTracer, tensor: Tensor) -> Storage:
     return tracer._stored(tensor).storage
-
-
-# ---- what the user gets ------------------------------------------------------------------------------------
-
-
-def plan_results(
-    tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
-) -> tuple[list[Tensor], tuple[ResultPlan, ...]]:
-    """The tensors the graph must compute, and how each of the user's results is made of them and the inputs.
-
-    Several results in one storage are views of its base, which then is computed whether the user gets it or not.
-    """
-    outputs = list(outputs)
-    for i, output in enumerate(outputs):
-        if not isinstance(output, Tensor):
-            tracer.refuse(f"output {i} is {type(output).__name__} {output!r}, not a tensor")
-    homes = [storage_of(tracer, t) for t in {id(t): t for t in outputs}.values()]
-    computed: list[Tensor] = []
-    places: dict[int, int] = {}  # id of a tensor or a storage -> index in `computed`
-    plans: list[ResultPlan] = []
-    for tensor in outputs:
-        place = tracer._stored(tensor)
-        (kind, which), chain = place.storage.origin, place.chain
-        if kind == "twin":
-            tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
-        if kind == "made":
-            whole = place.storage.base
-            assert whole is not None
-            silent = (
-                any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
-            )
-            alone = homes.count(place.storage) == 1 and not silent
-            value = tensor if alone else whole
-            key = id(tensor) if alone else id(place.storage)
-            if key not in places:
-                places[key] = len(computed)
-                computed.append(value)
-            kind, which, chain = "output", places[key], () if alone else chain
-        # to the user it is a view that was made under no_grad, which is not detach()
-        views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
-        plans.append((kind, which, *(views or chain)))
-    return computed, tuple(plans)
-
-
-def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[ResultPlan, ...]:
-    """An output that is a view with gaps, or with elements in one place, becomes what it is a view of.
-
-    The views are the wrapper's to call: what computes the output lays it out without gaps, eager has it in the
-    memory of the whole.
-    """
-    outputs, views = list(graph.outputs), {}
-    for which in {plan[1] for plan in results if plan[0] == "output"}:
-        node = outputs[which]
-        steps: list[tuple] = []
-        while (source := base_of_gaps(node)) is not None:
-            steps.insert(0, (node.target, node.args[1:]))
-            node = source
-        if steps:
-            outputs[which], views[which] = node, steps
-    if views:
-        graph.set_args(graph.output_node, (tuple(outputs),))
-    return tuple(
-        (kind, which, *views.get(which, ()), *steps) if kind == "output" else (kind, which, *steps)
-        for kind, which, *steps in results
-    )
-
-
-def base_of_gaps(node: Node) -> Node | None:
-    """What a node whose elements do not lie side by side is a view of."""
-    if base(node) is node or is_dense(node.val.shape, node.val.strides):
-        return None
-    return node.args[0] if node.all_input_nodes == [node.args[0]] and not node.kwargs else None
-
-
-def _with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> list[Node]:
-    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
-
-    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
-    with an input, which may itself be written.
-    """
-    nodes: list[Node] = []
-    taken: set[Node] = set()
-    for index, tensor in enumerate(stored):
-        node = tracer.node_of(tensor)
-        root = base(node)
-        if root.op != "call_function" or (root in taken and index < computed):
-            tracer.origins, tracer.marks = node.origins, {}
-            with interpreting(tracer):
-                node = tracer.node_of(c.clone(tensor))
-        taken.add(base(node))
-        nodes.append(node)
-    return nodes

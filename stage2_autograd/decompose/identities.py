@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from stage2_autograd.aliasing import copies_an_input, shares_storage
-from stage2_autograd.autograd.rewriting import Rewrite, arguments, core_name, rewrite
+from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.decompose.rewriting import Rewrite, rewrite
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node
 

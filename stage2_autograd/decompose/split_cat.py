@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage2_autograd.autograd.rewriting import Call, Rewrite, arguments, core_name, rewrite
+from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
 from stage_contracts.core_metas import slice_bounds, wrap_dim
 from stage_contracts.graph import Graph, Node
 

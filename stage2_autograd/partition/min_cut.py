@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from stage2_autograd.aliasing import shares_storage
-from stage2_autograd.checkpoints import checkpointed
+from stage2_autograd.partition.checkpoints import checkpointed
 from stage_contracts.graph import Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
