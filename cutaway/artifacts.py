@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stage_contracts import events
-from stage_contracts.loop_ir import BufferRef
 from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
 
@@ -86,11 +85,12 @@ class HalfArtifacts:
     def _updated_inputs(self, program: Program) -> dict[str, str]:
         """The program's buffer for each output that goes into an input, and that input."""
         values = program.return_step.values
-        pairs = [(values[out], program.inputs[i]) for out, i in self.updates]
+        pairs: list[tuple[Any, str]] = [(values[out], program.inputs[i]) for out, i in self.updates]
+        # a BufferRef without a shape is a whole buffer; numbers have no such attribute
         return {
             ref.name: name
             for ref, name in pairs
-            if isinstance(ref, BufferRef) and ref.shape is None and program.buffers[ref.name].role == "output"
+            if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
         }
 
     def named(self, half: str) -> list[tuple[str, Any]]:

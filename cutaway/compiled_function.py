@@ -17,6 +17,7 @@ from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
 from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
+from cutaway.policies import on_trial
 from cutaway.recompilation import (
     STANCE,
     count_compile,
@@ -185,6 +186,8 @@ class CompiledFunction:
                 if reaches_the_user(error, stage, self.fullgraph, self._pipeline):
                     raise
                 return Fault(self.name, stage, error)
+            if self._whole:
+                on_trial(made, self._fn, self.name, made.frame.breaks)
             self.entries = (made, *self.entries)
             count_compile(self.code)
             return made

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program, in_background
 from cutaway.launch_errors import recover_backward, recover_forward
+from cutaway.policies import builds_in_background, until_ready
 from cutaway.shared_memory import on_shared_memory_too
 from cutaway.targets import device_of_graph, target_for
 from stage0_eager import is_grad_enabled
@@ -22,7 +23,7 @@ from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_
 from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage_contracts import config, events
-from stage_contracts.device import Device
+from stage_contracts.device import CPU, Device
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
@@ -177,18 +178,23 @@ def lower_and_build(
     }
     half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
     program, constants = emitted_program(half, half.target)
-    built = in_background(build_all, program, pipeline)
+    is_built, built = in_background(build_all, program, pipeline)
 
-    def finish() -> HalfArtifacts:
+    def launched() -> Callable[..., tuple]:
         try:
             kernels = step("build", built)
         except CompilerMissing as missing:
             report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
             events.record("fallback", "numpy", reason=str(missing))
-            half.run = launch_on_numpy(core)
-            return half
+            return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
-        half.run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        return step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+
+    def finish() -> HalfArtifacts:
+        if builds_in_background() and device == CPU:
+            half.run = until_ready(launch_on_numpy(core), is_built, launched)
+        else:
+            half.run = launched()
         return half
 
     return finish

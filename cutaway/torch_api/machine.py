@@ -14,6 +14,7 @@ from typing import Any
 from stage0_eager.amp import autocast as autocast_module
 from stage0_eager.namespaces import amp
 from stage0_eager.random.generator import manual_seed
+from stage_contracts import config
 from stage_contracts.dtype import bfloat16, float16
 
 # ---- torch.cuda --------------------------------------------------------------------------------------------------
@@ -167,6 +168,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Every result is deterministic, whatever is asked for."""
     global _deterministic
     _deterministic = bool(mode)
+    config.change(**{"runtime.deterministic": bool(mode)})
 
 
 def are_deterministic_algorithms_enabled() -> bool:

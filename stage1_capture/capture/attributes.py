@@ -285,6 +285,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             tx.output.guard("ABSENT", value.source, name)
             if value.fresh:  # the class may get something else under the name
                 tx.output.guard("IDENTITY", dict_source(value, name), found)
+                if class_lookup(cls, "__getattr__") is MISSING:
+                    guard_lacking(tx.output, value, "__getattr__")
             tx.throw(AttributeError, _empty_slot(cls, name))
     if by_class:
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
@@ -304,6 +306,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return bind(tx, value, found, name, on_instance=not deleted)
     if value.fresh:
         guard_lacking(tx.output, value, name)
+        if class_lookup(cls, "__getattr__") is MISSING:
+            guard_lacking(tx.output, value, "__getattr__")
     elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
     elif value.source is not None:  # hasattr would ask the user's __getattr__
@@ -325,8 +329,8 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
     for place in REGISTRIES[:3]:
         registry: Any = value.attrs.get(place) if value.fresh else tx.output.known.get(id(own.get(place)))
         if registry is not None and (value.fresh or id(registry) in tx.output.effects.changed):
-            if name in registry.items:
-                return realize(registry.items[name])
+            if name in (entries := realize(registry).items):  # type: ignore[attr-defined]
+                return realize(entries[name])
         elif name in own.get(place, ()):
             source: Source | None = child(value, name)
             spelled = name.isidentifier() and not keyword.iskeyword(name)

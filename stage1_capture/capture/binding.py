@@ -188,6 +188,14 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
         output.guard("IDENTITY", dict_source(target, name), found)
 
 
+def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
+    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    cls = type(target.real)
+    if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
+        source = class_of(target)
+        output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
+
+
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:
     """A class attribute seen from an instance: methods are bound, plain values are themselves."""
     place = on_class(value, name)
@@ -205,7 +213,10 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(wrap(tx.output, found, place), value)
     shown = seen_from if on_instance else on_class
     if isinstance(found, staticmethod):
-        return wrap(tx.output, found.__func__, shown(value, name))
+        source = shown(value, name)
+        if isinstance(source, CallSource):  # it lies there as it is
+            source = AttrSource(source, "__func__")
+        return wrap(tx.output, found.__func__, source)
     if isinstance(found, classmethod):
         method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))

@@ -74,6 +74,8 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0001", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
+    if meta is MISSING and type(real) is not type:
+        tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
@@ -151,7 +153,7 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
         unbound = name == "__new__"
     if any(found is known for known in OBJECT_METHODS):
         bound = UserDefinedObjectVariable(found)
-        return bound if unbound else UserMethodVariable(bound, receiver)
+        return bound if unbound or of_class else UserMethodVariable(bound, receiver)
     if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
         return UserDefinedObjectVariable(found)
     if isinstance(found, _C_METHODS) and receiver.base is not None:

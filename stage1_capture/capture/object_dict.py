@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.capture.binding import guard_class
+from stage1_capture.capture.binding import guard_class, guard_storing
 from stage1_capture.capture.builder import REGISTRIES, lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import OutputGraph, is_library
@@ -61,7 +61,11 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
     cls = type(owner.real)
     child: Source = AttrSource(owner.source, name)
     slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
-    if slot or read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+    if (
+        slot
+        or read_by_class(cls, name)
+        or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+    ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
@@ -112,6 +116,7 @@ class ObjectDict(MutableMapping):
     def __setitem__(self, name: Any, value: Variable) -> None:
         self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__setattr__")
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
             self.owner.again.add(name)
@@ -122,6 +127,7 @@ class ObjectDict(MutableMapping):
             raise KeyError(name)
         self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__delattr__")
         if name in self._own:
             self.owner.attrs[name] = None
         else:

@@ -147,9 +147,13 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
         if method is not None:
             return tx.constant(call_function(tx, method, [], {}), name)
         found = class_lookup(type(getattr(value, "real", None)), name)
-        of_python = isinstance(value, UserDefinedObjectVariable) and value.base is not None
-        if of_python and isinstance(found, types.WrapperDescriptorType) and found.__objclass__ is not object:
-            held = stand_in(tx, value.base)  # an IntEnum has int's __repr__ for its __str__
+        base = value.base if isinstance(value, UserDefinedObjectVariable) else None
+        if (
+            base is not None
+            and isinstance(found, types.WrapperDescriptorType)
+            and found.__objclass__ is not object
+        ):
+            held = stand_in(tx, base)  # an IntEnum has int's __repr__ for its __str__
             if isinstance(held, found.__objclass__):
                 return found(held)
         if name == "__str__" and isinstance(value, ExceptionVariable) and value.fresh:

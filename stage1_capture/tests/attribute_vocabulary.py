@@ -46,6 +46,11 @@ class Holder:
         self.held = held
 
 
+def some(value):
+    """super() of None says one thing at first and another when Python has specialised the call."""
+    return 0 if value is None else value
+
+
 def number(value):
     """A number to compute with, whatever an attribute held."""
     return value if type(value) in (int, float, bool) else 3
