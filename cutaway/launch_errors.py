@@ -100,5 +100,5 @@ def _told_once() -> Callable[[Fault], None]:
 
 def _may_have_written(half: HalfArtifacts | None) -> bool:
     """Whether the program itself writes to the caller's memory (an optimizer's step, in place)."""
-    program = half and half.emitted.get(half.target.name)
+    program = None if half is None else half.emitted.get(half.target.name)
     return program is not None and bool(program.written_inputs)
