@@ -61,7 +61,11 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
     cls = type(owner.real)
     child: Source = AttrSource(owner.source, name)
     slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
-    if slot or read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+    if (
+        slot
+        or read_by_class(cls, name)
+        or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+    ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too

@@ -88,7 +88,9 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
     found = []
     for name in names:
         if still and _computes(value, name):
-            tx.unsupported("GB0001", f"whether {describe(value)}, whose class computes {name}, meets a protocol")
+            tx.unsupported(
+                "GB0001", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+            )
         found.append(lookup_quietly(tx, value, name))
         if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
@@ -119,7 +121,13 @@ def _computes(value: Variable, name: str) -> bool:
     return isinstance(real, Module) and any(name in own_dict(real).get(place, ()) for place in REGISTRIES)
 
 
-_BOUND = (types.FunctionType, staticmethod, classmethod, types.MethodDescriptorType, types.WrapperDescriptorType)
+_BOUND = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
 
 
 def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:
