@@ -203,7 +203,7 @@ def test_elementwise(name, dtype):
 @pytest.mark.parametrize("name", MOVING)
 def test_all_other_operators(name, dtype):
     ran = [check(getattr(core, name), *args) for args in cases(name, dtype)]
-    refused = CORE_OPS[name].kind == "contraction" and dtype is dt.bool_  # as in torch
+    refused = (CORE_OPS[name].kind == "contraction" or name == "bitcast") and dtype is dt.bool_  # as in torch
     assert sum(ran) >= 8 or (refused and len(ran) > 8), (
         "too few of the cases gave a value for this to be a test"
     )

@@ -97,7 +97,7 @@ def main() -> int:
         )
     interpreted = given.interpreted or given.draws
     tasks = [(name, given.draws, interpreted, given.ways) for name in ROWS if given.rows in name]
-    with open(given.report or os.devnull, "w") as file:
+    with (given.report or Path(os.devnull)).open("w") as file:
 
         def say(line: str) -> None:
             for where in (sys.stdout, file):
