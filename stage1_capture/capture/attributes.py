@@ -34,7 +34,14 @@ from stage1_capture.capture.function_attributes import method_attribute, partial
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
-from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
+from stage1_capture.capture.object_dict import (
+    attribute_source,
+    dict_of,
+    has_dict,
+    own_dict,
+    read_by_class,
+    refuse_second_way,
+)
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
@@ -265,6 +272,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     deleted = stored is None  # here
+    if own and not value.fresh:
+        refuse_second_way(tx.output, real)
     if deleted:
         if isinstance(found, types.MemberDescriptorType):
             tx.throw(AttributeError, _empty_slot(cls, name))
