@@ -87,7 +87,7 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:
         return _users_own(tx, tensor, name)
-    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+    tx.unsupported("GB0022", f"the attribute {name} of a tensor")
 
 
 def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
