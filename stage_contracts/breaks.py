@@ -76,6 +76,15 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "an autograd Function that the graph cannot hold",
         "return new tensors from forward, and a gradient for each argument from backward",
     ),
+    "GB0027": (
+        "random numbers that the graph does not draw",
+        "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in",
+    ),
+    "GB0028": ("a copy that only Python can make", "copy it outside, or make a new object of its parts"),
+    "GB0029": (
+        "the text of an object that only Python can write",
+        "write the text outside, or of the object's parts",
+    ),
     "GB0030": (
         "a part of NumPy that runs in NumPy",
         "use the functions that the page on NumPy programs lists, on arrays of numbers",

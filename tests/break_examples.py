@@ -5,6 +5,8 @@ same and is captured whole. Functions without a code are what the examples use.
 """
 
 import asyncio
+import copy
+import random
 
 import numpy as np
 
@@ -275,6 +277,31 @@ def gb0026(x):
 
 def gb0026_instead(x):
     return View.apply(x) * 2
+
+
+def gb0027(x):
+    random.seed()  # by the clock: no graph can draw the same
+    return x + 1
+
+
+def gb0027_instead(x):
+    return x + 1
+
+
+def gb0028(x):
+    return copy.deepcopy([x * 2], {})[0]
+
+
+def gb0028_instead(x):
+    return copy.deepcopy([x * 2])[0]
+
+
+def gb0029(x):
+    return x * len(str(Plain())[:1])
+
+
+def gb0029_instead(x):
+    return x * len(Plain.__name__[:1])
 
 
 def gb0030(x):
