@@ -20,10 +20,11 @@ from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
+from stage0_eager.random.generator import default_generator
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
-from stage_contracts.errors import BackendFailed, CompilerMissing
+from stage_contracts.errors import BackendFailed, CompilerMissing, OutOfRange
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.messages import checks_options, did_you_mean, say
@@ -224,24 +225,33 @@ def ahead_of_time(
     A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
     places they have in it, or, where that cannot be, the captured graph itself runs.
     """
-    from stage2_autograd.runtime_wrapper import LeafWritten
+    from stage2_autograd.runtime_wrapper import RefusedWrite
 
     captured, (graph, arrange) = graph, without_size_inputs(graph, device_of_graph(graph))
     if captured is not graph:
         on_tensors = ahead_of_time(graph, pipeline, artifacts, compile_half)
         return lambda *inputs: on_tensors(*arrange(inputs))
-    functional, run = two_graphs(graph, pipeline, artifacts, compile_half)
-    if not functional.writes:
-        return run
+    functional, compiled = two_graphs(graph, pipeline, artifacts, compile_half)
     # a variant is compiled when its first call comes, which is too late for a question about sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
     as_captured = with_its_sizes(graph) if sizes_open else GraphModule(graph)
     variants: dict[Any, Callable[..., tuple]] = {}
 
+    def run(*tensors: Any) -> tuple:
+        try:
+            return compiled(*tensors)
+        except OutOfRange:  # nothing was written
+            default_generator().advance(-functional.rng_calls)
+            as_captured(*tensors)  # it writes what comes before, and raises torch's error
+            raise
+
+    if not functional.writes:
+        return run
+
     def guarded(*tensors: Any) -> tuple:
         try:
             return run(*tensors)  # it refuses before it has written anything
-        except LeafWritten:
+        except RefusedWrite:
             return as_captured(*tensors)  # it writes what comes before, and raises the error
         except Unsupported as refusal:
             variant = on_shared_memory(tensors)

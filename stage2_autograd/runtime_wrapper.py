@@ -14,6 +14,7 @@ import numpy as np
 from stage0_eager import arrays as array_library
 from stage0_eager.autograd.tape import Edge, version_of
 from stage0_eager.autograd.views import write_through
+from stage0_eager.functions.inplace import INFERENCE_WRITTEN
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, root, up_to_date
@@ -28,7 +29,7 @@ LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place 
 VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
 
 
-class LeafWritten(RuntimeError):
+class RefusedWrite(RuntimeError):
     """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
 
 
@@ -110,12 +111,14 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
         return lambda tensors: None
 
     def check(tensors: Sequence[Tensor]) -> None:
+        if not STATE.inference and any(tensors[i].is_inference() for i in writes):
+            raise RefusedWrite(INFERENCE_WRITTEN)
         if STATE.grad_enabled:
             for i in on_tape:
                 if tensors[i].requires_grad and tensors[i].is_leaf:
-                    raise LeafWritten(LEAF_WRITTEN)
+                    raise RefusedWrite(LEAF_WRITTEN)
                 if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:
-                    raise LeafWritten(VIEW_OF_LEAF_WRITTEN)
+                    raise RefusedWrite(VIEW_OF_LEAF_WRITTEN)
         for i, j in _suspects(tensors, writes):
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(

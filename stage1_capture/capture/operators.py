@@ -88,7 +88,9 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
             detached = _call(tx, TABLE["cutaway.detach"], [value], {})
-            tx.output.detached_inside.add(tx.output.node_of(detached))  # type: ignore[arg-type]
+            node = tx.output.node_of(detached)  # type: ignore[arg-type]
+            node.meta["stands_for_no_grad"] = True  # the program has no such call
+            tx.output.detached_inside.add(node)
             if value.source is not None:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached

@@ -166,7 +166,8 @@ class FunctionalTracer(Tracer):
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
-        silent = self.marks.get("no_grad") or any(isinstance(step, Silently) for step, _ in source.chain)
+        own_detach = op.name == "detach" and not self.marks.get("stands_for_no_grad")
+        silent = (self.marks.get("no_grad") and not own_detach) or any(isinstance(step, Silently) for step, _ in source.chain)
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
@@ -327,7 +328,9 @@ def plan_results(
             silent = (
                 any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
             )
-            alone = homes.count(place.storage) == 1 and not silent
+            # what was overwritten may be a copy of something else, whose part would have no gaps
+            gaps = place.storage.generation and chain and not is_dense(tensor.shape, tensor.stride())
+            alone = homes.count(place.storage) == 1 and not silent and not gaps
             value = tensor if alone else whole
             key = id(tensor) if alone else id(place.storage)
             if key not in places:
