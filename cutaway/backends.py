@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,14 @@ from cutaway.artifacts import Artifacts, HalfArtifacts
 from cutaway.building import emitted_program, in_background
 from cutaway.pipelines import default_pipeline
 from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
-from stage0_eager import is_grad_enabled
+from stage0_eager import is_grad_enabled, no_grad
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
 from stage_contracts.errors import BackendFailed, CompilerMissing, OutOfRange
-from stage_contracts.graph import Graph
+from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.messages import checks_options, did_you_mean, say
 from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
@@ -155,7 +155,7 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
 
 def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Run the captured graph as it is: what capture did, nothing else."""
-    return GraphModule(graph)
+    return as_it_is(graph)
 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
@@ -202,13 +202,27 @@ CompileHalf = Callable[
 # ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
 
 
-def with_its_sizes(graph: Graph) -> Callable[..., tuple]:
-    """The captured graph as it is, each open size as the number that the tensors of a call show."""
-    read = size_reader(shown_sizes([n.val for n in graph.placeholders]))
+_SILENTLY = ("no_grad", "writes_silently")  # the marks of a call that stood under no_grad
+
+
+def ran_silently(node: Node) -> bool:
+    return any(map(node.meta.get, _SILENTLY))
+
+
+def as_it_is(graph: Graph) -> Callable[..., tuple]:
+    """The captured graph as it is: what was under no_grad runs so, each open size is the number that a call shows."""
+    metas = [n.val for n in graph.placeholders]
+    if next(open_sizes_in(metas), None) is None and not any(map(ran_silently, graph.calls)):
+        return GraphModule(graph)
+    read = size_reader(shown_sizes(metas))
 
     def call(*tensors: Any) -> tuple:
         sizes = read(tensors)
-        run = lambda node, args, kwargs: node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))  # noqa: E731
+
+        def run(node: Node, args: tuple, kwargs: dict) -> Any:
+            with no_grad() if ran_silently(node) else nullcontext():
+                return node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))
+
         return graph.interpret(tensors, run)
 
     return call
@@ -234,7 +248,7 @@ def ahead_of_time(
     functional, compiled = two_graphs(graph, pipeline, artifacts, compile_half)
     # a variant is compiled when its first call comes, which is too late for a question about sizes
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
-    as_captured = with_its_sizes(graph) if sizes_open else GraphModule(graph)
+    as_captured = as_it_is(graph)
     variants: dict[Any, Callable[..., tuple]] = {}
 
     def run(*tensors: Any) -> tuple:
