@@ -49,7 +49,7 @@ class ShapeEnv:
     origin: Origin | None = None  # the user's line being captured now
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
     zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
-    products: dict[Any, Any] = field(default_factory=dict)  # product of symbols -> the product it is equal to
+    products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
@@ -116,14 +116,23 @@ class ShapeEnv:
                 condition = sympy.Eq(symbol, value)
                 self.replacements = {s: e.subs(symbol, value) for s, e in self.replacements.items()}
                 self.replacements[symbol] = value
-            terms = difference.as_coefficients_dict()
-            if solved is None and sorted(terms.values()) == [-1, 1]:  # s0*s1 == s2*s3
-                first, second = sorted(terms, key=str)
-                self.products[second] = first
+            else:  # s0*s1 == s2*s3; s0 // 3 + s0 % 3 == 1
+                self._replace_term(difference)
         elif len(symbols) == 1 and (difference - symbols[0]).is_Integer:
             self._narrow(symbols[0], relation, int(symbols[0] - difference))
         if all(a.condition != condition for a in self.assumptions):
             self.assumptions.append(Assumption(condition, self.origin))
+
+    def _replace_term(self, difference: Any) -> None:
+        """`difference == 0`, which no symbol solves: its last term that the others make up stands for them."""
+        terms = difference.as_coefficients_dict()
+        for term in sorted((t for t in terms if not t.is_Integer), key=str, reverse=True):
+            rest = {t: -c / terms[term] for t, c in terms.items() if t != term}
+            if all(c.is_Integer for c in rest.values()) and not any(t.has(term) for t in rest):
+                value = sum((c * t for t, c in rest.items()), terms[term] * 0)
+                self.products = {t: v.subs(term, value) for t, v in self.products.items()}
+                self.products[term] = value
+                return
 
     def _narrow(self, symbol: Any, relation: str, number: int) -> None:
         """`symbol <relation> number` holds from now on."""

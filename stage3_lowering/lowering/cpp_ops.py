@@ -158,9 +158,9 @@ template <class T> T shift_right(T a, T b) {
 }""",
     "to_integer": """\
 template <class T, class F> T to_integer(F x) {  // truncated; NaN and what does not fit: the smallest integer
-    using Wide = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
-    constexpr F low = F(std::numeric_limits<Wide>::min());
-    return T(Wide(x >= low && x < -low ? x : low));
+    constexpr F low = sizeof(T) == 8 ? F(INT64_MIN) : F(INT32_MIN);
+    F fits = x >= low && x < -low ? x : low;
+    return sizeof(T) == 8 ? T(int64_t(fits)) : T(int32_t(fits));
 }""",
     "bitcast": """\
 template <class T, class F> T bitcast(F x) {  // the same bits as another type
@@ -207,8 +207,8 @@ inline int64_t philox(int64_t seed, int64_t counter, int64_t index) {
 FOLDS: dict[str, tuple[str, str, str]] = {
     "sum": ("{acc} += {value};", "0", "+"),
     "prod": ("{acc} *= {value};", "1", "*"),
-    "amax": ("{acc} = cutaway::maximum<{T}>({acc}, {value});", "{lowest}", "nan_max"),
-    "amin": ("{acc} = cutaway::minimum<{T}>({acc}, {value});", "{highest}", "nan_min"),
+    "amax": ("{acc} = cutaway::maximum<{T}>({value}, {acc});", "{lowest}", "nan_max"),
+    "amin": ("{acc} = cutaway::minimum<{T}>({value}, {acc});", "{highest}", "nan_min"),
     "any": ("{acc} = {acc} || {value};", "false", "||"),
     "all": ("{acc} = {acc} && {value};", "true", "&&"),
 }

@@ -37,8 +37,9 @@ class Sizes:
         if not isinstance(size, SymInt):
             return size
         expr = sympy.expand(expression(size))
-        if expr.is_Integer:
-            return int(expr)
+        low, high = size.env.bounds(expr)
+        if low == high:  # a dimension of one is no loop, whatever it was written as
+            return int(low)
         product = not expr.is_Add and all(
             f.is_Integer or f.is_Symbol or (f.is_Pow and f.base.is_Symbol and f.exp.is_Integer and f.exp > 0)
             for f in sympy.Mul.make_args(expr)

@@ -115,7 +115,7 @@ def rewrite(nest: LoopNest, ranges: Sizes, reduction_ranges: Sizes) -> LoopNest:
     ):
         # innermost first: take new loops until they make up the old one
         expression, step = (sympy.Integer(0), 1)
-        while step != size and size != 0:
+        while step != size:
             new, count = fine.pop()
             expression += step * new
             step *= count
