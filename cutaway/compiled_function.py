@@ -95,11 +95,16 @@ class CompiledFunction:
             entry = made
         elif entry is not entries[0]:
             self._promote(entry)
+        modes = STATE.grad_enabled, STATE.inference
         result = entry.run(*args, **kwargs)
         if type(result) is not Continuation or not self._whole:
             return result
         first, result = [result], None  # nothing here may keep what the program drops on the way
-        return run_to_end(first.pop())
+        try:
+            return run_to_end(first.pop())
+        except BaseException:  # a `with torch.no_grad()` that a break divides: its end was not reached
+            STATE.grad_enabled, STATE.inference = modes
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

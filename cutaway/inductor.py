@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.as_captured import as_captured, with_errors_of_eager
 from cutaway.building import emitted_program, in_background
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
@@ -68,7 +69,7 @@ def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
 
 def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
     """Run the captured graph as it is: what capture did, nothing else."""
-    return GraphModule(graph)
+    return as_captured(graph)
 
 
 def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
@@ -125,6 +126,7 @@ def ahead_of_time(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
     )
     functional, run = compile_graph(on_tensors)
+    run = with_errors_of_eager(on_tensors, run, functional.rng_calls)
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))

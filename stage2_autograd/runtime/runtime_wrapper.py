@@ -13,7 +13,8 @@ import numpy as np
 
 from stage0_eager import arrays as array_library
 from stage0_eager.autograd.tape import Edge, version_of
-from stage0_eager.autograd.views import write_through
+from stage0_eager.autograd.views import MADE_SILENTLY, write_through
+from stage0_eager.functions.inplace import INFERENCE_WRITTEN
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, root, up_to_date
@@ -136,8 +137,12 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
         return lambda tensors: None
 
     def check(tensors: Sequence[Tensor]) -> None:
+        if not STATE.inference and any(tensors[i].is_inference() for i in writes):
+            raise LeafWritten(INFERENCE_WRITTEN)
         if STATE.grad_enabled:
             for i in on_tape:
+                if tensors[i]._made_silently and any(t.requires_grad for t in (root(tensors[i]), *tensors)):
+                    raise LeafWritten(MADE_SILENTLY)
                 if tensors[i].requires_grad and tensors[i].is_leaf:
                     raise LeafWritten(LEAF_WRITTEN)
                 if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:
