@@ -47,6 +47,7 @@ from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
+DETACH = TABLE["cutaway.detach"]
 
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -77,6 +78,8 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
     """The graph runs in the grad mode it began in; inside no_grad its operators get detached tensors."""
     if tx.output.grad_enabled:
         raise Restart(replace(tx.output.options, graph_mode=True))
+    if op is DETACH:  # the user's own, which is no view made under no_grad
+        return _call(tx, op, args, kwargs)
     detached = [detached_of(tx, a) for a in args]
     result = _call(tx, op, detached, {k: detached_of(tx, v) for k, v in kwargs.items()})
     back = {id(new): old for new, old in zip(detached, args, strict=True)}
@@ -87,10 +90,14 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
-            detached = _call(tx, TABLE["cutaway.detach"], [value], {})
-            tx.output.detached_inside.add(tx.output.node_of(detached))  # type: ignore[arg-type]
+            whole, meta = tx.output.node_of(value), DETACH.meta(value.meta)
+            node = tx.output.graph.call_function(
+                DETACH, (whole,), {}, val=meta, origins=_origins(tx), no_grad=True
+            )
+            detached = TensorVariable(meta, node)
+            tx.output.detached_inside.add(node)
             if value.source is not None:
-                tx.output.mutable_through[detached] = value  # type: ignore[index]
+                tx.output.mutable_through[detached] = value
             return detached
         case ListVariable(items=items):
             return ListVariable([detached_of(tx, i) for i in items])
@@ -244,9 +251,8 @@ def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
-    marks: dict[str, Any] = (
-        {} if op.mutates or tx.output.grad_enabled or not tx.output.graph_mode else {"no_grad": True}
-    )
+    silent = tx.output.graph_mode and not tx.output.grad_enabled and not op.mutates and op is not DETACH
+    marks: dict[str, Any] = {"no_grad": True} if silent else {}
     return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx), **marks)
 
 

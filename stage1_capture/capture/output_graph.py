@@ -169,7 +169,10 @@ class OutputGraph:
         always = self.options.modes["inference"]
         if tensor.node is None or not (always or self.inference):
             return False
-        whole = whole_of(tensor.node.graph, tensor.node)  # a view is what its base is, wherever it was made
+        graph = tensor.node.graph
+        whole = whole_of(graph, tensor.node)  # a view is what its base is, wherever it was made
+        while getattr(whole.target, "name", "") == "detach":  # the end of a chain of views, but not of its memory
+            whole = whole_of(graph, whole.args[0])  # type: ignore[arg-type]
         if always:
             return whole.op != "placeholder"
         return any(made.node is whole for made in self.inference)

@@ -166,7 +166,9 @@ class FunctionalTracer(Tracer):
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
-        silent = self.marks.get("no_grad") or any(isinstance(step, Silently) for step, _ in source.chain)
+        silent = self.marks.get("no_grad")
+        if op.name != "detach":  # which nothing comes back onto the tape through
+            silent = silent or any(isinstance(step, Silently) for step, _ in source.chain)
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
