@@ -52,6 +52,13 @@ def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     return True
 
 
+def turns_contiguous(meta: TensorMeta) -> bool:
+    """Whether strides that are not row-major for all sizes are so for these. Asks open sizes, which guards them."""
+    wanted = contiguous_strides(meta.shape)
+    pairs = zip(meta.shape, meta.strides, wanted, strict=True)
+    return not meta.is_contiguous and all(size == 1 or stride == want for size, stride, want in pairs)
+
+
 def view_strides(
     meta: TensorMeta, shape: Sequence[Any], holds: Callable[[Any], bool] = statically_known_true
 ) -> tuple[Any, ...] | None:

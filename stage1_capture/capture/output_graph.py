@@ -171,7 +171,9 @@ class OutputGraph:
             return False
         graph = tensor.node.graph
         whole = whole_of(graph, tensor.node)  # a view is what its base is, wherever it was made
-        while getattr(whole.target, "name", "") == "detach":  # the end of a chain of views, but not of its memory
+        while (
+            getattr(whole.target, "name", "") == "detach"
+        ):  # the end of a chain of views, but not of its memory
             whole = whole_of(graph, whole.args[0])  # type: ignore[arg-type]
         if always:
             return whole.op != "placeholder"

@@ -38,7 +38,7 @@ from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.joint import FunctionalGraph, ResultPlan
-from stage_contracts.layouts import is_dense, view_strides
+from stage_contracts.layouts import is_dense, turns_contiguous, view_strides
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -163,6 +163,8 @@ class FunctionalTracer(Tracer):
         metas = map_tensors(args, lambda t: t.meta)
         if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
             view_strides(metas[0], out.shape, holds=bool)
+        if op.name == "contiguous" and turns_contiguous(metas[0]):
+            self.refuse("contiguous() of a tensor that it copies at other sizes")
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
