@@ -163,10 +163,9 @@ class FunctionalTracer(Tracer):
         metas = map_tensors(args, lambda t: t.meta)
         if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
             view_strides(metas[0], out.shape, holds=bool)
-        if op.name == "contiguous" and turns_contiguous(metas[0]):
-            self.refuse("contiguous() of a tensor that it copies at other sizes")
         if op.core is None or not shares_storage(op, metas):
-            return Storage().owns(out)
+            Storage(copied=metas[0] if op.name == "contiguous" else None).owns(out)
+            return out
         source = self._stored(args[0])
         silent = self.marks.get("no_grad")
         if op.name != "detach":  # which nothing comes back onto the tape through
@@ -261,6 +260,8 @@ class FunctionalTracer(Tracer):
                 self.refuse(f"a write through {between}, where several elements are one place in memory")
         if storage.twin or storage.origin[0] == "twin":
             self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
+        if storage.copied is not None and turns_contiguous(storage.copied):
+            self.refuse("a write to contiguous() of a tensor that it copies at other sizes only")
         if storage.origin[0] == "constant":
             self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
         value = src if src.dtype is target.dtype else c.cast(src, target.dtype)

@@ -45,10 +45,11 @@ class Storage:
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
         history of the user's own.
     twin: whether there is one of those.
+    copied: what contiguous() made it of, which has no copy at sizes where it is contiguous itself.
     """
 
-    def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
-        self.origin = origin
+    def __init__(self, origin: tuple[str, Any] = ("made", -1), copied: TensorMeta | None = None) -> None:
+        self.origin, self.copied = origin, copied
         self.base: Tensor | None = None  # set by `owns`
         self.gaps: tuple | None = (
             None  # the strides of memory that is not dense, which a written value cannot have
