@@ -278,6 +278,7 @@ def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Va
     refuse_watched(output, type(real))
     if source is not None:
         output.module_sources.add(source)
+    output.guard("TYPE", source, type(real), True)  # `module.__class__ = Other` moves the epoch
     return _identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
 
 

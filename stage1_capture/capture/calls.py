@@ -106,6 +106,7 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
             if real in FOLDED:
                 return fold(tx, real, args, kwargs)
             if isinstance(real, _METHODS_OF_C) and args:  # list.append(items, x)
+                _must_be_a(tx, args[0], real)
                 return _call_builtin_method(tx, args[0], real.__name__, args[1:], kwargs)
             if isinstance(real, type):
                 from stage1_capture.capture.construct import construct
@@ -131,6 +132,15 @@ _BUILTIN_KINDS = (
 
 
 _METHODS_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
+
+
+def _must_be_a(tx: Tx, receiver: Variable, method: Any) -> None:
+    """A method of C's is called on an object of its class. On any other Python raises its own error."""
+    from stage1_capture.capture.builtin_types import python_type
+
+    if not issubclass(python_type(tx, receiver), method.__objclass__):
+        name = f"{method.__objclass__.__name__}.{method.__name__}"
+        tx.unsupported("GB0002", f"a call of {name} on {describe(receiver)}")
 
 
 def _known(real: Any) -> bool:

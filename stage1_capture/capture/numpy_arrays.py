@@ -69,7 +69,8 @@ def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) ->
     output.guard("TYPE", source, type(real))
     meta = TensorMeta((), CAPTURED_DTYPES[real.dtype.num])
     inside = TensorVariable(meta, real=Tensor(np.asarray(real)), source=ArraySource(source))
-    return NumpyNdarrayVariable(inside, scalar=True, real=real, source=source)
+    made = NumpyNdarrayVariable(inside, scalar=True, real=real, source=source)
+    return builder.once(output, real, source, lambda: made)
 
 
 def wrap_dtype(output: OutputGraph, real: np.dtype, source: Source | None) -> Variable:

@@ -423,7 +423,9 @@ def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         if len(args) != 1 or kwargs:
             left(tx, f"a call of np.{dtype.name}")
-        if _plain_number(realize(args[0])):
+        given_now = realize(args[0])
+        text = isinstance(given_now, ConstantVariable) and type(given_now.value) in (str, bytes)
+        if text or _plain_number(given_now):
             return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
         given = {"object": args[0], "dtype": ConstantVariable(dtype)}
         row = numpy_api.ROWS["array"]

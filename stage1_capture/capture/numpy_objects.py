@@ -52,13 +52,7 @@ def _errstate(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 # ---- np.finfo(dtype).eps ----------------------------------------------------------------------------------------
 
 
-class Limits:
-    """What np.finfo or np.iinfo says of a dtype: `facts` has every number, which capture reads."""
-
-    def __init__(self, found: Any) -> None:
-        self.facts = {name: getattr(found, name) for name in _FACTS if hasattr(found, name)}
-
-
+# What np.finfo or np.iinfo says of a dtype. Some are computed when they are read, so capture reads them all at once.
 _FACTS = (
     "eps",
     "epsneg",
@@ -80,12 +74,12 @@ def _limits(function: Any) -> Any:
             left(tx, f"such a call of np.{function.__name__}")
         dtype = value.meta.dtype if isinstance(value, NumpyNdarrayVariable) else dtype_of(tx, value)
         try:
-            found = Limits(function(dtype.numpy))
+            found = function(dtype.numpy)
         except ValueError:
             left(tx, f"np.{function.__name__} of {dtype.name}")
         made = UserDefinedObjectVariable(found, private=True)
         made.trusted = True
-        for name, fact in found.facts.items():
+        for name, fact in [(name, getattr(found, name)) for name in _FACTS if hasattr(found, name)]:
             known = isinstance(fact, np.generic) and fact.dtype.num in CAPTURED_DTYPES
             made.attrs[name] = constant_scalar(fact) if known else ConstantVariable(fact)
         return made

@@ -11,10 +11,10 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.capture.binding import guard_class
-from stage1_capture.capture.builder import lazily
+from stage1_capture.capture.binding import guard_class, guard_storing
+from stage1_capture.capture.builder import REGISTRIES, lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
-from stage1_capture.capture.output_graph import OutputGraph
+from stage1_capture.capture.output_graph import OutputGraph, is_library
 from stage1_capture.capture.variables import ObjectDictVariable, UserDefinedObjectVariable, Variable
 from stage_contracts.source import AttrSource, ItemSource, Source
 
@@ -33,6 +33,13 @@ def own_dict(real: Any) -> dict[str, Any]:
     except AttributeError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def refuse_second_way(output: OutputGraph, real: Any) -> None:
+    """After a break the program may hold an object's `__dict__` as a dict of its own, and change it there."""
+    known = output.known.get(id(own_dict(real)))
+    if known is not None and id(known) in output.effects.changed:
+        output.unsupported("GB0001", "an attribute of an object whose __dict__ the program changed as a dict")
 
 
 def has_dict(real: Any) -> bool:
@@ -60,9 +67,15 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         return None
     cls = type(owner.real)
     child: Source = AttrSource(owner.source, name)
-    if read_by_class(cls, name) or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType):
+    slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
+    if (
+        slot
+        or read_by_class(cls, name)
+        or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+    ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
-    if isinstance(owner.real, Module):
+    own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
+    if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
 
@@ -108,7 +121,9 @@ class ObjectDict(MutableMapping):
         return False
 
     def __setitem__(self, name: Any, value: Variable) -> None:
+        self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__setattr__")
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
             self.owner.again.add(name)
@@ -117,11 +132,18 @@ class ObjectDict(MutableMapping):
     def __delitem__(self, name: Any) -> None:
         if name not in self:
             raise KeyError(name)
+        self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__delattr__")
         if name in self._own:
             self.owner.attrs[name] = None
         else:
             del self.owner.attrs[name]
+
+    def _refuse_slot(self, name: str) -> None:
+        """An object has two things of one name where its class has a slot: `attrs` holds one."""
+        if isinstance(class_lookup(type(self.owner.real), name), types.MemberDescriptorType):
+            self.output.unsupported("GB0006", f"a change of {name} in a __dict__ beside the slot {name}")
 
     def __iter__(self) -> Iterator[str]:
         self._guard("KEYS", tuple(self._own))

@@ -174,7 +174,7 @@ class OutputGraph:
         while (
             getattr(whole.target, "name", "") == "detach"
         ):  # the end of a chain of views, but not of its memory
-            whole = whole_of(graph, whole.args[0])  # type: ignore[arg-type]
+            whole = whole_of(graph, whole.args[0])
         if always:
             return whole.op != "placeholder"
         return any(made.node is whole for made in self.inference)

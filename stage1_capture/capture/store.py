@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, inherited
+from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, guard_storing, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -97,8 +97,11 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
     found = class_lookup(type(target.real), name)
     if isinstance(found, property):
         if found.fset is None:
-            cls = type(target.real).__name__
-            tx.throw(AttributeError, f"property {name!r} of {cls!r} object has no setter")
+            try:
+                found.__set__(target.real, None)
+            except AttributeError as error:
+                tx.output.guard("IDENTITY", dict_source(target, name), found)
+                tx.throw(AttributeError, *error.args)
         setter = wrap(tx.output, found.fset, _class_source(target, name, found.fset, "fset"))
         assert isinstance(setter, UserFunctionVariable)
         inline_call(tx, setter, [target, value], {})
@@ -112,13 +115,17 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
-    slot = isinstance(found, types.MemberDescriptorType)
+        if class_lookup(type(found), "__delete__") is not MISSING:
+            tx.output.guard("IDENTITY", dict_source(target, name), found)
+            tx.throw(AttributeError, "__set__")
+    slot = _slot(tx, target.real, found, name)
+    guard_class(tx.output, target, name)
     if not slot and not has_dict(target.real):
         try:
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
-    guard_class(tx.output, target, name)
+    guard_storing(tx.output, target, "__setattr__")
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -131,6 +138,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
+    if isinstance(value, UserDefinedObjectVariable):
+        data = not any(class_lookup(type(value.real), n) is not MISSING for n in _DESCRIPTOR)
     found = class_lookup(real, name)
     shown = found is MISSING or not hasattr(type(found), "__get__")
     user = real.__flags__ & _HEAP and not is_library({"__name__": real.__module__})
@@ -149,6 +158,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _BINDING = (UserFunctionVariable,)
+_DESCRIPTOR = ("__get__", "__set__", "__delete__")
 _DATA = (
     ConstantVariable,
     TensorVariable,
@@ -189,7 +199,8 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         return call_function(tx, method, [descriptor, target], {})
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
-    slot = isinstance(found, types.MemberDescriptorType)
+    guard_storing(tx.output, target, "__delattr__")
+    slot = _slot(tx, target.real, found, name)
     there = target.attrs.get(name) is not None
     if not slot and has_dict(target.real):
         there = name in dict_of(tx.output, target).items
@@ -197,6 +208,8 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if slot and name not in target.attrs and not target.fresh:
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
+        elif class_lookup(type(target.real), "__getattr__") is not MISSING:
+            tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
         else:
             tx.output.guard("ABSENT", target.source, name)
     if slot and name not in target.attrs:
@@ -218,6 +231,14 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs[name] = None
     return NONE
+
+
+def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
+    """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
+    slot = isinstance(found, types.MemberDescriptorType)
+    if slot and not found.__objclass__.__flags__ & _HEAP:
+        tx.unsupported("GB0006", f"a change of {name}, which {type(real).__name__} keeps in C")
+    return slot
 
 
 def _fills(slot: Any, real: Any) -> bool:

@@ -15,6 +15,7 @@ from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.data_reads import read_data
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.object_dict import refuse_second_way
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     TensorVariable,
@@ -70,6 +71,10 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
     if name == "grad" and tensor.real is not None and tensor.source is not None:
         return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
+    if isinstance(found, (Operator, types.FunctionType)) and name[:2] != "__":
+        shadow = _users_own(tx, tensor, name)
+        if shadow is not None:
+            return shadow
     if name == "data" and not tx.output.options.data_is_written and isinstance(found, property):
         return read_data(tx, tensor)
     if name in TENSOR_REFUSALS:
@@ -82,16 +87,18 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:
         return _users_own(tx, tensor, name)
-    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+    tx.unsupported("GB0022", f"the attribute {name} of a tensor")
 
 
 def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
     """What the user stored on the tensor. One that the program made has nothing; a parameter tells the epoch."""
     if tensor.real is None or tensor.source is None:
         return None
+    refuse_second_way(tx.output, tensor.real)
+    place = AttrSource(tensor.source, "__dict__")
     if name in vars(tensor.real):
         return wrap(tx.output, vars(tensor.real)[name], AttrSource(tensor.source, name))
-    tx.output.guard("ABSENT", tensor.source, name, tensor.source in tx.output.epoch_sources)
+    tx.output.guard("ABSENT_KEY", place, name, tensor.source in tx.output.epoch_sources)
     return None
 
 

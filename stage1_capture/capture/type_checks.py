@@ -10,14 +10,18 @@ import types
 import typing
 from typing import Any
 
-from stage0_eager.nn import Parameter
+from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.arithmetic import truth
 from stage1_capture.capture.attributes import lookup_quietly, special_method
+from stage1_capture.capture.binding import guard_lacking
+from stage1_capture.capture.builder import REGISTRIES
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.builtin_types import python_type
+from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.calls import call_function
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.object_dict import own_dict
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
@@ -63,7 +67,7 @@ def _classes(tx: Tx, value: Variable) -> list[Variable]:
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     wanted: Any = cls.real
     if getattr(wanted, "_is_protocol", False) and getattr(wanted, "_is_runtime_protocol", False):
-        return all(lookup_quietly(tx, value, name) is not None for name in _protocol_names(wanted))
+        return _meets(tx, value, wanted)
     asked = class_lookup(type(wanted), "__instancecheck__")
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
@@ -74,6 +78,56 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     return _is_subclass(tx, python_type(tx, value), cls)
+
+
+def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
+    """Whether a value has what a protocol asks for. From 3.12 on it computes nothing; before, methods are not."""
+    names = sorted(_protocol_names(protocol))
+    methods = {name for name in names if callable(getattr(protocol, name, None))}
+    still = VERSION >= (3, 12) or len(methods) == len(names)
+    found = []
+    for name in names:
+        if still and _computes(value, name):
+            tx.unsupported(
+                "GB0001", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+            )
+        found.append(lookup_quietly(tx, value, name))
+        if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
+            _guard_class_lacks(tx, value, name)
+        if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
+            tx.unsupported("GB0001", f"whether {describe(value)}, whose {name} is None, meets a protocol")
+    return all(one is not None for one in found)
+
+
+def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+    """A property that raises would count as there."""
+    if isinstance(value.real, type):
+        tx.output.guard("LACKS", value.source, name)
+    else:
+        guard_lacking(tx.output, value, name)
+
+
+def _computes(value: Variable, name: str) -> bool:
+    """Whether reading an attribute is more than finding it: a property, a slot, `__getattr__`, a module's parameter."""
+    if not isinstance(value, UserDefinedObjectVariable):
+        return False
+    real: Any = value.real
+    classes = (real, type(real)) if isinstance(real, type) else (type(real),)
+    for cls in classes:
+        found = class_lookup(cls, name)
+        plain = found is MISSING or isinstance(found, _BOUND) or not hasattr(type(found), "__get__")
+        if not plain or class_lookup(cls, "__getattr__") not in (MISSING, Module.__getattr__):
+            return True
+    return isinstance(real, Module) and any(name in own_dict(real).get(place, ()) for place in REGISTRIES)
+
+
+_BOUND = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
 
 
 def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:

@@ -10,14 +10,14 @@ import re
 # ---- words: one form a line, or between two bars -------------------------------------------------------
 
 FORMS = {
-    "name": "foo | foo | foo | bar | bar | baz",
+    "name": "foo | foo | foo | foo | foo | foo | bar | bar | bar | bar | baz | baz | sum",
     "to": "o | o | o | P | P | x | l[0] | own_class(o) | own_class(P) | c",
     "on": "o | o | o | P | P | x | l[0] | type(o) | type(P) | c",
     # ---- values: those that are equal and not the same, not equal to themselves, or objects with their own `==`
     "value": "<constant> | <constant> | <constant> | <object>",
     "constant": """1 | True | 1.0 | 0.0 | -0.0 | float('nan') | 'z' | None | 2 | -3 | (1, True) | (0.0, float('nan')) | b'b'
-        np.float32(1.5) | NAN64 | np.float32(-0.0) | np.float64(0.0) | complex(0.0, -0.0) | complex('nan')
-        np.finfo(np.float32).eps | np.float64(2.5) | np.int64(1) | np.bool_(True) | np.float16(1) | np.longdouble(0.1)
+        np.float32(1.5) | np.float64('nan') | np.float32(-0.0) | np.float64(0.0) | complex(0.0, -0.0) | complex('nan')
+        np.finfo(np.float32).eps | np.iinfo(np.int8) | np.finfo(np.float64) | np.float64(2.5) | np.int64(1) | np.bool_(True) | np.float16(1) | np.longdouble(0.1)
         np.dtype('float32') | Fraction(1, 2) | range(2) | frozenset({1}) | frozenset({True}) | ... | slice(1, True)
         {1: 2} | {True: 2} | {1.0: 2} | [1, 2] | {1, 2} | np.complex64(1) | np.str_('z') | np.datetime64('2020-01-01')
         frozenset({float('nan')}) | {0.0: 1} | {-0.0: 1} | range(0) | range(1, 1)
@@ -42,9 +42,9 @@ FORMS = {
         operator.attrgetter('<name>')(<on>) | object.__getattribute__(<on>, '<name>') | type(<on>).<name> | o._<name>
         <on>.__class__.<name> | inspect.getattr_static(<on>, '<name>', 'none') | sorted(vars(<on>)) | list(<on>.__dict__)
         copy.copy(<on>).<name> | <on>.method() | <on>.__doc__ | <on>.__class__ | type(<on>) | dict(vars(<on>)) | <use>
-        vars(type(<on>)).get('<name>', 'none') | getattr(super(C, <on>), '<name>', 'none') | <on>.<name>.<name>
+        vars(type(<on>)).get('<name>', 'none') | getattr(super(C, some(<on>)), '<name>', 'none') | <on>.<name>.<name>
         operator.attrgetter('<name>', '<name>')(<on>) | <on>.__getattribute__('<name>') | {**vars(<on>)}
-        <on>.<name> is <on>.<name> | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
+        same(<on>.<name>, <on>.<name>) | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
         copy.deepcopy(<on>).<name> | [k for k in <on>.__dict__] | getattr(<on>, '<name>', <constant>) | <on>.held""",
     "ask": """hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | '<name>' in vars(<on>)
         '<name>' in <on>.__dict__ | '<name>' in dir(<on>) | getattr(<on>, '<name>', None) is None | callable(<on>)
@@ -58,7 +58,7 @@ FORMS = {
     # what a value is by methods that its class may have of its own
     "use": """len(<on>) | bool(<on>) | <on>[0] | <on>['k'] | list(<on>) | <on> == 1 | <on> == <on> | hash(<on>) is None | <on> + 1
         [*<on>] | [v for v in <on>] | 1 in <on> | tuple(<on>) | str(<on>)[:1] | <on> != 2 | sorted(<on>) | <on>() | float(<on>)
-        {**<on>} | <on>.keys() | <on>.value | <on>._fields | int(<on>) | isinstance(<on>, (int, float, str)) | <on>[-1:]
+        {**<on>} | <on>.keys() | <on>.value | number(<on>.max) | x.sum() | <on>.view(-1) | <on>._fields | int(<on>) | isinstance(<on>, (int, float, str)) | <on>[-1:]
         tuple.__getitem__(<on>, 0) | list.__len__(<on>) | dict.__getitem__(<on>, 'k') | max(<on>) | <on>.real | <on>.eps
         dict(<on>) | zip(<on>, <on>) and 1 | (<on> or 5) | not <on> | <on> is P | <on> in (1, 2) | <on>.items() | -<on>""",
     # ---- writing
@@ -69,7 +69,7 @@ FORMS = {
         del <to>.__dict__['<name>'] | own_class(<to>).<name> = <value> | del own_class(<to>).<name> | <to>.method()
         <to>.__dict__ = {'<name>': <value>} | <to>.__class__ = Other | <to>.<name>.append(1) | <to>.<name>[0] = 1
         <to>.__setattr__('<name>', <value>) | <to>.__dict__ |= {'<name>': <value>} | <to>._<name> = <value> | <to>.held = <value>
-        <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, <to>).__setattr__('<name>', <value>)
+        <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, some(<to>)).__setattr__('<name>', <value>)
         vars(<to>).popitem() | C.<name> = <value> | Base.<name> = <value> | <to>.__delattr__('<name>') | <to>[0] = 1
         C.<name> = <descriptor>""",
     "descriptor": """SetOnly('<name>') | SetOnly('<name>') | SetHidden('<name>') | DeleteOnly('<name>') | GetOnly('<name>', 7)
@@ -94,9 +94,9 @@ FORMS = {
     # ---- classes
     "member": """<name> = <value> | <name> = <value> | <name> = <descriptor> | <name> = <descriptor>
         def <name>(self): return self.baz | def __len__(self): return 3 | __call__ = fresh_function()
-        def __bool__(self): return False | def __getitem__(self, key): return 'item'""",
+        def __bool__(self): return False | def __getitem__(self, key): return ['item'][key]""",
     "dunder": """def __eq__(self, other): return False | def __eq__(self, other): SEEN.append('eq'); return True
-        def __getitem__(self, key): return 'own item' | def __len__(self): return 7 | def __iter__(self): return iter([5])
+        def __getitem__(self, key): return ['own item'][key] | def __len__(self): return 7 | def __iter__(self): return iter([5])
         def __hash__(self): return 1 | def __bool__(self): return False | def __ne__(self, other): return False
         def keys(self): return ['own'] | def __contains__(self, item): return True | def __repr__(self): return 'own'
         def __eq__(self, other): raise ValueError('not to be compared') | __hash__ = None | def __int__(self): return 9

@@ -46,6 +46,15 @@ def seen(value, depth=0):
         return "class", value.__qualname__
     if isinstance(value, types.ModuleType):
         return "module", value.__name__, [(k, inside(v)) for k, v in vars(value).items() if k[0] != "_"]
+    if (
+        type(value) is np.ndarray and not value.shape
+    ):  # as which compiled code returns a scalar that it computed
+        value = value[()]
+        cls = type(value)
+    if isinstance(value, np.generic) and cls.__module__ != "programs":
+        return cls.__name__, repr(value)
+    if isinstance(value, (np.finfo, np.iinfo)):  # NumPy keeps one of each, and fills it when it is read
+        return cls.__name__, value.dtype.name
     found = [cls.__name__]
     if isinstance(value, Tensor):
         found += [value.shape, value.dtype.name, value.requires_grad, repr(value._data.tolist())]
@@ -66,7 +75,7 @@ def attributes(value, inside):
     """What an object holds in its dict, in order, and in its slots."""
     with contextlib.suppress(AttributeError, TypeError):
         own = object.__getattribute__(value, "__dict__")
-        yield [(name, inside(v)) for name, v in own.items()]
+        yield [(name, inside(v)) for name, v in own.items() if name != "_version"]  # a tensor's, when asked
     for cls in type(value).__mro__ if type(value).__module__ in ("programs", "types") else ():
         for name, member in vars(cls).items():
             if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
