@@ -353,6 +353,26 @@ FOUND = {
         "with torch.inference_mode():\n    u = v.index_add(0, torch.tensor([0]), v.narrow(0, 0, 1))",
         results=("u",),
     ),
+    # seeds 23060, 25697, 31120, 23008 and 24381
+    "detach under no_grad, of a view": found(
+        NON_LEAF, "v = x[1:]", "with torch.no_grad():\n    u = v.detach()", results=("u", "u * x[1:]")
+    ),
+    "detach in inference mode, of what was made outside of it": found(
+        ("x = fresh(3, 4)",), "v = x * 2", "with torch.inference_mode():\n    u = v.detach()", results=("u",)
+    ),
+    "detach in inference mode, of a view, is written": found(
+        NON_LEAF, "v = x[1:]", "with torch.inference_mode():\n    u = v.detach().mul_(3)", results=("u",)
+    ),
+    "a crop that only some sizes have room for, and nobody reads": found(
+        ("x = fresh(2, 3)",), "v = F.pad(x, (0, -1, 1, -1))", results=("x * 2",), other=("x = fresh(0, 3)",)
+    ),
+    "what contiguous() copies at most sizes is written": found(
+        ("x = fresh(3, 1).mT",),
+        "v = x[..., ::3]",
+        "v.contiguous().add_(-1)",
+        results=("v * 2",),
+        other=("x = fresh(1, 1).mT",),
+    ),
 }
 
 
