@@ -84,6 +84,20 @@ fuzz-rewrites: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report tests/rewrite_programs/report.txt
 
+# Processes on one cache folder, with random kills and damage; the last line says what was done to it.
+FAULT_SECONDS ?= 120
+cache-faults: $(VENV)/installed-test
+	$(BIN)/python -m stage4_runtime.tests.cache_faults --processes $(or $(PROCESSES),32) --seconds $(FAULT_SECONDS) \
+	    --seed $(or $(SEED),0)
+
+PRODUCTS ?= 2000
+fuzz-products: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_contractions_compiled --programs $(PRODUCTS) --seed $(or $(SEED),0)
+
+UPDATE_PROGRAMS ?= 2000
+fuzz-updates: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
+
 DRAWS ?= 1000000
 random-bits: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(DRAWS) $(if $(JOBS),--jobs $(JOBS)) \

@@ -19,7 +19,8 @@ import numpy as np
 
 import cutaway
 from benchmarks.saved_bytes import CASES
-from stage2_autograd.autograd.partition import PARTITIONERS, min_cut
+from stage2_autograd.partition import PARTITIONERS
+from stage2_autograd.partition.rematerialization import min_cut
 from tests.models.cases import Case, load_file, tensors
 
 BACKENDS = {"aot_eager": 8, "inductor": 8}  # and how many rounds

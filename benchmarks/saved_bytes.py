@@ -20,8 +20,10 @@ from stage0_eager import no_grad
 from stage0_eager.state import interpreting
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer
-from stage2_autograd import autograd
-from stage2_autograd.autograd.partition import PARTITIONERS
+from stage2_autograd.decompose import decompose
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
+from stage2_autograd.partition import PARTITIONERS, partition
 from stage_contracts.graph import Graph
 from stage_contracts.joint import JointGraph
 from tests.models.cases import FULL, Case, load_file, tensors
@@ -68,9 +70,9 @@ def here(case: Case) -> tuple[dict[str, int], float]:
 
 def timed(graph: Graph) -> tuple[float, JointGraph]:
     start = time.perf_counter()
-    joint = autograd.differentiate(autograd.functionalize(graph))
-    joint = replace(joint, graph=autograd.decompose(joint.graph))
-    autograd.partition(joint)
+    joint = differentiate(functionalize(graph))
+    joint = replace(joint, graph=decompose(joint.graph))
+    partition(joint)
     return time.perf_counter() - start, joint
 
 

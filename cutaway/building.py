@@ -78,8 +78,9 @@ def _array(value: Any) -> Any:
     return getattr(value, "_data", value)
 
 
-def in_background(function: Callable[..., Any], *args: Any) -> Callable[[], Any]:
-    """Start a call in a thread of its own, under this thread's configuration; what is returned waits for its result."""
+def in_background(function: Callable[..., Any], *args: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
+    """Start a call in a thread of its own, under this thread's configuration: (whether it is done, its result when it
+    is)."""
     result: list[Any] = []
     context = contextvars.copy_context()
 
@@ -99,4 +100,4 @@ def in_background(function: Callable[..., Any], *args: Any) -> Callable[[], Any]
             raise error
         return value
 
-    return wait
+    return lambda: not thread.is_alive(), wait

@@ -61,6 +61,21 @@ def compiled_function_of(fn: Any) -> CompiledFunction | None:
     return found if isinstance(found, CompiledFunction) else None
 
 
+def save_cache(path: Any) -> int:
+    """Write this user's cache of compiled programs into one file; how many entries."""
+    from stage4_runtime.runtime.cache_bundle import save_cache as save  # the stages are loaded late
+
+    return save(path)
+
+
+def load_cache(path: Any, *, trust: bool = False) -> int:
+    """Take over the entries of a file that `save_cache` made; how many were new. It holds native code that will run as
+    you: raises PermissionError unless `trust=True` says that you know who made it."""
+    from stage4_runtime.runtime.cache_bundle import load_cache as load
+
+    return load(path, trust=trust)
+
+
 def is_exporting() -> bool:
     """Always False: there is no export."""
     return False
@@ -121,7 +136,8 @@ __all__ = [
     "CompileCounter", "CompileCounterWithBackend", "ConstraintViolationError", "EagerAndRecordGraphs",
     "RecompileError", "allow_in_graph", "assume_constant_result", "compile", "compiled_function_of",
     "cudagraph_mark_step_begin", "disable", "disallow_in_graph", "error_on_graph_break", "forbid_in_graph",
-    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "lookup_backend",
-    "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nested_compile_region",
-    "nonstrict_trace", "register_backend", "reset", "run", "set_stance", "substitute_in_graph", "wrap_numpy",
+    "graph_break", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "load_cache",
+    "lookup_backend", "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic",
+    "nested_compile_region", "nonstrict_trace", "register_backend", "reset", "run", "save_cache", "set_stance",
+    "substitute_in_graph", "wrap_numpy",
 ]  # fmt: skip

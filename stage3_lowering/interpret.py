@@ -157,6 +157,12 @@ class _NumpyOps:
         self.points[self.current.name] = wrapped
         return wrapped
 
+    def scan(self, kind: str, value: np.ndarray) -> np.ndarray:
+        flat = np.broadcast_to(value, self.sizes).reshape(*self.sizes[: self.rank], -1)
+        wide = np.float64 if self.dtype.is_floating_point else self.dtype.numpy
+        with np.errstate(all="ignore"):
+            return np.cumsum(flat, axis=-1, dtype=wide).astype(self.dtype.numpy).reshape(self.sizes)
+
     def reduction(self, kind: str, value: np.ndarray) -> np.ndarray:
         self.reductions_left -= 1
         self.reduced = self.reductions_left == 0

@@ -66,6 +66,10 @@ class RuntimeConfig:
     compile_seconds: float = (
         300.0  # for one unit; a compiler that takes longer is stopped, the graph runs on NumPy
     )
+    background: bool = False  # build kernels while the first calls run the graph's operators on NumPy
+    never_slower: bool = False  # time a few calls of each new entry against eager, and keep the faster way
+    deterministic: bool = False  # nothing is chosen by measurement: the two above are off
+    poison: bool = False  # overwrite what is freed, to find who reads it (programs run step by step)
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
@@ -85,8 +89,8 @@ TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-# Variables that are read elsewhere: cutaway/logs.py, and the tests of golden texts.
-OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_UPDATE_GOLDEN")
+# Variables that are read elsewhere: cutaway/logs.py, stage_contracts/events.py, and the tests of golden texts.
+OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_INTERNAL_ERRORS", "CUTAWAY_UPDATE_GOLDEN")
 
 
 def variable_of(section: str, name: str) -> str:

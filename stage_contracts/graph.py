@@ -1,99 +1,21 @@
-"""Graph and Node: the program between capture and lowering, in torch.fx's words.
+"""Graph: the program between capture and lowering, in torch.fx's words.
 
-Input: capture builds one graph per frame; every pass takes a Graph and gives a Graph. A Graph is an ordered
-list of nodes; `verify()` checks it, `interpret()` runs it under any handler, `str()` prints it as Python
-that `graph_text.parse_graph` reads back.
+Input: capture builds one graph per frame; every pass takes a Graph and gives a Graph. graph_verify.py checks one,
+graph_text.py prints it as Python, graph_reader.py reads that back.
 """
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stage_contracts.graph_text import print_graph
+from stage_contracts.graph_verify import verify_graph
+from stage_contracts.node import OPS, GraphError, Node, map_args, meta_of, metas_of, nodes_in
 from stage_contracts.origin import Origin
-from stage_contracts.tensor_meta import TensorMeta
 
-# What a node may be. The same words as torch.fx.
-OPS = ("placeholder", "get_attr", "call_function", "output")
-
-# Keys of Node.meta that the stages share. A stage may add its own; these have one meaning everywhere.
-META_KEYS = {
-    "val": "TensorMeta (or a tuple of them, or a SymInt/SymFloat/SymBool): what the node yields",
-    "origins": "tuple[Origin, ...]: the user's expressions it came from",
-    "region": "'forward' or 'backward': which half of a joint graph it belongs to",
-    "role": "what a placeholder is: 'primal', 'tangent', 'rng' or 'saved'",
-    "pattern": "'attention_0', 'linear_3': the pattern a node is part of, if stage 2 recognised one",
-    "no_grad": "True on what the user computed under no_grad: no gradient flows through it",
-    "source": "Source: how a placeholder's value is reached from the call's arguments",
-}
-
-
-class GraphError(AssertionError):
-    """A graph breaks its own rules: an internal error, with the offending node in the message."""
-
-
-class Node:
-    """One step. Read its fields freely; change them only through its graph, which keeps `users` right."""
-
-    __slots__ = ("_inputs", "args", "graph", "kwargs", "meta", "name", "op", "target", "users")
-
-    def __init__(self, graph: Graph, op: str, name: str, target: Any, args: tuple, kwargs: dict) -> None:
-        self.graph, self.op, self.name, self.target = graph, op, name, target
-        self.args, self.kwargs = args, kwargs
-        self._inputs = list(dict.fromkeys(nodes_in((args, kwargs))))
-        self.users: dict[Node, None] = {}  # an ordered set
-        self.meta: dict[str, Any] = {}
-
-    def __repr__(self) -> str:
-        return self.name
-
-    @property
-    def val(self) -> Any:
-        return self.meta.get("val")
-
-    @property
-    def origins(self) -> tuple[Origin, ...]:
-        return self.meta.get("origins", ())
-
-    @property
-    def all_input_nodes(self) -> list[Node]:
-        """The nodes this one reads, each once, in argument order."""
-        return list(self._inputs)
-
-
-def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
-    """A copy of nested tuples, lists, dicts and slices with `function` applied to every Node in it."""
-    if isinstance(tree, Node):
-        return function(tree)
-    if isinstance(tree, (tuple, list)):
-        mapped = [map_args(t, function) for t in tree]
-        return type(tree)(*mapped) if hasattr(tree, "_fields") else type(tree)(mapped)
-    if isinstance(tree, dict):
-        return {k: map_args(v, function) for k, v in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*(map_args(t, function) for t in (tree.start, tree.stop, tree.step)))
-    return tree
-
-
-def nodes_in(tree: Any) -> list[Node]:
-    """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
-    found: list[Node] = []
-    _collect(tree, found)
-    return found
-
-
-def _collect(tree: Any, found: list[Node]) -> None:
-    if isinstance(tree, Node):
-        found.append(tree)
-    elif isinstance(tree, (tuple, list)):
-        for item in tree:
-            if isinstance(item, (Node, tuple, list, dict, slice)):
-                _collect(item, found)
-    elif isinstance(tree, dict):
-        _collect(list(tree.values()), found)
-    elif isinstance(tree, slice):
-        _collect((tree.start, tree.stop, tree.step), found)
+__all__ = ["OPS", "Graph", "GraphError", "Node", "map_args", "meta_of", "metas_of", "nodes_in"]
 
 
 class Graph:
@@ -139,8 +61,6 @@ class Graph:
         return self.output_node.args[0]
 
     def __str__(self) -> str:
-        from stage_contracts.graph_text import print_graph
-
         return print_graph(self)
 
     # ---- building --------------------------------------------------------------------------------------
@@ -253,37 +173,7 @@ class Graph:
 
     def verify(self, allowed: Callable[[Any], bool] | None = None) -> Graph:
         """Check the graph's rules and return it. `allowed(target)` says which call targets may occur."""
-        seen: set[Node] = set()
-        names: set[str] = set()
-        body_started = False
-        if not self._nodes or self._nodes[-1].op != "output":
-            raise GraphError(f"graph {self.name!r} does not end in an output node")
-        for node in self._nodes:
-            if node.op not in OPS:
-                raise GraphError(f"{node.name}: unknown op {node.op!r}; expected one of {OPS}")
-            if node.name in names:
-                raise GraphError(f"two nodes are named {node.name!r}")
-            if node.op == "placeholder" and body_started:
-                raise GraphError(f"placeholder {node.name} comes after a computation")
-            if node.op == "output" and node is not self._nodes[-1]:
-                raise GraphError("an output node must be the last one")
-            if node.op == "get_attr" and node.target not in self.attributes:
-                raise GraphError(f"{node.name}: no attribute {node.target!r} in the graph")
-            if node.op == "get_attr" and hasattr(self.attributes[node.target], "graph"):
-                self.attributes[node.target].graph.verify(allowed)  # a subgraph
-            if node.op == "call_function" and allowed is not None and not allowed(node.target):
-                raise GraphError(f"{node.name}: {node.target!r} is not allowed in this graph")
-            for used in nodes_in((node.args, node.kwargs)):
-                if used not in seen:
-                    raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
-                if node not in used.users:
-                    raise GraphError(f"{used.name}.users lacks {node.name}: edited behind the graph's back")
-            for user in node.users:
-                if node not in user.all_input_nodes:
-                    raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
-            body_started |= node.op != "placeholder"
-            seen.add(node)
-            names.add(node.name)
+        verify_graph(self, allowed)
         return self
 
     def interpret(self, inputs: Sequence[Any], handler: Callable[..., Any] | None = None) -> tuple[Any, ...]:
@@ -348,15 +238,3 @@ class _InsertionPoint:
 
     def __exit__(self, *_: object) -> None:
         self.graph._insert_at = None
-
-
-def meta_of(value: Any) -> TensorMeta:
-    """The TensorMeta of a node or a meta. Raises GraphError when a node has none."""
-    meta = value.val if isinstance(value, Node) else value
-    if not isinstance(meta, TensorMeta):
-        raise GraphError(f"{value!r} has no tensor meta (got {meta!r})")
-    return meta
-
-
-def metas_of(nodes: Iterable[Node]) -> tuple[TensorMeta, ...]:
-    return tuple(meta_of(n) for n in nodes)

@@ -17,6 +17,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import parse_index, print_index, symbol
 from stage_contracts.origin import Origin
+from stage_contracts.printing import printed
 from stage_contracts.tensor_meta import TensorMeta
 
 # What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
@@ -28,8 +29,10 @@ LOOP_OPS = {
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
     "reduction": "(kind, value): fold over all reduction variables; what follows runs once per outer point",
+    "scan": "(kind, value): the fold over the reduction points so far, this one included, in their order",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
+SCAN_KINDS = ("sum",)
 REDUCTION_KINDS = ("sum", "prod", "amax", "amin", "any", "all", "argmax", "argmin")
 
 
@@ -119,9 +122,7 @@ class LoopNest:
         return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "store"))
 
     def __str__(self) -> str:
-        from stage_contracts.loop_text import print_nest
-
-        return print_nest(self)
+        return printed("LoopNest", self)
 
     def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
         """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
@@ -142,6 +143,8 @@ class LoopNest:
                         raise GraphError(f"{self.name}: {instr} uses the unknown index {free}")
             if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
                 raise GraphError(f"{self.name}: unknown reduction {instr.args[0]!r}")
+            if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
+                raise GraphError(f"{self.name}: {instr} needs a known kind and loops to run along")
             if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
                 raise GraphError(f"{self.name}: unknown buffer {instr.args[0]!r}")
             if instr.name in defined:
@@ -270,9 +273,7 @@ class LoweredGraph:
     sizes: tuple[SizeVar, ...] = ()  # what each call decides, in the order to compute it
 
     def __str__(self) -> str:
-        from stage_contracts.loop_text import print_lowered
-
-        return print_lowered(self)
+        return printed("LoweredGraph", self)
 
     def verify(self) -> LoweredGraph:
         """Every buffer is defined before it is read, once. Raises GraphError."""

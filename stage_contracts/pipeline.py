@@ -26,7 +26,8 @@ class Capture(Protocol):
     ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
-        `policy` says which sizes of the inputs to leave open; it is given only where any may be.
+        `policy` says which sizes of the inputs to leave open (none: sizes.STATIC). One that knows no open sizes
+        takes it too, and leaves none open.
         Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
         carry "source" and "val" metas; its outputs are a flat tuple of tensors.
         """
@@ -147,10 +148,10 @@ class Pipeline:
 # Where the implementations live, as "module:object": the ones compile() uses, and the one-screen ones.
 DEFAULT_SEAMS: dict[str, str] = {
     "capture": "stage1_capture.capture:capture",
-    "functionalize": "stage2_autograd.autograd:functionalize",
-    "differentiate": "stage2_autograd.autograd:differentiate",
-    "decompose": "stage2_autograd.autograd:decompose",
-    "partition": "stage2_autograd.autograd:partition",
+    "functionalize": "stage2_autograd.functionalize:functionalize",
+    "differentiate": "stage2_autograd.differentiate:differentiate",
+    "decompose": "stage2_autograd.decompose:decompose",
+    "partition": "stage2_autograd.partition:partition",
     "lower": "stage3_lowering.lowering:lower",
     "fuse": "stage3_lowering.lowering:fuse",
     "schedule": "stage3_lowering.lowering:schedule",

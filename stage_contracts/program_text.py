@@ -59,6 +59,7 @@ def print_program(program: Program, sources: bool = True) -> str:
             fused=d.fused,
             reason=d.reason,
             score=d.score,
+            **({"code": d.code} if d.code else {}),
         )
         for d in program.decisions
     ]

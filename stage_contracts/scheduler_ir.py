@@ -53,6 +53,21 @@ class FusedSchedulerNode:
         return tuple(dict.fromkeys(o for n in self.nodes for o in n.node.origins))
 
 
+# Why two nodes did not become one kernel.
+REFUSALS = {
+    "call": "one of them is a call of a library or an eager kernel, not a loop nest",
+    "device": "they run on different devices",
+    "between": "a third node has to run between them: it reads what one writes and feeds the other",
+    "long_fold": "one needs a fold over a whole large tensor first, which is better in threads of its own",
+    "loops": "their loops cannot be made equal",
+    "index": "one reads a buffer at another index than the other writes it",
+    "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
+    "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
+    "large": "together they are so many instructions that compiling them takes longer than they save",
+    "no_shared_buffer": "they touch no buffer in common, so fusing was not considered",
+}
+
+
 @dataclass(frozen=True)
 class FusionDecision:
     """Whether two nodes became one kernel, and why (not)."""
@@ -62,6 +77,7 @@ class FusionDecision:
     fused: bool
     reason: str
     score: float = field(default=0.0)  # bytes of memory traffic saved
+    code: str = ""  # of REFUSALS, where they were not fused
 
     def __str__(self) -> str:
         return f"{self.first} + {self.second}: {'fused' if self.fused else 'not fused'}, {self.reason}"

@@ -12,7 +12,7 @@ from cutaway.utils.checkpoint import checkpoint
 import cutaway
 from stage2_autograd import tiny
 from stage_contracts import config
-from stage_contracts.graph_text import parse_graph
+from stage_contracts.graph_reader import parse_graph
 
 LAYERS, SIZE, BATCH = 3, 16, 48
 

@@ -43,7 +43,7 @@ def test_the_sources_load_once_and_store_once(compiled):
     kept = compiled.artifacts[-1]
     (cpp,) = kept.forward.emitted["cpp"].units
     (triton,) = kept.emit("forward", "triton").units
-    assert cpp.text.count('extern "C"') == 1
+    assert cpp.text.count('extern "C" int64_t fused_') == 1
     assert triton.text.count("@triton.jit") == 1
     assert triton.text.count("tl.load(") == 1 and triton.text.count("tl.store(") == 1
     for text in (cpp.text, triton.text):

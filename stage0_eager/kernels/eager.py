@@ -338,6 +338,7 @@ def _cast_and_run(formula: Callable[..., Any], as_is: tuple, operands: tuple, dt
     return formula(*as_is, *[_as(a, dtype) for a in operands])
 
 
+@lru_cache(maxsize=4096)
 def _computes_in(core: CoreOp, dtype: DType) -> bool:
     """Whether operands of this dtype are accepted and need no cast."""
     kind = (dtype.numpy, True)

@@ -15,6 +15,7 @@ from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.data_reads import read_data
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.object_dict import refuse_second_way
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     TensorVariable,
@@ -86,13 +87,14 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:
         return _users_own(tx, tensor, name)
-    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+    tx.unsupported("GB0022", f"the attribute {name} of a tensor")
 
 
 def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
     """What the user stored on the tensor. One that the program made has nothing; a parameter tells the epoch."""
     if tensor.real is None or tensor.source is None:
         return None
+    refuse_second_way(tx.output, tensor.real)
     place = AttrSource(tensor.source, "__dict__")
     if name in vars(tensor.real):
         return wrap(tx.output, vars(tensor.real)[name], AttrSource(tensor.source, name))

@@ -18,7 +18,7 @@ from stage0_eager.state import modes
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import signature_text
 from stage_contracts.controls import registered
-from stage_contracts.graph_text import parse_graph
+from stage_contracts.graph_reader import parse_graph
 from stage_contracts.guards import compile_guards
 
 

@@ -20,13 +20,13 @@ from stage0_eager.functions.nn import activations, dropout, losses, normalizatio
 from stage0_eager.random.generator import manual_seed
 from stage0_eager.state import interpreting
 from stage0_eager.transforms.trace import Tracer, map_tensors
-from stage2_autograd import autograd
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.graph import Graph
-from stage_contracts.graph_text import parse_graph
+from stage_contracts.graph_reader import parse_graph
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.origin import Origin
+from stage_contracts.pipeline import DEFAULT_SEAMS, load_seam
 
 __all__ = [
     "activations",
@@ -46,7 +46,7 @@ SEAMS = ("functionalize", "differentiate", "decompose", "partition")
 
 def default(name: str) -> Callable:
     """A stand-in for the `seam` fixture where a test is about the default implementation."""
-    return getattr(autograd, name)
+    return load_seam(DEFAULT_SEAMS[name])
 
 
 def names_of(graph: Graph) -> list[str]:

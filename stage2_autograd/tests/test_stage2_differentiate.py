@@ -11,7 +11,9 @@ import re
 import pytest
 
 from stage0_eager import TABLE
-from stage2_autograd import autograd, tiny
+from stage2_autograd import tiny
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
 from stage2_autograd.tests.helpers import (
     activations,
     capture,
@@ -63,8 +65,8 @@ def without_names(graph) -> str:
 
 @pytest.mark.parametrize("program", [sums, several_results, lists, network])
 def test_both_write_the_same_graph(program):
-    functional = autograd.functionalize(capture(program, tensor(4, 4), tensor(4, 4, seed=1)))
-    walked, taped = autograd.differentiate(functional), tiny.differentiate(functional)
+    functional = functionalize(capture(program, tensor(4, 4), tensor(4, 4, seed=1)))
+    walked, taped = differentiate(functional), tiny.differentiate(functional)
     assert walked.tangent_outputs == taped.tangent_outputs
     assert [n.val for n in walked.graph.placeholders] == [n.val for n in taped.graph.placeholders]
     assert without_names(walked.graph) == without_names(taped.graph)
@@ -75,16 +77,16 @@ def test_what_is_computed_under_no_grad_is_off_both_tapes():
     for node in graph.calls:
         if node.target.name == "sin":
             node.meta["no_grad"] = True
-    functional = autograd.functionalize(graph)
-    made = [d(functional).graph for d in (autograd.differentiate, tiny.differentiate)]
+    functional = functionalize(graph)
+    made = [d(functional).graph for d in (differentiate, tiny.differentiate)]
     assert without_names(made[0]) == without_names(made[1])
     assert "cos" not in {n.target.name for n in made[0].calls}
 
 
 def test_the_functional_graph_is_left_as_it_was():
-    functional = autograd.functionalize(capture(sums, tensor(4), tensor(4, seed=1)))
+    functional = functionalize(capture(sums, tensor(4), tensor(4, seed=1)))
     before = str(functional.graph)
-    autograd.differentiate(functional)
+    differentiate(functional)
     assert str(functional.graph) == before
 
 
@@ -95,4 +97,4 @@ def test_a_composite_that_should_have_been_opened_is_an_error():
     assert not square.whole
     graph.output([graph.call_function(square, (x,), val=TensorMeta((3,), float64))])
     with pytest.raises(GraphError, match=r"cutaway\.square has no derivative of its own"):
-        autograd.differentiate(FunctionalGraph(graph, 1))
+        differentiate(FunctionalGraph(graph, 1))

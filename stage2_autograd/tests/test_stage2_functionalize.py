@@ -11,8 +11,8 @@ import pytest
 from stage0_eager import TABLE, Tensor
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator, manual_seed
-from stage2_autograd.autograd.functionalize import functionalize
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.functionalize import functionalize
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import (
     activations,
     capture,

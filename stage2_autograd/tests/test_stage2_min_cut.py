@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from stage0_eager.nn import functional as F
-from stage2_autograd import autograd
-from stage2_autograd.autograd.min_cut import bytes_of, is_view, problem
-from stage2_autograd.autograd.partition import PARTITIONERS, may_run_again, min_cut
+from stage2_autograd.partition import PARTITIONERS, partition
+from stage2_autograd.partition.min_cut import bytes_of, is_view, problem
+from stage2_autograd.partition.rematerialization import may_run_again, min_cut
 from stage2_autograd.tests.helpers import (
     compile_with,
     copies,
@@ -129,12 +129,12 @@ def test_verification_names_a_wrong_partitioner(monkeypatch, joint):
     from stage2_autograd.tests.wrong_partitioners import saves_the_wrong_value
 
     monkeypatch.setitem(PARTITIONERS, "min_cut", saves_the_wrong_value)
-    autograd.partition(joint)
+    partition(joint)
     with (
         config.patch(verify_passes=True),
         pytest.raises(GraphError, match="partitioner min_cut changed output"),
     ):
-        autograd.partition(joint)
+        partition(joint)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_verification_names_a_wrong_partitioner(monkeypatch, joint):
 )
 def test_a_wrong_option_says_what_was_expected(joint, options):
     with config.patch(options), pytest.raises(ValueError, match="expected"):
-        autograd.partition(joint)
+        partition(joint)
 
 
 def test_the_report_names_every_saved_value_with_its_bytes_and_line(joint):

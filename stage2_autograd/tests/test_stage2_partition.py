@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from stage2_autograd.partitioners import recompute_pointwise
+from stage2_autograd.partition import recompute_pointwise
 from stage2_autograd.tests import wrong_partitioners
 from stage2_autograd.tests.helpers import (
     activations,
@@ -117,7 +117,7 @@ def test_recompute_pointwise_saves_less_and_gives_the_same_bits(seam):
 
 
 def test_cutting_without_what_the_backward_reads_says_so(seam):
-    from stage2_autograd.tiny.partition import split
+    from stage2_autograd.partition.split import split
 
     joint = compile_with(with_partition(seam, save_everything), mlp, *MLP).decomposed
     with pytest.raises(GraphError, match="the backward graph reads x0, which is neither its input nor saved"):

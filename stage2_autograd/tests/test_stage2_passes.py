@@ -11,10 +11,9 @@ import pytest
 
 from stage0_eager import TABLE
 from stage0_eager.nn import functional as F
-from stage2_autograd import autograd
-from stage2_autograd.autograd import decompose as _  # noqa: F401  (the function; its module is read below)
-from stage2_autograd.autograd.passes import PASSES
-from stage2_autograd.autograd.verify import example, interpret, same_bits, verify_pass
+from stage2_autograd.decompose import decompose, run_passes
+from stage2_autograd.decompose.passes import PASSES
+from stage2_autograd.functionalize import functionalize
 from stage2_autograd.tests.helpers import (
     capture,
     compile_with,
@@ -26,6 +25,7 @@ from stage2_autograd.tests.helpers import (
     tensor,
 )
 from stage2_autograd.tests.test_stage2_min_cut import random_program
+from stage2_autograd.verify import example, interpret, same_bits, verify_pass
 from stage_contracts import config, events
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
@@ -138,8 +138,8 @@ def test_attention_and_linear_are_marked():
         scores = products.matmul(h, h.transpose(0, 1)) / 2.0
         return products.matmul(F.dropout(reductions.softmax(scores, -1), 0.1), h)
 
-    made = autograd.functionalize(capture(program, tensor(4, 6), tensor(5, 6, seed=1), tensor(5, seed=2)))
-    graph = autograd.decompose(made.graph)
+    made = functionalize(capture(program, tensor(4, 6), tensor(5, 6, seed=1), tensor(5, seed=2)))
+    graph = decompose(made.graph)
     marks = {}
     for n in graph.calls:
         marks.setdefault(n.meta.get("pattern"), []).append(n.target.name)
@@ -151,41 +151,37 @@ def test_attention_and_linear_are_marked():
 
 
 def graph_of(function, *tensors):
-    return autograd.functionalize(capture(function, *tensors)).graph
+    return functionalize(capture(function, *tensors)).graph
 
 
 def test_a_pass_can_be_turned_off_by_name():
     graph = graph_of(lambda x: end(c["mul"](x, 1)), X)
-    assert names_of(autograd.decompose(graph)) == ["exp"]
+    assert names_of(decompose(graph)) == ["exp"]
     with config.patch(disabled_passes="identities, views"):
-        assert names_of(autograd.decompose(graph)) == ["mul", "exp"]
+        assert names_of(decompose(graph)) == ["mul", "exp"]
 
 
 @pytest.mark.parametrize("names", ["identitys", "core_bodies"])
 def test_what_cannot_be_turned_off_is_an_error(names):
     with config.patch(disabled_passes=names), pytest.raises(ValueError, match=names):
-        autograd.decompose(graph_of(lambda x: end(x), X))
+        decompose(graph_of(lambda x: end(x), X))
 
 
 def test_a_dump_shows_the_graph_after_the_pass(capsys):
     with config.patch(dump_passes="identities"):
-        autograd.decompose(graph_of(lambda x: end(c["mul"](x, 1)), X))
+        decompose(graph_of(lambda x: end(c["mul"](x, 1)), X))
     printed = capsys.readouterr().err
     assert "# ---- after identities" in printed and "core.mul(x0, 1)" in printed and "core.exp(x0)" in printed
 
 
 def test_each_pass_is_timed():
     mark = events.LEDGER.mark()
-    autograd.decompose(graph_of(lambda x: end(x), X))
+    decompose(graph_of(lambda x: end(x), X))
     names = [e.name for e in events.LEDGER.since(mark) if e.kind == "pass"]
     assert names == [f"decompose.{p.name}" for p in PASSES]
 
 
 def test_a_wrong_pass_is_named(monkeypatch):
-    import sys
-
-    module = sys.modules["stage2_autograd.autograd.decompose"]
-
     def plus_zero(graph):
         """x + 0.0 is x, is it not?"""
         for node in graph.calls:
@@ -193,14 +189,16 @@ def test_a_wrong_pass_is_named(monkeypatch):
                 graph.replace_all_uses_with(node, node.args[0])
 
     wrong = [dataclasses.replace(p, run=plus_zero) if p.name == "casts" else p for p in PASSES]
-    monkeypatch.setattr(module, "PASSES", tuple(wrong))
+    monkeypatch.setattr(
+        run_passes, "DECOMPOSE", dataclasses.replace(run_passes.DECOMPOSE, passes=tuple(wrong))
+    )
     graph = graph_of(lambda x: c["copysign"](1.0, c["add"](x, 0.0)), X)
-    autograd.decompose(graph)
+    decompose(graph)
     with (
         config.patch(verify_passes=True),
         pytest.raises(GraphError, match=r"pass casts changed output 0") as told,
     ):
-        autograd.decompose(graph)
+        decompose(graph)
     first, *changes, last = str(told.value).splitlines()
     assert any(line.startswith("  -") and "copysign" in line for line in changes) and len(changes) < 30
     assert "config.patch(disabled_passes='casts')" in last

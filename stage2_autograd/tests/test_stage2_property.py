@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stage0_eager import TABLE
-from stage2_autograd.partitioners import recompute_pointwise
+from stage2_autograd.partition import recompute_pointwise
 from stage2_autograd.tests.helpers import SEAMS, activations, check_against_eager, dropout, inplace, tensor
 
 # Each keeps shape (3, 3) and values of moderate size, so that any sequence is a program.

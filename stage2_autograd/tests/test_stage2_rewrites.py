@@ -15,14 +15,14 @@ import pytest
 from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
-from stage2_autograd.autograd.differentiate import differentiate
-from stage2_autograd.autograd.functionalize import functionalize
-from stage2_autograd.autograd.passes import PASSES
-from stage2_autograd.autograd.rewriting import Rewrite, rewrite, same_kind
-from stage2_autograd.autograd.verify import same_bits
-from stage2_autograd.passes import core_bodies
+from stage2_autograd.decompose.core_bodies import core_bodies
+from stage2_autograd.decompose.passes import PASSES
+from stage2_autograd.decompose.rewriting import Rewrite, rewrite, same_kind
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
 from stage2_autograd.tests.helpers import CaptureTracer
 from stage2_autograd.tests.rewrite_spaces import EQUAL_KIND_SUFFICES, SPACES, Operand, Space, c
+from stage2_autograd.verify import same_bits
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Graph, Node, meta_of
 from stage_contracts.tensor_meta import TensorMeta

@@ -60,7 +60,7 @@ RIGHT = {
     "functionalize": "stage2_autograd.tiny:functionalize",
     "differentiate": "stage2_autograd.tiny:differentiate",
     "decompose": "stage2_autograd.tiny:decompose",
-    "partition": "stage2_autograd.partitioners:recompute_pointwise",
+    "partition": "stage2_autograd.partition:recompute_pointwise",
 }
 WRONG = {
     **{s: [f"stage2_autograd.tests.wrong_seams:{n}" for n in ns] for s, ns in wrong_seams.PLANTED.items()},

@@ -11,7 +11,10 @@ import pytest
 from stage0_eager import TABLE
 from stage0_eager.functions import gather_scatter, indexing
 from stage0_eager.nn import functional as F
-from stage2_autograd import autograd
+from stage2_autograd.decompose import decompose
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
+from stage2_autograd.partition import partition
 from stage2_autograd.tests.helpers import (
     check_finite_differences,
     compile_with,
@@ -186,18 +189,18 @@ def under_no_grad(graph: Graph, names: set[str]) -> Graph:
 def functional_of(program, names, *tensors):
     from stage2_autograd.tests.helpers import capture
 
-    return autograd.functionalize(under_no_grad(capture(program, *tensors), names))
+    return functionalize(under_no_grad(capture(program, *tensors), names))
 
 
 def run_of(functional):
     from dataclasses import replace
 
     from stage0_eager.core_interpreter import interpreter
-    from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+    from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 
-    joint = autograd.differentiate(functional)
-    joint = replace(joint, graph=autograd.decompose(joint.graph)).verify()
-    halves = autograd.partition(joint)
+    joint = differentiate(functional)
+    joint = replace(joint, graph=decompose(joint.graph)).verify()
+    halves = partition(joint)
     return make_runtime_wrapper(
         functional, interpreter(halves.forward), interpreter(halves.backward), joint, halves
     )

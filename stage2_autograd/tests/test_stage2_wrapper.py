@@ -14,7 +14,7 @@ import pytest
 from stage0_eager import Tensor, enable_grad, no_grad
 from stage0_eager.autograd import backward_pass
 from stage0_eager.core_interpreter import interpreter
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.tests.helpers import capture, compile_with, pointwise, reductions, tensor
 from stage_contracts.breaks import Unsupported
 

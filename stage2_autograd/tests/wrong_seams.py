@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stage2_autograd import autograd
+from stage0_eager.table.core import core
+from stage2_autograd.decompose import decompose
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
 from stage2_autograd.tests.wrong_partitioners import with_outputs
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph, JointGraph
@@ -24,7 +27,7 @@ PLANTED = {
 
 def forgets_a_write(graph: Graph) -> FunctionalGraph:
     """The last written input keeps its old value."""
-    f = autograd.functionalize(graph)
+    f = functionalize(graph)
     if not f.writes:
         return f
     shorter = with_outputs(f.graph, lambda out: out[:-1])
@@ -34,7 +37,7 @@ def forgets_a_write(graph: Graph) -> FunctionalGraph:
 
 def hands_out_copies(graph: Graph) -> FunctionalGraph:
     """A result that is an input, or a view of one, becomes a tensor of its own."""
-    f = autograd.functionalize(graph)
+    f = functionalize(graph)
     made, results = f.graph.copy(), []
     extra: list = []
     for kind, which, *views in f.results or ():
@@ -44,7 +47,7 @@ def hands_out_copies(graph: Graph) -> FunctionalGraph:
                 val = op.meta(node.val, *rest)
                 with made.inserting_before(made.output_node):
                     node = made.call_function(op, (node, *rest), val=val)
-            clone = autograd.functionalize.__globals__["c"].clone
+            clone = core.clone
             with made.inserting_before(made.output_node):
                 extra.append(made.call_function(clone, (node,), val=clone.meta(node.val)))
             kind, which, views = "output", f.num_outputs + len(extra) - 1, []
@@ -59,7 +62,7 @@ def hands_out_copies(graph: Graph) -> FunctionalGraph:
 
 def draws_the_same_bits(graph: Graph) -> FunctionalGraph:
     """Every draw has offset 0, so that two dropouts have one mask."""
-    f = autograd.functionalize(graph)
+    f = functionalize(graph)
     made = f.graph.copy()
     for node in made.calls:
         if node.target.name == "random_bits":
@@ -72,7 +75,7 @@ def draws_the_same_bits(graph: Graph) -> FunctionalGraph:
 
 def forgets_a_contribution(functional: FunctionalGraph) -> JointGraph:
     """Where two gradients should be added, one is taken."""
-    joint = autograd.differentiate(functional)
+    joint = differentiate(functional)
     graph = joint.graph.copy()
     for node in graph.calls:
         alike = [n for n in node.all_input_nodes if n.val.shape == node.val.shape]
@@ -90,19 +93,19 @@ def loses_a_gradient(functional: FunctionalGraph) -> JointGraph:
         at = max((i for i in range(joint.num_outputs, len(out)) if out[i] is not None), default=None)
         return [None if i == at else o for i, o in enumerate(out)]
 
-    joint = autograd.differentiate(functional)
+    joint = differentiate(functional)
     return replace(joint, graph=with_outputs(joint.graph, without))
 
 
 def doubles_a_gradient(functional: FunctionalGraph) -> JointGraph:
     """The last gradient is twice what it should be."""
-    joint = autograd.differentiate(functional)
+    joint = differentiate(functional)
     graph = joint.graph.copy()
     there = [i for i, g in enumerate(graph.outputs) if i >= joint.num_outputs and g is not None]
     if not there:
         return joint
     g = graph.outputs[there[-1]]
-    add = autograd.functionalize.__globals__["c"].add
+    add = core.add
     with graph.inserting_before(graph.output_node):
         twice = graph.call_function(add, (g, g), val=g.val, region="backward")
     changed = [twice if i == there[-1] else o for i, o in enumerate(graph.outputs)]
@@ -120,7 +123,7 @@ def leaves_composites(graph: Graph) -> Graph:
 
 def drops_casts(graph: Graph) -> Graph:
     """A cast to a smaller dtype and back changes nothing, surely."""
-    made = autograd.decompose(graph).copy()
+    made = decompose(graph).copy()
     for node in made.calls:
         if getattr(node.target, "name", "") == "cast" and node.args[0].val.dtype is not node.val.dtype:
             made.replace_all_uses_with(node, node.args[0])
@@ -130,7 +133,7 @@ def drops_casts(graph: Graph) -> Graph:
 
 def merges_what_differs(graph: Graph) -> Graph:
     """Equal operators on equal tensors are one, whatever their other arguments are."""
-    made = autograd.decompose(graph).copy()
+    made = decompose(graph).copy()
     first: dict = {}
     for node in made.calls:
         key = (node.target, tuple(node.all_input_nodes), str(node.val))

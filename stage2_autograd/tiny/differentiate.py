@@ -9,7 +9,6 @@ from __future__ import annotations
 from stage0_eager.autograd import backward_pass
 from stage0_eager.state import enable_grad, interpreting
 from stage0_eager.transforms.trace import Tracer
-from stage2_autograd.passes import dead_code
 from stage2_autograd.retrace import placeholders_like, retrace
 from stage_contracts.graph import Graph
 from stage_contracts.joint import FunctionalGraph, JointGraph
@@ -41,8 +40,8 @@ def differentiate(functional: FunctionalGraph) -> JointGraph:
             )
         found = {id(p): tracer.node_of(g) for p, g in zip(wanted, gradients, strict=True) if g is not None}
     graph.output([*map(tracer.node_of, outputs), *(found.get(id(p)) for p in primals)])
-    joint = JointGraph(dead_code(graph), len(primals), len(outputs), tangent_outputs)
-    return joint.verify()
+    graph.eliminate_dead_code()
+    return JointGraph(graph, len(primals), len(outputs), tangent_outputs).verify()
 
 
 def tangent_meta(output: TensorMeta) -> TensorMeta:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from stage2_autograd.checkpoints import checkpointed
-from stage_contracts.core_ops import CORE_OPS
+from stage2_autograd.core_calls import kind_of
+from stage2_autograd.partition.checkpoints import checkpointed
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
 
@@ -44,12 +44,6 @@ def to_save(joint: JointGraph, repeated: Sequence[str]) -> dict[Node, str]:
         else:
             saved[node] = f"{kind_of(node) or 'one of several results'}: not computed again"
     return saved
-
-
-def kind_of(node: Node) -> str:
-    """The core operator's kind (see core_ops.KINDS); "" for anything else."""
-    row = CORE_OPS.get(node.target.name) if getattr(node.target, "core", None) is not None else None
-    return row.kind if row else ""
 
 
 def read_by_backward(joint: JointGraph) -> list[Node]:

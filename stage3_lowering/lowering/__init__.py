@@ -11,7 +11,7 @@ from collections.abc import Callable
 from stage3_lowering.lowering.emit_cpp import emit_cpp
 from stage3_lowering.lowering.emit_cpp_run import with_run
 from stage3_lowering.lowering.emit_triton import emit_triton
-from stage3_lowering.lowering.fuse import fuse
+from stage3_lowering.lowering.fuse import fuse, why_not_fused
 from stage3_lowering.lowering.lower import lower
 from stage3_lowering.lowering.schedule_kernels import schedule
 from stage3_lowering.lowering.share_kernels import share_kernels
@@ -28,4 +28,4 @@ def emit(program: Program, target: Target) -> Program:
     return EMITTERS[target.name](program, target)
 
 
-__all__ = ["EMITTERS", "emit", "fuse", "lower", "schedule"]
+__all__ = ["EMITTERS", "emit", "fuse", "lower", "schedule", "why_not_fused"]

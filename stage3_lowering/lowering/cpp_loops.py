@@ -20,6 +20,8 @@ from stage_contracts.loop_text import with_comments
 from stage_contracts.program import Kernel
 from stage_contracts.tensor_meta import contiguous_strides
 
+BLOCK = 256  # elements that are summed in float before a double takes over
+
 
 class KernelText:
     """The body of one kernel."""
@@ -144,7 +146,7 @@ class KernelText:
             body = self._split(writer, heads, levels, pragma)
             before = []
         else:
-            body = _nested(heads, levels, pragma)
+            body = self._blocks(writer, heads, levels, pragma, "0", cpp_index(self.sizes[loops[0]]))
         ends = Statements(nest, self, {v: 1 for v in [self.column] if v}, writer)
         ends.depth = {i.name: int(bool(self.column)) for i in nest.body if i.op == "reduction"}
         after = self._levels(ends, nest, nest.split, len(nest.body), int(bool(self.column)))
@@ -162,7 +164,6 @@ class KernelText:
     ) -> list[str]:
         """The one fold of the kernel in parts, which threads share; combined in order, whoever made them."""
         parts, size, part = self.schedule.split, cpp_index(self.sizes["r0"]), self.fresh("part")
-        head = f"for (int64_t r0 = {part} * {size} / {parts}; r0 < ({part} + 1) * {size} / {parts}; ++r0) {{"
         arrays, keep, combine = [], [], []
         for type_, accumulator, kind in writer.folding:
             name = self.fresh(f"{accumulator}_parts")
@@ -170,7 +171,8 @@ class KernelText:
             keep.append(f"{name}[{part}] = {accumulator};")
             combine.append(FOLDS[kind][0].format(acc=accumulator, value=f"{name}[{part}]", T=type_))
         loop = f"for (int64_t {part} = 0; {part} < {parts}; ++{part}) {{"
-        own = [*writer.starts, *_nested([head, *heads[1:]], levels, pragma), *keep]
+        first, last = f"{part} * {size} / {parts}", f"({part} + 1) * {size} / {parts}"
+        own = [*writer.starts, *self._blocks(writer, heads, levels, pragma, first, last), *keep]
         return [
             *arrays,
             "#pragma omp parallel for",
@@ -183,10 +185,35 @@ class KernelText:
             "}",
         ]
 
+    def blocked(self, nest: LoopNest) -> bool:
+        """Whether float sums over a row are taken in blocks: float lanes within one, doubles over them.
+
+        Twice as fast as double lanes, and as exact as NumPy's sums of pairs: 16 to 64 additions, then a tree.
+        """
+        if self.column or len(nest.reduction_ranges) != 1:
+            return False
+        (size,) = nest.reduction_ranges
+        return not isinstance(size, int) or size >= 4 * BLOCK
+
+    def _blocks(
+        self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str],
+        first: str, last: str,
+    ) -> list[str]:  # fmt: skip
+        """The reduction loops from `first` to `last`, in blocks where float sums ask for it."""
+        if not writer.parts:
+            whole = f"for (int64_t r0 = {first}; r0 < {last}; ++r0) {{"
+            return _nested([whole if self.schedule.split else heads[0], *heads[1:]], levels, pragma)
+        block, end = self.fresh("r0_block"), self.fresh("r0_end")
+        head = f"for (int64_t {block} = {first}; {block} < {last}; {block} += {BLOCK}) {{"
+        stop = f"const int64_t {end} = {block} + {BLOCK} < {last} ? {block} + {BLOCK} : {last};"
+        loop = _nested([f"for (int64_t r0 = {block}; r0 < {end}; ++r0) {{"], levels, pragma)
+        inside = [stop, *(start for start, _ in writer.parts), *loop, *(add for _, add in writer.parts)]
+        return [head, *(INDENT + line for line in inside), "}"]
+
     def _fold_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are folded in one order, which the compiler fixes."""
-        if any(i.op == "reduction" and i.args[0] not in FOLDS for i in nest.body):
-            return {}  # a position is found one by one
+        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in FOLDS) for i in nest.body):
+            return {}  # a position, or a running sum, is found one by one
         clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in writer.folds.items())
         clauses += " reduction(|: bad_index)" * bool(self.checks and writer.checked & set(_loops_of(nest)))
         return {depth - 1: f"#pragma omp simd{clauses}"}

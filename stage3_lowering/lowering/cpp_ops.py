@@ -207,8 +207,8 @@ inline int64_t philox(int64_t seed, int64_t counter, int64_t index) {
 FOLDS: dict[str, tuple[str, str, str]] = {
     "sum": ("{acc} += {value};", "0", "+"),
     "prod": ("{acc} *= {value};", "1", "*"),
-    "amax": ("{acc} = cutaway::maximum<{T}>({acc}, {value});", "{lowest}", "nan_max"),
-    "amin": ("{acc} = cutaway::minimum<{T}>({acc}, {value});", "{highest}", "nan_min"),
+    "amax": ("{acc} = cutaway::maximum<{T}>({value}, {acc});", "{lowest}", "nan_max"),
+    "amin": ("{acc} = cutaway::minimum<{T}>({value}, {acc});", "{highest}", "nan_min"),
     "any": ("{acc} = {acc} || {value};", "false", "||"),
     "all": ("{acc} = {acc} && {value};", "true", "&&"),
 }

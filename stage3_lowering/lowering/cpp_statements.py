@@ -42,11 +42,12 @@ class Statements:
         self.arrays: list[str] = []  # what one section hands another, per lane
         self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
         self.folding: list[tuple[str, str, str]] = []  # type, accumulator, kind
+        self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
 
     def depth_of(self, instr: Instr) -> int:
         """How many of the section's loops must stand around the instruction: those it depends on."""
         deepest = max(self.loops.values(), default=0)
-        if instr.op in ("store", "reduction"):
+        if instr.op in ("store", "reduction", "scan"):
             self.depth[instr.name] = deepest
             return deepest
         names = {str(a) for a in instr.args if isinstance(a, Value)}
@@ -143,9 +144,28 @@ class Statements:
             self.starts.append(f"{wide or result} {accumulator} = {start};")
             self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
             self.folding.append((wide or result, accumulator, kind))
+            if wide == "double" and self.kernel.blocked(self.nest):
+                part = self.kernel.fresh(f"{name}_part")  # float lanes over a block, which doubles add up
+                self.parts.append((f"{result} {part} = 0;", f"{accumulator} += {part};"))
+                accumulator = part
             self.folds.setdefault(openmp, []).append(accumulator)
         value = f"{wide}({value})" if wide == "uint64_t" else value
         return [fold.format(acc=accumulator, value=value, T=result)]
+
+    def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
+        """A running sum: in double for float32, as folds are."""
+        assert instr.dtype is not None
+        result = CPP_TYPES[instr.dtype.name]
+        wide = {"float": "double", "int64_t": "uint64_t"}.get(result, result)
+        running = self.kernel.fresh(f"{instr.name}_running")
+        if self.kernel.lane:
+            self.accumulators.append(f"{wide} {running}[{self.kernel.width}];")
+            running = f"{running}[{self.kernel.lane}]"
+        self.starts.append(f"{running} = 0;" if self.kernel.lane else f"{wide} {running} = 0;")
+        return [
+            FOLDS[kind][0].format(acc=running, value=f"{wide}({value})", T=result),
+            self._declare(instr, f"{result}({running})"),
+        ]
 
     def _position(self, instr: Instr, kind: str, value: str) -> list[str]:
         of = CPP_TYPES[self.types[instr.args[1]].name]

@@ -43,9 +43,12 @@ def _segment_text(segment: Segment, program: Program) -> str:
 
 
 def _steps_function(segment: Segment, program: Program) -> Iterator[str]:
+    yield "// Returns 0, the number of the kernel that met a bad index, or -1: an input is not as it was compiled for."
     yield f"static int64_t {segment.function}_steps("
-    yield f"{INDENT}const Host& host, const Array* const* arrays, char* const* pools, const int64_t* sizes,"
-    yield f"{INDENT}bool check) {{"
+    params = (
+        "const Host& host, const Array* const* arrays, char* const* pools, const int64_t* sizes, bool check"
+    )
+    yield f"{INDENT}{params}) {{"
     for line in _steps(segment, program):
         yield f"{INDENT}{line}" if line else ""
     yield f"{INDENT}return 0;"

@@ -31,6 +31,19 @@ def fuse(lowered: LoweredGraph) -> Program:
     return _program(lowered, schedule)
 
 
+def why_not_fused(program: Program, a: str, b: str) -> str:
+    """The code of the refusal (scheduler_ir.REFUSALS) that keeps the buffers `a` and `b` in two kernels; "" if none.
+
+    The last decision that was about both of them counts.
+    """
+    for kernel in program.kernels.values():
+        if {a, b} <= {name for nest in kernel.nests for name in nest.writes}:
+            return ""
+    about = lambda d, x, y: x in d.first.split("_") and y in d.second.split("_")  # noqa: E731
+    found = [d for d in program.decisions if about(d, a, b) or about(d, b, a)]
+    return found[-1].code if found else "no_shared_buffer"
+
+
 def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
     """The nodes without the nests nobody reads. A call is kept: it may raise."""
     wanted = {ref.name for ref in buffer_refs(lowered.outputs)}

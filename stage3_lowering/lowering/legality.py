@@ -6,10 +6,11 @@ Input: schedule.py's groups. Dependencies are found by running the bodies with a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.lowering.schedule_kernels import SCATTERED, innermost_cost, stride
 from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import ExternCall, LoopNest, run
@@ -110,6 +111,23 @@ def clash(nodes: list[SchedulerNode]) -> str | None:
                 at, there = print_index(read.index), print_index(write.index)
                 return f"{node.name} reads {read.buffer}[{at}], but {read.buffer} is written at [{there}]"
     return None
+
+
+def elements(nodes: Iterable[SchedulerNode]) -> set[tuple[str, Any]]:
+    """What the nodes touch: a buffer, and where at each point of their loops."""
+    return {(dep.buffer, dep.index) for node in nodes for dep in (*node.reads, *node.writes)}
+
+
+def loses_unit_stride(a: list[SchedulerNode], b: list[SchedulerNode]) -> bool:
+    """Whether together they access memory worse than apart, whichever loop is innermost in each."""
+
+    def best(nodes: list[SchedulerNode]) -> int:
+        nests: list[Any] = [node.node for node in nodes]
+        loops = {str(v) for nest in nests for v in (*nest.loop_variables, *nest.reduction_variables)}
+        steps = [{v: stride(index, v) for v in loops} for _, index in elements(nodes) if index is not None]
+        return min((innermost_cost(steps, v) for v in loops), default=0)
+
+    return best([*a, *b]) > best(a) + best(b) + SCATTERED // 2
 
 
 def read_by(group: FusedSchedulerNode) -> set[str]:

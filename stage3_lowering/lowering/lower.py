@@ -13,6 +13,7 @@ from typing import Any
 from stage3_lowering.lowering import placement
 from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
+from stage3_lowering.lowering.scan import cumsum
 from stage3_lowering.lowering.state import State
 from stage3_lowering.lowering.values import VIEWS, Lazy
 from stage_contracts.core_ops import CORE_OPS
@@ -52,6 +53,7 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "identity": placement.identity,
     "full": placement.full,
     "iota": placement.iota,
+    "cumsum": cumsum,
     "gather": placement.gather,
     "random_bits": placement.random_bits,
 }

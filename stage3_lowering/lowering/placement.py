@@ -6,6 +6,7 @@ through, or written where they are used.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -41,7 +42,7 @@ def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, meta = args["input"], state.meta(node)
     if source.meta.device != meta.device:
         return None
-    return Lazy(meta, source.fetch, source.ref)
+    return replace(source, meta=meta)
 
 
 def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:

@@ -1,7 +1,8 @@
 """Lowering of pointwise operators: one element from one element of each operand, by one rule for all of them.
 
-Input: a node, and its arguments with a Lazy for each tensor. Operands broadcast by index maps and are cast to
-the dtype the arithmetic is done in. A rule gives None for what it leaves to the eager kernel.
+Input: a node, and its arguments with a Lazy for each tensor. The result is an expression until realize.py makes
+it a buffer. Operands broadcast by index maps and are cast to the dtype the arithmetic is done in. A rule gives None
+for what it leaves to the eager kernel.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from typing import Any
 
 import sympy
 
+from stage3_lowering.lowering.cpp_ops import COSTS
+from stage3_lowering.lowering.realize import why_realize
 from stage3_lowering.lowering.state import State, storage_order
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, loop_sizes
 from stage_contracts import core_metas
@@ -38,26 +41,49 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         and (isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1])
     ):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
-    body, ranges, index = begin(state, meta)
+
+    def fetch(body: Body, index: Index) -> Value:
+        if (node, index) not in body.known:
+            body.known[node, index] = _element(body, node, meta, compute, args, index)
+        return body.known[node, index]
+
+    tensors = [o for o in operands if isinstance(o, Lazy)]
+    value = Lazy(
+        meta,
+        fetch,
+        size=1 + sum(o.size for o in tensors),
+        cost=COSTS.get(name, 1) + sum(o.cost for o in tensors),
+        reads=frozenset().union(*(o.reads for o in tensors)),
+    )
+    rule = why_realize(node, value)
+    return value if rule is None else state.realize(node, value, rule.code)
+
+
+def _element(
+    body: Body, node: Node, meta: TensorMeta, compute: DType, args: dict[str, Any], index: Index
+) -> Value:
+    """The instructions of one element of a pointwise node, after those of its operands' elements."""
+    name, operands = node.target.name, list(args.values())
     element = lambda operand, dtype: operand_element(body, operand, dtype, meta.shape, index)  # noqa: E731
     unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
+    body.origins = node.origins
     if name == "cast" or (unchanged and not compute.is_floating_point):
-        result = element(args["input"], compute)
-    elif name == "bitcast":
+        return element(args["input"], compute)
+    if name == "bitcast":
         value = element(args["input"], args["input"].meta.dtype)
-        result = body.emit(name, (value, args["dtype"]), args["dtype"], node.name)
-    elif not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
-        result = body.emit("constant", (False,), dt.bool_, node.name)
-    elif name == "where":
+        return body.emit(name, (value, args["dtype"]), args["dtype"], node.name)
+    if not compute.is_floating_point and name in _FALSE_ON_INTEGERS:
+        return body.emit("constant", (False,), dt.bool_, node.name)
+    if name == "where":
         values = [
             element(args["condition"], dt.bool_),
             element(args["input"], compute),
             element(args["other"], compute),
         ]
-        result = body.emit(name, values, compute, node.name)
     else:
-        result = body.emit(name, [element(o, compute) for o in operands], meta.dtype, node.name)
-    return state.nest(node, meta, body, ranges, (), index, result)
+        values = [element(o, compute) for o in operands]
+    body.origins = node.origins
+    return body.emit(name, values, compute if name == "where" else meta.dtype, node.name)
 
 
 def _compute_dtype(name: str, operands: list[Any]) -> DType:

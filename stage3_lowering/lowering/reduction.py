@@ -35,7 +35,9 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     if source.meta.dtype is dt.bool_:
         kind = {"amax": "any", "amin": "all"}.get(kind, kind)
     wanted = {"any": dt.bool_, "all": dt.bool_, "argmax": source.meta.dtype, "argmin": source.meta.dtype}
+    body.origins = node.origins
     value = operand_element(body, source, wanted.get(kind, meta.dtype), shape, index)
+    body.origins = node.origins
     result = body.emit("reduction", (kind, value), meta.dtype, node.name)
     places = [sympy.Integer(0) if d in folded else symbol(f"i{kept.index(i)}") for d, i in enumerate(index)]
     where = tuple(places) if args["keepdim"] and rank else tuple(kept)

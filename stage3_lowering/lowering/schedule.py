@@ -12,7 +12,10 @@ from typing import Any
 
 from stage3_lowering.lowering.legality import (
     clash,
+    elements,
     loops,
+    loses_unit_stride,
+    nests_of,
     over_common_loops,
     read_by,
     touched,
@@ -24,6 +27,8 @@ from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, Sch
 from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
+
+LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
 
 
 class Schedule:
@@ -60,8 +65,9 @@ class Schedule:
             if group.nodes[0].is_extern and not written_by(group) & read_by(mine):
                 continue
             mine = self.group_of[node.name]
-            merged, reason = self._merge(group, mine)
-            self._decide(FusionDecision(group.name, mine.name, merged is not None, reason, float(score)))
+            merged, reason, code = self._merge(group, mine)
+            saved = float(self._equal_bytes(group, merged) if merged else score)
+            self._decide(FusionDecision(group.name, mine.name, merged is not None, reason, saved, code))
             if merged is not None:
                 self._put_in_place(group, mine, merged)
 
@@ -91,7 +97,7 @@ class Schedule:
         self.decisions.append(decision)
         verdict = "fused" if decision.fused else "not fused"
         first, second, reason, score = decision.first, decision.second, decision.reason, decision.score
-        record("fusion", verdict, first=first, second=second, reason=reason, score=score)
+        record("fusion", verdict, first=first, second=second, reason=reason, score=score, code=decision.code)
 
     def _shared_bytes(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> int:
         """Bytes of the buffers both touch, open sizes at their nominal value: what fusing saves of memory traffic."""
@@ -106,26 +112,47 @@ class Schedule:
 
     # ---- may they fuse? ------------------------------------------------------------------------------
 
-    def _merge(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> tuple[FusedSchedulerNode | None, str]:
-        """The two groups as one over common loops, or None; and the reason, in plain English."""
+    def _merge(
+        self, a: FusedSchedulerNode, b: FusedSchedulerNode
+    ) -> tuple[FusedSchedulerNode | None, str, str]:
+        """The two groups as one over common loops, or None; the reason, in plain English; the refusal's code."""
         for group in (a, b):
             if group.nodes[0].is_extern:
-                return None, f"{group.nodes[0].node.target} is a call, not a loop nest"  # type: ignore[union-attr]
+                return None, f"{group.nodes[0].node.target} is a call, not a loop nest", "call"  # type: ignore[union-attr]
         if {self._device(a), self._device(b)} != {self._device(a)}:
-            return None, "they run on different devices"
+            return None, "they run on different devices", "device"
         third = self._between(a, b) or self._between(b, a)
         if third is not None:
-            return None, f"{third.name} has to run between them: it reads one and feeds the other"
+            between = f"{third.name} has to run between them: it reads one and feeds the other"
+            return None, between, "between"
+        if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
+            return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
         if waits_for_a_long_fold(a, b):
-            return None, f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
-        reason = f"their loops differ: {loops(a)} against {loops(b)}"
+            long = f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
+            return None, long, "long_fold"
+        reason, code = f"their loops differ: {loops(a)} against {loops(b)}", "loops"
+        mine = {n.name for n in a.nodes}
         for nests in over_common_loops(a, b):
             order = sorted(nests, key=lambda n: self.position[n.name])
             problem = clash(order)
-            if problem is None:
-                return FusedSchedulerNode(tuple(order)), self._why(a, b)
-            reason = problem
-        return None, reason
+            if problem is not None:
+                reason, code = problem, "index"
+                continue
+            parts = [n for n in order if n.name in mine], [n for n in order if n.name not in mine]
+            if not elements(parts[0]) & elements(parts[1]):
+                reason, code = f"{a.name} and {b.name} touch no element at the same point", "nothing_shared"
+            elif loses_unit_stride(*parts):
+                reason, code = "together no loop walks through memory one by one", "unit_stride"
+            else:
+                return FusedSchedulerNode(tuple(order)), self._why(a, b), ""
+        return None, reason, code
+
+    def _equal_bytes(self, a: FusedSchedulerNode, merged: FusedSchedulerNode) -> int:
+        """Bytes of the buffers that both parts touch at equal indices."""
+        mine = {n.name for n in a.nodes}
+        parts = [n for n in merged.nodes if n.name in mine], [n for n in merged.nodes if n.name not in mine]
+        shared = {buffer for buffer, _ in elements(parts[0]) & elements(parts[1])}
+        return sum(hinted(self.buffers[name].nbytes) or 1 for name in shared)
 
     def _why(self, a: FusedSchedulerNode, b: FusedSchedulerNode) -> str:
         passed = sorted((written_by(a) & read_by(b)) | (written_by(b) & read_by(a)))

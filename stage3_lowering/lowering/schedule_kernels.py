@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
@@ -22,6 +23,7 @@ PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done bef
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
 COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
 SPLIT = 64  # parts of a fold over everything; the same for every number of threads, so a sum never changes
+SHORT_ROW = 128  # elements whose lanes cost more to fold into one at the end than to add up
 SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
 
 
@@ -72,7 +74,7 @@ def _splits(kernel: Kernel) -> bool:
     """Whether the kernel is one fold of one loop, of a kind whose parts can be combined."""
     folds = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
     positions = any(i.args[0] in ("argmax", "argmin") for i in folds)
-    checks = any(i.op == "indirect_index" for n in kernel.nests for i in n.body)
+    checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body)
     rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
     return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
 
@@ -91,6 +93,7 @@ def access_steps(kernel: Kernel) -> list[dict[str, Any]]:
     return found
 
 
+@lru_cache(maxsize=65536)
 def stride(index: Any, variable: str) -> Any:
     """How far `index` moves when the variable makes a step; None where that is not one number."""
     v = symbol(variable)
@@ -101,7 +104,7 @@ def stride(index: Any, variable: str) -> Any:
     return None if v in rest.expand().free_symbols or index.has(FloorDiv, Mod) else step
 
 
-def _cost_of(accesses: list[dict[str, Any]], loop: str) -> int:
+def innermost_cost(accesses: list[dict[str, Any]], loop: str) -> int:
     """What the accesses cost per element when `loop` is innermost."""
     return sum(
         0 if step == 0 else 1 if step == 1 else SCATTERED
@@ -116,7 +119,7 @@ def _pointwise_order(
         return outer, ()
     accesses = access_steps(kernel)
     long = [v for v in outer if hinted(sizes[v]) >= 8] or outer
-    costs = {v: _cost_of(accesses, v) for v in long}
+    costs = {v: innermost_cost(accesses, v) for v in long}
     best = min(reversed(long), key=lambda v: costs[v])  # the last of equals: as it lies in memory
     order = [v for v in outer if v != best] + [best]
     scattered = [a for a in accesses if a.get(best, 0) not in (0, 1)]
@@ -138,8 +141,10 @@ def _fold_vector(
         i.op == "reduction" and i.args[0] in ("argmax", "argmin") for n in kernel.nests for i in n.body
     )
     if candidates and not positions and not kernel.row_buffers:
-        best = min(reversed(candidates), key=lambda v: _cost_of(accesses, v))
-        if _cost_of(accesses, best) < _cost_of(accesses, last):
+        best = min(reversed(candidates), key=lambda v: innermost_cost(accesses, v))
+        across, along = innermost_cost(accesses, best), innermost_cost(accesses, last)
+        row = next(hinted(math.prod(n.reduction_ranges)) for n in kernel.nests if n.reduction_ranges)
+        if across < along or (across == along and row <= SHORT_ROW):
             size = sizes[best]
             return best, ((best, min(size, COLUMNS) if isinstance(size, int) else COLUMNS),)
     return last, ()

@@ -7,6 +7,7 @@ its graph node, so a line of a generated kernel can be found again in the printe
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,7 @@ from stage3_lowering.lowering.sizes import Sizes
 from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, loop_sizes, strided
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CoreOp
+from stage_contracts.events import record
 from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.index_expr import symbol
@@ -132,8 +134,20 @@ class State:
     ) -> Lazy:
         name = self.new_buffer(meta)
         body.store(name, dot(meta.strides, index), value)
-        self.nodes.append(LoopNest(name, ranges, reduction_ranges, tuple(body.instructions), origins))
+        own, origins = origins, tuple(dict.fromkeys((*body.all_origins, *origins)))
+        alone = origins == own  # else each instruction says which of them it came from
+        instructions = tuple(replace(i, origins=() if alone else i.origins or own) for i in body.instructions)
+        self.nodes.append(LoopNest(name, ranges, reduction_ranges, instructions, origins))
         return strided(name, meta, meta.strides)
+
+    def realize(self, node: Node, value: Lazy, why: str) -> Lazy:
+        """The value as a buffer, which later readers read; `why` is the code of the rule that asks for it."""
+        meta = dense(value.meta)
+        ranges, index = storage_order(meta)
+        body = Body(self.fresh, loop_sizes(ranges))
+        element = value.fetch(body, index)
+        record("realize", node.name, rule=why)
+        return self._store(node.origins, meta, body, ranges, (), index, element)
 
     def copy(self, value: Lazy, meta: TensorMeta, origins: tuple[Origin, ...]) -> BufferRef:
         """A buffer laid out as `meta` that holds `value`."""

@@ -14,6 +14,7 @@ from stage3_lowering.lowering.triton_ops import EXCEPTIONS, FOLDS, TRITON_OPS, T
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
+from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import Instr, LoopNest, Value
 from stage_contracts.program import Kernel
@@ -167,6 +168,14 @@ class Statements:
             index = f"0 * {'i0' if len(self.kernel.nests[0].ranges) == 1 else 'xindex'}"
             return [f"{instr.name} = _philox({seed}, {counter}, {index})"]
         return [f"{instr.name} = _philox({seed}, {counter}, {print_index(index)})"]
+
+    def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
+        if self.loop:
+            raise GraphError(
+                f"{instr}: a running sum over a row that is not held at once is not written for Triton"
+            )
+        self.varies[instr.name] = "xr"
+        return [f"{instr.name} = tl.cumsum(tl.where(mask, {value}, 0), 1)"]
 
     # ---- folds ---------------------------------------------------------------------------------------
 

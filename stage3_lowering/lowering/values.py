@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
@@ -18,6 +18,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.index_expr import FloorDiv, Mod, split_multiple, symbol
 from stage_contracts.layouts import view_strides
 from stage_contracts.loop_ir import BufferRef, Instr, Value
+from stage_contracts.origin import Origin
 from stage_contracts.size_vars import never_below, plain
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
@@ -30,12 +31,16 @@ class Body:
 
     def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, Any]) -> None:
         self.instructions: list[Instr] = []
+        self.known: dict[Any, Value] = {}  # (node, index) -> the element, written once
         self.fresh, self.sizes = fresh, sizes
+        self.origins: tuple[Origin, ...] = ()  # of the instructions that are being written
+        self.all_origins: dict[Origin, None] = {}
 
     def emit(self, op: str, args: Sequence[Any], dtype: DType, name: str = "") -> Value:
         """Append `name = ops.op(*args)` and give the value's name."""
         value = Value(self.fresh(name or op))
-        self.instructions.append(Instr(value, op, tuple(args), dtype))
+        self.instructions.append(Instr(value, op, tuple(args), dtype, self.origins))
+        self.all_origins |= dict.fromkeys(self.origins)
         return value
 
     def load(self, buffer: str, index: Any, dtype: DType) -> Value:
@@ -57,6 +62,9 @@ class Lazy:
     meta: TensorMeta
     fetch: Callable[[Body, Index], Value]
     ref: BufferRef | None = None
+    size: int = 1  # instructions that `fetch` writes
+    cost: int = 1  # what they cost, in additions
+    reads: frozenset[str] = frozenset()  # the buffers they read an element of for each element
 
 
 def strided(name: str, meta: TensorMeta, strides: Sequence[Any], offset: Any = 0) -> Lazy:
@@ -65,7 +73,8 @@ def strided(name: str, meta: TensorMeta, strides: Sequence[Any], offset: Any = 0
     def fetch(body: Body, index: Index) -> Value:
         return body.load(name, offset + dot(strides, index), meta.dtype)
 
-    return Lazy(meta, fetch, BufferRef(name, meta.shape, tuple(strides), offset))
+    many = frozenset([name]) if 0 not in strides and meta.ndim > 1 else frozenset()
+    return Lazy(meta, fetch, BufferRef(name, meta.shape, tuple(strides), offset), reads=many)
 
 
 def dot(strides: Sequence[Any], index: Index) -> Any:
@@ -91,7 +100,7 @@ def view(kind: str, source: Lazy, meta: TensorMeta, args: dict[str, Any]) -> Laz
 
     moved = ref_map(source.ref.strides) if source.ref is not None else None
     if source.ref is None or moved is None:  # not expressible with strides: only the index map is left
-        return Lazy(meta, fetch)
+        return replace(source, meta=meta, fetch=fetch, ref=None)
     strides, skipped = moved
     return strided(source.ref.name, meta, strides, source.ref.offset + skipped)
 

@@ -49,6 +49,11 @@ def test_golden(seam, name):
     golden(f"{name}.triton.txt", "\n".join(u.text for u in seam("emit")(program, TRITON).units))
 
 
+def test_golden_of_the_function_that_runs_it_all(seam):
+    text = seam("emit")(program_of(seam, "softmax"), CPP).units[0].text
+    golden("run.cpp.txt", text[text.index("// ---- run: ") :])
+
+
 @pytest.mark.conformance("emit", tier="core")
 def test_units_and_kernels_name_each_other(seam):
     program = program_of(seam, "softmax")

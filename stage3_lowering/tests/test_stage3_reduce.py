@@ -157,4 +157,36 @@ def test_large_reductions_in_parallel(seam):
     graph = trace(function, x, y)
     for way, outputs in run_every_way(seam, graph, [x, y]).items():
         for k, (output, wanted) in enumerate(zip(outputs, want, strict=True)):
-            assert_close(output, wanted, 1, f"output {k} ({way})")
+            assert_close(output, wanted, 2, f"output {k} ({way})")  # float lanes within a block
+
+
+@pytest.mark.parametrize("length", [512, 1024, 4096, 100_000])
+def test_float_sums_are_as_exact_as_numpys(seam, length):
+    """Blocks summed in float lanes, added up in double: against float64, no worse than NumPy's sums of pairs."""
+    x = (np.random.default_rng(length).standard_normal((64, length)) ** 2).astype(np.float32)
+    graph = trace(lambda c, x: c.sum(x, (1,)), x)
+    exact = x.astype(np.float64).sum(1)
+    ours, theirs = (np.abs(s - exact).mean() for s in (run_every_way(seam, graph, [x])["cpp"][0], x.sum(1)))
+    assert ours <= 1.1 * theirs
+
+
+@pytest.mark.conformance("lower", "fuse", "emit", tier="full")
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
+def test_running_sums(seam, dim, dtype):
+    """Along any dimension, of any layout, with what reads and feeds it in the same loops."""
+    x = (np.arange(5 * 9 * 12).reshape(5, 9, 12) * 7 % 23 - 11).astype(dtype)
+    turned = np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)
+    wide = np.int64 if dtype in (np.int64, np.bool_) else dtype
+    want = [
+        np.cumsum(x, dim, dtype=wide),
+        np.cumsum(x, dim, dtype=wide) + 1,
+        np.cumsum(x, dim, dtype=wide).sum(dim),
+    ]
+
+    def function(c, x):
+        total = c.cumsum(x, dim)
+        return total, c.add(total, 1), c.sum(total, (dim,))
+
+    for array in (x, turned):
+        check(seam, function, [array], want)

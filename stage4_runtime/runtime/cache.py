@@ -24,7 +24,7 @@ from stage4_runtime.runtime.private_folder import NotPrivate, cache_root, privat
 from stage_contracts import config, events
 
 FORMAT = "1"  # part of every key: change it when an entry's meaning changes
-_ENTRY = "entry.json"
+ENTRY = "entry.json"
 _DAY = 86_400  # seconds
 
 
@@ -42,7 +42,11 @@ class Key:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.digests).encode()).hexdigest()
+        return _digest_of(self.digests)
+
+
+def _digest_of(digests: Mapping[str, str]) -> str:
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
 
 class Corrupt(RuntimeError):
@@ -52,11 +56,11 @@ class Corrupt(RuntimeError):
 def load(key: Key) -> dict[str, bytes] | None:
     """The files of an entry, exactly the bytes that were checked, or None. Records hit or miss."""
     try:
-        root = _open_root()
+        root = open_root()
         folder = _entry_folder(root, key)
         if folder.is_dir():
             files = check_entry(folder, key, secret_key(root))
-            os.utime(folder / _ENTRY)  # least recently used goes first
+            os.utime(folder / ENTRY)  # least recently used goes first
             events.record("cache", "hit", unit=key.name, key=key.digest[:16])
             return files
         reason = _what_differs(root, key)
@@ -73,14 +77,12 @@ def load(key: Key) -> dict[str, bytes] | None:
 def store(key: Key, files: Mapping[str, bytes]) -> bool:
     """Publish an entry and make room for it. False when that cannot be done; the ledger says why."""
     try:
-        root = _open_root()
+        root = open_root()
         size = sum(map(len, files.values()))
         if size > config.current().runtime.cache_bytes:
             return False
         folder = _entry_folder(root, key)
-        record = {"name": key.name, "digests": key.digests, "files": _file_digests(files)}
-        record["mac"] = _mac(secret_key(root), record)
-        _publish(root, folder, {**files, _ENTRY: json.dumps(record, indent=1).encode()})
+        _publish_entry(root, folder, key.name, key.digests, files)
         _remember_name(root, key)
         evict(root, config.current().runtime.cache_bytes, keep=folder)
         return True
@@ -91,20 +93,46 @@ def store(key: Key, files: Mapping[str, bytes]) -> bool:
 
 def check_entry(folder: Path, key: Key, secret: bytes) -> dict[str, bytes]:
     """An entry's files by name. Raises Corrupt unless every digest and the MAC hold."""
+    record, files = _checked(folder, secret)
+    if record["digests"] != key.digests:
+        raise Corrupt("the entry belongs to another key")
+    return files
+
+
+def read_entry(root: Path, folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """An entry of this user's, whatever its key: its record without the MAC, and its files. Raises Corrupt."""
+    return _checked(folder, secret_key(root))
+
+
+def adopt_entry(record: Mapping[str, Any], files: Mapping[str, bytes]) -> bool:
+    """Keep an entry that came from elsewhere and is trusted; False where there is one. Raises Corrupt, OSError."""
+    root = open_root()
+    if any(Path(name).name != name or name == ENTRY for name in files):
+        raise Corrupt("a file's name leads out of the entry")
+    if dict(record["files"]) != _file_digests(files):
+        raise Corrupt("a file is not what was stored")
+    digests = {str(part): str(record["digests"][part]) for part in sorted(record["digests"])}
+    name = _digest_of(digests)
+    folder = root / "entries" / name[:2] / name
+    if folder.is_dir():
+        return False
+    _publish_entry(root, folder, str(record["name"]), digests, files)
+    return True
+
+
+def _checked(folder: Path, secret: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     try:
-        record = json.loads((folder / _ENTRY).read_bytes())
+        record = json.loads((folder / ENTRY).read_bytes())
         mac = record.pop("mac")
         if not hmac.compare_digest(mac, _mac(secret, record)):
             raise Corrupt("the entry was not written by this user's cache")
-        if record["digests"] != key.digests:
-            raise Corrupt("the entry belongs to another key")
         files = {name: (folder / name).read_bytes() for name in record["files"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Corrupt(f"{type(error).__name__}: {error}") from error
     for name, digest in _file_digests(files).items():
         if record["files"][name] != digest:
             raise Corrupt(f"{name} is not what was stored")
-    return files
+    return record, files
 
 
 def evict(root: Path, limit: int, keep: Path | None = None) -> None:
@@ -112,9 +140,9 @@ def evict(root: Path, limit: int, keep: Path | None = None) -> None:
     for leftover in (*root.glob("new-*"), *root.glob("old-*")):  # of processes that died while storing
         if time.time() - leftover.stat().st_mtime > _DAY:
             shutil.rmtree(leftover, ignore_errors=True)
-    entries = [(*_age_and_size(folder), folder) for folder in _entries(root)]
-    total = sum(size for _, size, _ in entries)
-    for _, size, folder in sorted(entries, key=lambda e: e[0]):
+    aged = [(*_age_and_size(folder), folder) for folder in entries(root)]
+    total = sum(size for _, size, _ in aged)
+    for _, size, folder in sorted(aged, key=lambda e: e[0]):
         if total <= limit:
             return
         if folder != keep:
@@ -125,7 +153,7 @@ def evict(root: Path, limit: int, keep: Path | None = None) -> None:
 # ---- inside ----------------------------------------------------------------------------------------------
 
 
-def _open_root() -> Path:
+def open_root() -> Path:
     settings = config.current().runtime
     if not settings.cache or settings.force_disable_caches:
         name = "force_disable_caches" if settings.cache else "cache"
@@ -137,7 +165,7 @@ def _entry_folder(root: Path, key: Key) -> Path:
     return root / "entries" / key.digest[:2] / key.digest
 
 
-def _entries(root: Path) -> Iterator[Path]:
+def entries(root: Path) -> Iterator[Path]:
     yield from (root / "entries").glob("??/*")
 
 
@@ -147,6 +175,14 @@ def _file_digests(files: Mapping[str, bytes]) -> dict[str, str]:
 
 def _mac(secret: bytes, record: Mapping[str, Any]) -> str:
     return hmac.new(secret, json.dumps(record, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def _publish_entry(
+    root: Path, folder: Path, name: str, digests: Mapping[str, str], files: Mapping[str, bytes]
+) -> None:
+    record: dict[str, Any] = {"name": name, "digests": dict(digests), "files": _file_digests(files)}
+    record["mac"] = _mac(secret_key(root), record)
+    _publish(root, folder, {**files, ENTRY: json.dumps(record, indent=1).encode()})
 
 
 def _publish(root: Path, folder: Path, files: Mapping[str, bytes]) -> None:
@@ -177,7 +213,7 @@ def _discard(root: Path, folder: Path) -> None:
 
 def _age_and_size(folder: Path) -> tuple[float, int]:
     try:
-        return (folder / _ENTRY).stat().st_mtime, sum(p.stat().st_size for p in folder.iterdir())
+        return (folder / ENTRY).stat().st_mtime, sum(p.stat().st_size for p in folder.iterdir())
     except OSError:
         return 0.0, 0  # being removed, or broken: the first to go
 

@@ -6,6 +6,7 @@ function; here its names get their values. The text stays on the callable as `so
 
 from __future__ import annotations
 
+import ctypes
 import linecache
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,9 +56,10 @@ def plain_launch(
     program: Program, kernels: Mapping[str, Any], constants: Mapping[str, Any], library: ArrayLibrary
 ) -> Callable[..., tuple]:
     """The program's steps, one after the other, on any array library."""
-    calls = segment_calls(program, kernels) if library is NUMPY else {}
+    poison = config.current().runtime.poison and library is NUMPY
+    calls = segment_calls(program, kernels) if library is NUMPY and not poison else {}
     streams = library.current_stream is not None
-    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls))
+    written = write_launch_text(program, streams, library.kernel_alignment, native=bool(calls), poison=poison)
     path = f"<cutaway launch {program.name} {id(written):x}>"
     linecache.cache[path] = (len(written.text), None, written.text.splitlines(True), path)
     meta_at = _metas_at(program)
@@ -78,6 +80,7 @@ def plain_launch(
         "conform": lambda buffer, value, *at: conform(program, buffer, value, library, meta_at(buffer, *at)),
         "read_size": lambda buffer, value, dim: _read_size(program, buffer, value, dim),
         "out_of_range": lambda number: _raise_out_of_range([*program.kernels.values()][number - 1]),
+        "poison": lambda start, nbytes: ctypes.memset(start, 0xAB, max(nbytes, 0)),
         **calls,
     }
     for name, kernel in program.kernels.items():

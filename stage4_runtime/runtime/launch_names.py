@@ -13,8 +13,8 @@ from stage_contracts.program import Program
 
 HELPERS = (
     "accept", "address", "failed", "allocate_pool", "arena", "conform", "copyto", "current_stream", "cutaway",
-    "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "slot_view", "stream",
-    "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
+    "empty", "float", "give_arena", "read_size", "ndarray", "new_arena", "out_of_range", "poison", "slot_view",
+    "stream", "take_arena", "view", *(f"{name}_dtype" for name in DTYPES),
 )  # fmt: skip
 EXTERNAL_PREFIX, INTO_PREFIX, SUBGRAPH_PREFIX = "eager_", "library_", "subgraph_"
 

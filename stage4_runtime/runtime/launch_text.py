@@ -57,6 +57,7 @@ class LaunchText:
     arrays: set[str] = field(default_factory=set)  # buffers that some step needs as an array
     addresses: set[str] = field(default_factory=set)  # buffers that a kernel needs as an address
     pools: list[str] = field(default_factory=list)  # where each pool begins, for calls of C++
+    poison: bool = False
 
     def name(self, buffer: str) -> str:
         return self.names[buffer]
@@ -80,12 +81,17 @@ class LaunchText:
 
 
 def write_launch_text(
-    program: Program, streams: bool = False, kernel_alignment: int = 1, native: bool = False
+    program: Program,
+    streams: bool = False,
+    kernel_alignment: int = 1,
+    native: bool = False,
+    poison: bool = False,
 ) -> LaunchText:
     """The text of the function.
 
     streams: kernels take the stream as their first argument. kernel_alignment: addresses that kernels get
-    must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call.
+    must be multiples of this many bytes, and of the element's size. native: what C++ can run is one call. poison:
+    the bytes of what is freed are overwritten at once, so that a step which reads them is seen.
     """
     steps = segments(program) if native else program.steps
     calls = [step for step in steps if isinstance(step, Segment)]
@@ -105,7 +111,8 @@ def write_launch_text(
             case Return(values=values):
                 out.arrays.update(ref.name for ref in buffer_refs(values))
     pooled = [b for b in program.buffers.values() if b.slot is not None]
-    out.pools = [f"pool{number}" for number, _ in enumerate(program.pools)] if calls else []
+    out.pools = [f"pool{number}" for number, _ in enumerate(program.pools)] if calls or poison else []
+    out.poison = poison
     lines = [*_arena_lines(program, pooled, out)]
     lines += [
         f"{out.pointer(b.name)} = address({out.name(b.name)})"
@@ -258,7 +265,10 @@ def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
 
 
 def _free(step: Free, program: Program, out: LaunchText) -> Iterable[str]:
-    pooled = program.buffers[step.buffer].slot is not None
+    slot = program.buffers[step.buffer].slot
+    pooled = slot is not None
+    if out.poison and slot is not None:
+        yield f"poison(pool{slot.pool} + {out.size(slot.offset)}, {out.size(slot.nbytes)})"
     yield f"# free {step.buffer}: its bytes may be reused" if pooled else f"del {out.name(step.buffer)}"
 
 

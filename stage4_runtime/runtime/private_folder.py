@@ -42,6 +42,11 @@ def private_folder(path: Path) -> Path:
     found = path.stat()
     if not stat.S_ISDIR(found.st_mode):
         raise NotPrivate(f"no disk cache: {path} is not a folder")
+    link = path.lstat()
+    if hasattr(os, "getuid") and stat.S_ISLNK(link.st_mode) and link.st_uid != os.getuid():
+        raise NotPrivate(
+            f"no disk cache: {path} is a link that user {link.st_uid} made, expected {os.getuid()}"
+        )
     if hasattr(os, "getuid") and found.st_uid != os.getuid():
         raise NotPrivate(f"no disk cache: {path} belongs to user {found.st_uid}, expected {os.getuid()}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -24,6 +24,7 @@ from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
 from stage_contracts import config
 
 UNITS = 6
+LIFE = 10  # seconds that a worker lives, on average; it takes some to start
 
 
 def work(folder: str, seed: int) -> None:
@@ -43,7 +44,7 @@ def work(folder: str, seed: int) -> None:
 
 def damage(folder: Path, draw: random.Random) -> str:
     """One fault on the folder: what was done. Files that vanish meanwhile are no fault of ours."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
+    files = sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
     if not files:
         return "nothing"
     path, how = draw.choice(files), draw.choice(["cut", "flip", "empty", "remove"])
@@ -94,7 +95,7 @@ def drive(folder: Path, processes: int, seconds: float, seed: int) -> Counter[st
             place = draw.randrange(processes)
             if (code := workers[place].poll()) is not None:
                 raise RuntimeError(f"a worker ended with {code}:\n{workers[place].communicate()[1][-2000:]}")
-            if draw.random() < 0.3:
+            if draw.random() < processes * 0.1 / LIFE:
                 done["right results"] += len(stop(workers[place])[0].split())
                 done["kill"] += 1
                 workers[place] = start(folder, draw.randrange(1 << 30))

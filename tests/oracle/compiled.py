@@ -18,8 +18,11 @@ from stage0_eager.core_interpreter import interpreter
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import Tracer
-from stage2_autograd import autograd
-from stage2_autograd.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.decompose import decompose
+from stage2_autograd.differentiate import differentiate
+from stage2_autograd.functionalize import functionalize
+from stage2_autograd.partition import partition
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from tests.oracle import cases as c
@@ -49,12 +52,12 @@ def compiled(function: Callable, tensors: list[Tensor]) -> Callable[..., tuple]:
     """`function`, as backend="aot_eager" would run it. Raises Refused with the code of the break."""
     try:
         graph, _ = traced(function, tensors)
-        functional = autograd.functionalize(graph)
-        joint = autograd.differentiate(functional)
+        functional = functionalize(graph)
+        joint = differentiate(functional)
     except Unsupported as refusal:
         raise Refused(f"{refusal.graph_break.code} {refusal.graph_break.reason}") from refusal
-    joint = replace(joint, graph=autograd.decompose(joint.graph)).verify()
-    halves = autograd.partition(joint).verify()
+    joint = replace(joint, graph=decompose(joint.graph)).verify()
+    halves = partition(joint).verify()
     return make_runtime_wrapper(
         functional, interpreter(halves.forward), interpreter(halves.backward), joint, halves
     )

@@ -1,0 +1,81 @@
+"""Policies: when compiled code takes over from eager, and when it gives way to it again.
+
+Input: the configuration. `runtime.background`: the first calls run the graph's operators on NumPy while kernels build.
+`runtime.never_slower`: a few calls of each are timed after warm-up, and the faster way stays. Both are off unless asked
+for, and under `runtime.deterministic` (use_deterministic_algorithms): there nothing is chosen by measurement.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts import config, events
+from stage_contracts.pipeline import Entry
+
+WARM_UP = 2  # calls of each kind that are not counted
+TIMED = 5  # calls of each kind that are
+
+
+def builds_in_background() -> bool:
+    settings = config.current().runtime
+    return settings.background and not settings.deterministic
+
+
+def until_ready(
+    plain: Callable[..., tuple], ready: Callable[[], bool], make: Callable[[], Callable[..., tuple]]
+) -> Callable[..., tuple]:
+    """`plain` until `ready()`, then what `make()` gives. Two threads that see it at once may both make it."""
+    current: Callable[..., tuple] = plain
+
+    def run(*arrays: Any) -> tuple:
+        nonlocal current
+        if current is plain and ready():
+            current = make()
+        return current(*arrays)
+
+    return run
+
+
+# ---- never slower ----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Trial:
+    """An entry on trial: each call runs once, eagerly or compiled in turn, and is timed. Then the faster way stays."""
+
+    entry: Entry
+    compiled: Callable[..., Any]
+    eager: Callable[..., Any]
+    name: str
+    times: dict[bool, list[float]] = field(default_factory=lambda: {True: [], False: []})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        compiled = len(self.times[True]) <= len(self.times[False])
+        start = time.perf_counter()
+        result = (self.compiled if compiled else self.eager)(*args, **kwargs)
+        self.times[compiled].append(time.perf_counter() - start)
+        if min(map(len, self.times.values())) >= WARM_UP + TIMED:
+            self.decide()
+        return result
+
+    def decide(self) -> None:
+        """Keep the faster way; the ledger says which, and by how much."""
+        took = {way: statistics.median(times[WARM_UP:]) * 1e6 for way, times in self.times.items()}
+        slower = took[True] > took[False]
+        self.entry.run = self.eager if slower else self.compiled
+        reason = f"{self.name}: compiled {took[True]:.0f} us, eager {took[False]:.0f} us"
+        kept = "eager" if slower else "compiled"
+        events.record(
+            "fallback" if slower else "policy", "never_slower", reason=f"{reason}: {kept} from here on"
+        )
+
+
+def on_trial(entry: Entry, eager: Callable[..., Any], name: str, breaks: Sequence[Any]) -> None:
+    """Put a new entry on trial, where the policy is in force and the entry is a whole function's."""
+    settings = config.current().runtime
+    if settings.never_slower and not settings.deterministic and not breaks and entry.run is not eager:
+        entry.run = Trial(entry, entry.run, eager, name)

@@ -1,0 +1,162 @@
+"""The language under torch's module paths, so that a file written for torch runs on Cutaway unchanged.
+
+Input: the public names of `cutaway`. `with as_torch():` makes `import torch` and its submodules, in files imported
+inside, resolve to the modules made here; a real torch is put back afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import cutaway
+from cutaway.subjects import no_attribute
+from cutaway.torch_api import machine as torch_machine
+from cutaway.torch_api.checks import CHECKS
+from cutaway.torch_api.dynamo import compiler_modules
+from stage0_eager import nn, optim
+from stage0_eager.autograd import checkpoint
+from stage0_eager.namespaces import autograd
+from stage0_eager.transforms import func
+from stage0_eager.utils import data
+from stage_contracts.dtype import DTYPES, DType
+from stage_contracts.symbolic import SymBool, SymFloat, SymInt
+
+_LOCK = threading.RLock()  # held as long as sys.modules says that torch is Cutaway
+_MODULES: dict[str, ModuleType] = {}
+
+
+class TorchModule(ModuleType):
+    """A module of torch's whose names are those of one of ours, or given one by one."""
+
+    def __init__(self, name: str, source: Any = None, **names: Any) -> None:
+        super().__init__(name, f"Cutaway's {name}")
+        self.__path__: list[str] = []  # a package: its submodules are in sys.modules or nowhere
+        # what there is now is an attribute like any other, so that compiled code reads it as one
+        self.__dict__.update({k: v for k, v in vars(source).items() if k[0] != "_"} if source else {})
+        self.__dict__["_source"] = source
+        # As attributes of its own, not by __getattr__ alone: capture reads and guards a module's dictionary.
+        self.__dict__.update(
+            {name: v for name, v in vars(source or self).items() if not name.startswith("_")}
+        )
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        source = self.__dict__.get("_source")
+        if source is not None and not name.startswith("__") and hasattr(source, name):
+            return getattr(source, name)
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise AttributeError(no_attribute(f"{self.__name__}.{name}", dir(self)))
+
+    def __dir__(self) -> list[str]:
+        names = {*self.__dict__, *dir(self.__dict__["_source"])}
+        return sorted(n for n in names if not n.startswith("_"))
+
+
+def _top() -> dict[str, Any]:
+    """What `torch` has and `cutaway` has not, or has under another name."""
+    short = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
+             "short": "int16", "bool": "bool"}  # fmt: skip
+    return {
+        **{name: DTYPES[dtype] for name, dtype in short.items()},
+        **torch_machine.TOP,
+        **CHECKS,
+        "SymInt": SymInt, "SymFloat": SymFloat, "SymBool": SymBool,
+        "dtype": DType, "Size": tuple, "inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e,
+        "vmap": func.vmap,
+        "__version__": f"0+cutaway.{cutaway.__version__}",
+    }  # fmt: skip
+
+
+def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
+    """torch's module paths: the module of ours that stands there (None where none does), and further names."""
+    return {
+        "torch": (cutaway, _top()),
+        "torch.nn": (nn, {}),
+        "torch.nn.functional": (nn.functional, {}),
+        "torch.nn.init": (nn.init, {}),
+        "torch.nn.utils": (nn.utils, {}),
+        "torch.nn.parameter": (None, {"Parameter": nn.Parameter}),
+        "torch.nn.modules": (nn, {}),
+        "torch.nn.modules.module": (None, {"Module": nn.Module}),
+        "torch.nn.modules.batchnorm": (None, {"_BatchNorm": nn.normalization._BatchNorm}),
+        "torch.optim": (optim, {}),
+        "torch.optim.optimizer": (None, {"Optimizer": optim.Optimizer}),
+        "torch.optim.lr_scheduler": (optim.lr_scheduler, {}),
+        "torch.autograd": (autograd, {}),
+        "torch.autograd.function": (autograd.function, {}),
+        "torch.autograd.graph": (autograd.graph, {}),
+        "torch.autograd.functional": (autograd.functional, {}),
+        "torch.func": (func, {}),
+        "torch.library": (cutaway.library, {}),
+        "torch.random": (None, {name: getattr(cutaway, name) for name in _RANDOM}),
+        "torch.utils": (None, {}),
+        "torch.utils.checkpoint": (checkpoint, {}),
+        "torch.utils.data": (data, {}),
+        "torch.linalg": (cutaway.linalg, {}),
+        "torch.special": (cutaway.special, {}),
+        "torch.cuda": (None, torch_machine.CUDA),
+        "torch.cpu": (None, {"is_available": lambda: True, "device_count": lambda: 1}),
+        **{path: (None, names) for path, names in torch_machine.AMP_PATHS.items()},
+        "torch.version": (
+            None,
+            {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
+        ),
+        "torch.jit": (None, {"is_scripting": lambda: False, "is_tracing": lambda: False}),
+    }
+
+
+_RANDOM = "manual_seed initial_seed get_rng_state set_rng_state default_generator".split()
+
+
+def modules() -> dict[str, ModuleType]:
+    """torch's module paths and the modules that stand there, made once."""
+    with _LOCK:
+        if not _MODULES:
+            for name, (source, names) in _paths().items():
+                if source is not None or names or name == "torch.utils":
+                    _MODULES[name] = TorchModule(name, source, **names)
+            _MODULES.update(compiler_modules(TorchModule))
+            _MODULES.update(torch_machine.backends())
+            for name, module in _MODULES.items():
+                parent, _, last = name.rpartition(".")
+                if parent:
+                    _MODULES[parent].__dict__[last] = module
+        return _MODULES
+
+
+def _is_torch(name: str) -> bool:
+    return name == "torch" or name.startswith("torch.")
+
+
+@contextmanager
+def as_torch() -> Iterator[ModuleType]:
+    """In this block `import torch` gives Cutaway; yields that module. A real torch in sys.modules is put back.
+
+    One thread at a time: another that enters waits. Files already imported keep the torch that they have.
+    """
+    with _LOCK:
+        ours = modules()
+        before = {name: module for name, module in sys.modules.items() if _is_torch(name)}
+        _replace(ours)
+        try:
+            yield ours["torch"]
+        finally:
+            _replace(before)
+
+
+def _replace(wanted: dict[str, ModuleType]) -> None:
+    for name in [name for name in sys.modules if _is_torch(name)]:
+        del sys.modules[name]
+    sys.modules.update(wanted)
+
+
+torch = modules()["torch"]
+
+__all__ = ["TorchModule", "as_torch", "modules", "torch"]

@@ -1,0 +1,227 @@
+"""What torch says about the machine and what it lets one ask of it: torch.cuda, torch.backends, torch.amp.
+
+Input: CuPy where it is installed. A setting that could change speed only is accepted and kept; one that would have to
+change results and does not here raises, so that no program runs as something other than what it says.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from stage0_eager.amp import autocast as autocast_module
+from stage0_eager.namespaces import amp
+from stage0_eager.random.generator import manual_seed
+from stage_contracts import config
+from stage_contracts.dtype import bfloat16, float16
+
+# ---- torch.cuda --------------------------------------------------------------------------------------------------
+
+
+def _runtime() -> Any:
+    """CUDA's runtime through CuPy. Raises RuntimeError without one."""
+    from stage0_eager.arrays import cupy
+
+    return cupy().cuda.runtime
+
+
+def device_count() -> int:
+    """How many GPUs can be used; 0 without CuPy or without a GPU."""
+    try:
+        return int(_runtime().getDeviceCount())
+    except RuntimeError:
+        return 0
+
+
+def is_available() -> bool:
+    """Whether tensors can live on a GPU here."""
+    return device_count() > 0
+
+
+def current_device() -> int:
+    return int(_runtime().getDevice())
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until the GPU has done all it was given."""
+    _runtime().deviceSynchronize()
+
+
+def get_device_name(device: Any = None) -> str:
+    index = device if isinstance(device, int) else current_device()
+    return _runtime().getDeviceProperties(index)["name"].decode()
+
+
+def is_bf16_supported() -> bool:
+    return is_available()
+
+
+def empty_cache() -> None:
+    """Give the memory that CuPy's pool holds and no tensor uses back to the driver."""
+    if is_available():
+        from stage0_eager.arrays import cupy
+
+        cupy().get_default_memory_pool().free_all_blocks()
+
+
+def manual_seed_all(seed: int) -> None:
+    """The one generator serves every device."""
+    manual_seed(seed)
+
+
+CUDA = {f.__name__: f for f in (device_count, is_available, current_device, synchronize, get_device_name,
+                                is_bf16_supported, empty_cache, manual_seed_all, manual_seed)}  # fmt: skip
+
+
+# ---- torch.amp ---------------------------------------------------------------------------------------------------
+
+
+class _OfCuda(amp.autocast):
+    """torch.cuda.amp.autocast: the device is said by the module's name."""
+
+    def __init__(self, enabled: bool = True, dtype: Any = float16, cache_enabled: bool = True) -> None:
+        super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+class _OfCpu(amp.autocast):
+    """torch.cpu.amp.autocast: the device is said by the module's name."""
+
+    def __init__(self, enabled: bool = True, dtype: Any = bfloat16, cache_enabled: bool = True) -> None:
+        super().__init__("cpu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
+
+
+class _ScalerOfCuda(amp.GradScaler):
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__("cuda", *args, **options)
+
+
+AMP_PATHS: dict[str, dict[str, Any]] = {
+    "torch.amp": {name: getattr(amp, name) for name in amp.__all__},
+    "torch.cuda.amp": {
+        "autocast": _OfCuda,
+        "GradScaler": _ScalerOfCuda,
+        "custom_fwd": partial(amp.custom_fwd, device_type="cuda"),
+        "custom_bwd": partial(amp.custom_bwd, device_type="cuda"),
+    },
+    "torch.cpu.amp": {"autocast": _OfCpu},
+}
+for _path, _class in (("autocast_mode", "autocast"), ("grad_scaler", "GradScaler")):
+    AMP_PATHS[f"torch.amp.{_path}"] = {_class: getattr(amp, _class)}
+AUTOCAST = (
+    "autocast clear_autocast_cache get_autocast_dtype is_autocast_available is_autocast_cache_enabled "
+    "is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled"
+).split()
+
+
+# ---- settings ----------------------------------------------------------------------------------------------------
+
+
+class Settings(ModuleType):
+    """Switches that ask for speed (or for the determinism that always holds): kept, and without effect."""
+
+    def __init__(self, name: str, **defaults: Any) -> None:
+        super().__init__(name, Settings.__doc__)
+        self.__dict__.update(defaults)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("__") and name not in self.__dict__:
+            raise AttributeError(f"Cutaway has no {self.__name__}.{name}")
+        super().__setattr__(name, value)
+
+
+def backends() -> dict[str, ModuleType]:
+    """torch.backends and what published code sets in it, by path."""
+    absent = {"is_available": lambda: False, "is_built": lambda: False}
+    parts: dict[str, dict[str, Any]] = {
+        "cudnn": {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False,
+                  "is_available": is_available, "version": lambda: None},
+        "cuda": {"is_built": is_available},
+        "cuda.matmul": {"allow_tf32": False, "allow_fp16_reduced_precision_reduction": False,
+                        "allow_bf16_reduced_precision_reduction": False},
+        "mps": absent, "mkldnn": {"enabled": False, **absent}, "openmp": absent,
+    }  # fmt: skip
+    found: dict[str, ModuleType] = {"torch.backends": Settings("torch.backends")}
+    for path, defaults in parts.items():
+        found[f"torch.backends.{path}"] = Settings(f"torch.backends.{path}", **defaults)
+    return found
+
+
+# What was asked for and is kept, so that a program reads back what it set.
+_precision, _deterministic, _threads = "highest", True, 0
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Products of float32 are always done in float32; "high" and "medium" only allow less."""
+    global _precision
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"expected highest, high or medium, got {precision!r}")
+    _precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    return _precision
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Every result is deterministic, whatever is asked for."""
+    global _deterministic
+    _deterministic = bool(mode)
+    config.change(**{"runtime.deterministic": bool(mode)})
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return _deterministic
+
+
+class MemoryFormat:
+    """A name for a layout. Convolutions here choose theirs themselves, so that asking for one changes nothing."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+
+def get_num_threads() -> int:
+    """How many threads the array library may use, as OMP_NUM_THREADS says, or what was set."""
+    return _threads or int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+
+
+def set_num_threads(num: int) -> None:
+    """The number is kept and changes nothing: the array library reads OMP_NUM_THREADS when it is loaded."""
+    global _threads
+    if type(num) is not int or num <= 0:
+        raise RuntimeError("set_num_threads expects a positive integer")
+    _threads = num
+
+
+def typename(obj: Any) -> str:
+    """The name of an object's type: torch.FloatTensor for a tensor."""
+    return (
+        obj.type()
+        if hasattr(obj, "type") and hasattr(obj, "dtype")
+        else f"{type(obj).__module__}.{type(obj).__name__}"
+    )
+
+
+_FORMATS = {name: MemoryFormat(name) for name in ("contiguous_format", "preserve_format", "channels_last",
+                                                  "channels_last_3d", "strided")}  # fmt: skip
+_FUNCTIONS = (
+    set_float32_matmul_precision, get_float32_matmul_precision, use_deterministic_algorithms,
+    are_deterministic_algorithms_enabled, get_num_threads, set_num_threads, typename,
+)  # fmt: skip
+TOP: dict[str, Any] = {f.__name__: f for f in _FUNCTIONS} | _FORMATS
+TOP |= {name: getattr(autocast_module, name) for name in AUTOCAST}
+TOP |= {
+    "get_autocast_gpu_dtype": partial(autocast_module.get_autocast_dtype, "cuda"),
+    "get_autocast_cpu_dtype": partial(autocast_module.get_autocast_dtype, "cpu"),
+    "is_autocast_cpu_enabled": partial(autocast_module.is_autocast_enabled, "cpu"),
+    "set_autocast_cpu_enabled": partial(autocast_module.set_autocast_enabled, "cpu"),
+    "set_autocast_gpu_dtype": partial(autocast_module.set_autocast_dtype, "cuda"),
+    "set_autocast_cpu_dtype": partial(autocast_module.set_autocast_dtype, "cpu"),
+}
+
+__all__ = ["AMP_PATHS", "CUDA", "TOP", "Settings", "backends"]

@@ -1,0 +1,65 @@
+"""Casts there and back: a cast to a wider type, undone by the next cast, is not needed. A user's rounding stays.
+
+Input: core graphs. cast(cast(x, wide), narrow) is cast(x, narrow) when `wide` holds every value of x's dtype, but for
+integers that leave a float as other integers: those out of range wrap when they come from an integer only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage2_autograd.core_calls import core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
+from stage_contracts.dtype import DTYPES
+from stage_contracts.graph import Graph, Node
+
+# The integer bits a floating type holds exactly, its own sign apart.
+_EXACT_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
+_WIDER_FLOATS = {
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+}
+_BITS = {"bool": 1, "uint8": 8, "int8": 7, "int16": 15, "int32": 31, "int64": 63}
+
+
+def casts(graph: Graph) -> None:
+    """Drop the widening one of two casts in a row."""
+    rewrite(graph, RULES)
+
+
+def holds(wide: Any, dtype: Any) -> bool:
+    """Whether every value of `dtype` is a value of `wide`."""
+    if wide is dtype:
+        return True
+    if dtype.is_floating_point:
+        return wide.name in _WIDER_FLOATS.get(dtype.name, ())
+    if wide.is_floating_point:
+        return _BITS[dtype.name] <= _EXACT_BITS[wide.name]
+    return (
+        wide.name != "bool"
+        and _BITS[dtype.name] <= _BITS[wide.name]
+        and (wide.is_signed or not dtype.is_signed)
+    )
+
+
+def _merged(node: Node) -> Any:
+    inner, dtype = node.args
+    if core_name(inner) != "cast":
+        return None
+    source = inner.args[0]
+    if not holds(inner.val.dtype, source.val.dtype):
+        return None
+    if inner.val.dtype.is_floating_point and not _as_from_float(source.val.dtype, dtype):
+        return None
+    return source if dtype is source.val.dtype else Call(node.target, source, dtype)
+
+
+def _as_from_float(source: Any, dtype: Any) -> bool:
+    """Whether values of `source` become the same in `dtype` whether they come as they are or as floats."""
+    into_integer = not dtype.is_floating_point and dtype.name != "bool"
+    return source.is_floating_point or not into_integer or holds(dtype, source)
+
+
+RULES: dict[str, Rewrite] = {"cast": _merged}
+assert set(_BITS) | set(_EXACT_BITS) == set(DTYPES), "a dtype is missing here"

@@ -1,0 +1,47 @@
+"""The passes of `decompose`: a table of data, and beside it which must come first and why.
+
+Input: a graph in operators of any kind. The name in the table is what timings, switches (`autograd.disabled_passes`),
+dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at import.
+"""
+
+from __future__ import annotations
+
+from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
+from stage2_autograd.decompose.common_subexpressions import common_subexpressions
+from stage2_autograd.decompose.core_bodies import core_bodies
+from stage_contracts.graph import Graph
+from stage_contracts.passes import Pass, PassTable
+
+PASSES: tuple[Pass, ...] = (
+    Pass("attention", patterns.attention, "softmax(q k) v is marked"),
+    Pass("core_bodies", core_bodies, "composites become their bodies", needed=True),
+    Pass("common_subexpressions", common_subexpressions, "equal calls are computed once"),
+    Pass(
+        "constant_folding",
+        constant_folding.constant_folding,
+        "arithmetic on constants is done now",
+        rules=constant_folding.RULES,
+    ),
+    Pass("identities", identities.identities, "calls that change nothing go", rules=identities.RULES),
+    Pass("casts", casts.casts, "a widening cast before another cast goes", rules=casts.RULES),
+    Pass("views", views.views, "chains of views become one", rules=views.RULES),
+    Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
+    Pass("linear", patterns.linear, "products with bias and transposes are marked"),
+    Pass("dead_code", Graph.eliminate_dead_code, "what nobody reads goes"),
+)
+
+# (earlier, later, why)
+PASS_ORDER: tuple[tuple[str, str, str], ...] = (
+    ("attention", "core_bodies", "softmax is one node only before it is opened"),
+    ("core_bodies", "common_subexpressions", "what two composites both compute only shows in their bodies"),
+    ("core_bodies", "constant_folding", "the constants of a body only show when it is open"),
+    ("common_subexpressions", "joins", "the parts of one split must name one tensor"),
+    ("constant_folding", "identities", "a folded constant may make an identity"),
+    ("identities", "views", "a reshape that changes nothing would stand between two that are one"),
+    ("casts", "linear", "a cast that goes would stand between a product and its bias"),
+    ("views", "joins", "slices hide behind reads of what was written"),
+    *((name, "dead_code", "what it replaced has lost its readers") for name in
+      ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
+)  # fmt: skip
+
+DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

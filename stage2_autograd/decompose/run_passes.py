@@ -1,0 +1,30 @@
+"""Decompose: the same graph in core operators only, cleaned up. The table in passes.py is the whole of it.
+
+Input: any graph, before or after differentiation, and `config.autograd`: which passes are off, which are dumped, and
+whether each is checked by interpreting the graph before and after it.
+"""
+
+from __future__ import annotations
+
+from stage2_autograd.core_calls import is_core
+from stage2_autograd.decompose.passes import DECOMPOSE
+from stage2_autograd.subgraphs import within
+from stage2_autograd.verify import verify_pass
+from stage_contracts import config
+from stage_contracts.graph import Graph
+
+
+def decompose(graph: Graph) -> Graph:
+    """`graph` in core operators; placeholders, outputs, origins and marks as they were.
+
+    Raises ValueError when `config.autograd` names a pass that is none, or turns off one that is needed; GraphError,
+    with `verify_passes`, naming the pass that changed what the graph computes.
+    """
+    options = config.current().autograd
+    made = DECOMPOSE.run(
+        graph.copy(),
+        off=DECOMPOSE.chosen("autograd.disabled_passes", options.disabled_passes),
+        shown=DECOMPOSE.chosen("autograd.dump_passes", options.dump_passes),
+        verify=verify_pass if options.verify_passes else None,
+    )
+    return within(made, decompose).verify(allowed=is_core)

@@ -1,0 +1,66 @@
+"""What was split and joined again, or joined and split again.
+
+Input: core graphs. Attention splits one projection into three; models join the halves they just made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage2_autograd.core_calls import arguments, core_name
+from stage2_autograd.decompose.rewriting import Call, Rewrite, rewrite
+from stage_contracts.core_metas import slice_bounds, wrap_dim
+from stage_contracts.graph import Graph, Node
+
+
+def joins(graph: Graph) -> None:
+    """A part of a cat is the operand it came from; a cat of all parts is what was split; a cat of cats is one."""
+    rewrite(graph, RULES)
+
+
+def _window(node: Node) -> tuple[Node, int, int, int] | None:
+    """(what is sliced, dim, from, to) of a slice with step 1."""
+    source, dim, start, stop, step = arguments(node)
+    if step != 1:
+        return None
+    dim = wrap_dim(dim, source.val.ndim)
+    low, _, length = slice_bounds(source.val.shape[dim], start, stop, step)
+    return source, dim, low, low + length
+
+
+def _slice(node: Node) -> Any:
+    window = _window(node)
+    if window is None or core_name(window[0]) != "cat":
+        return None
+    source, dim, low, high = window
+    parts, along = source.args
+    if wrap_dim(along, source.val.ndim) != dim:
+        return None
+    at = 0
+    for part in parts:
+        end = at + part.val.shape[dim]
+        if at <= low and high <= end:
+            return part if (at, end) == (low, high) else Call(node.target, part, dim, low - at, high - at, 1)
+        at = end
+    return None
+
+
+def _cat(node: Node) -> Any:
+    parts, dim = node.args
+    dim = wrap_dim(dim, node.val.ndim)
+    windows = [_window(p) if core_name(p) == "slice" else None for p in parts]
+    if all(w is not None and w[0] is windows[0][0] and w[1] == dim for w in windows):  # type: ignore[index]
+        edges = [(w[2], w[3]) for w in windows if w is not None]
+        whole = windows[0][0]  # type: ignore[index]
+        joined = all(a[1] == b[0] for a, b in zip(edges, edges[1:], strict=False))
+        if joined and edges[0][0] == 0 and edges[-1][1] == whole.val.shape[dim]:
+            return whole
+    nested = [p for p in parts if core_name(p) == "cat" and wrap_dim(p.args[1], p.val.ndim) == dim]
+    nested = [p for p in nested if p.val.dtype is node.val.dtype and len(p.users) == 1]
+    if not nested:
+        return None
+    flat = [q for p in parts for q in (p.args[0] if p in nested else (p,))]
+    return Call(node.target, flat, dim)
+
+
+RULES: dict[str, Rewrite] = {"slice": _slice, "cat": _cat}

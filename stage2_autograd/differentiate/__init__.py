@@ -1,0 +1,8 @@
+"""The seam `differentiate`: forward and backward of a functional graph in one joint graph.
+
+Input: what functionalize made.
+"""
+
+from stage2_autograd.differentiate.joint_graph import differentiate
+
+__all__ = ["differentiate"]

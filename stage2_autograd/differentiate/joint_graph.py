@@ -1,0 +1,187 @@
+"""Differentiate: forward and backward in one joint graph, by walking the forward graph once, last call first.
+
+Input: a functional graph. Its copy is the forward half. Each call hands the gradient of its result to
+its operator's derivative rules; they run under a Tracer, and so write the backward half behind it.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from collections.abc import Sequence
+from typing import Any
+
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Derivative
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.trace import TracedArray, Tracer
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph, GraphError, Node, map_args
+from stage_contracts.joint import FunctionalGraph, JointGraph
+from stage_contracts.layouts import is_dense
+from stage_contracts.tensor_meta import TensorMeta
+
+Edges = list[tuple[Derivative, Any]]  # a rule, and the argument (a node, or a sequence of nodes) it is for
+
+
+def differentiate(functional: FunctionalGraph) -> JointGraph:
+    """The joint graph of `functional`: outputs, then a gradient (or None) for each of its inputs.
+
+    The rules run, and the gradients of a value are added, in the order of the eager walk, so bits are eager's.
+    Raises GraphError for a composite without a derivative of its own: functionalize opens those; Unsupported (GB0015)
+    where an operator on the tape has no derivative.
+    """
+    graph = functional.graph.copy()
+    graph.name = "joint"
+    primals, outputs = graph.placeholders, graph.outputs
+    graph.erase_node(graph.output_node)
+    forward = graph.calls
+    recorded = _on_tape(graph)
+    for node in primals:
+        node.meta.setdefault("role", "primal")
+    for node in forward:
+        node.meta["region"] = "forward"
+    tracer = Tracer(graph, keep=lambda op: op.whole)
+    gradients: dict[Node, Tensor] = {}
+
+    def add(node: Node, g: Tensor) -> None:
+        old = gradients.get(node)
+        gradients[node] = g if old is None else c.add(old, g)
+
+    tracer.marks = {"region": "backward"}
+    tangents = tuple(i for i, node in enumerate(outputs) if node in recorded)
+    seeds = [
+        tracer.placeholder(f"tangent_{outputs[i].name}", tangent_meta(outputs[i].val), role="tangent")
+        for i in tangents
+    ]
+    with no_grad(), interpreting(tracer):
+        for i, seed in zip(tangents, seeds, strict=True):
+            add(outputs[i], seed)
+        for node in reversed(forward):
+            edges = recorded.get(node)
+            if edges is None:
+                continue
+            tracer.origins = node.origins
+            g = _gradient_of_results(node, gradients)
+            if g is None:
+                continue
+            try:
+                found = _run_rules(node, edges, g, recorded)
+            except NotImplementedError as missing:  # eager only says so when a backward asks for it
+                raise Unsupported(str(missing), next(iter(node.origins), None), code="GB0015") from missing
+            for argument, part in found:
+                add(argument, part)
+    slopes = [gradients.get(p) for p in primals]
+    graph.output([*outputs, *(None if g is None else tracer.node_of(g) for g in slopes)])
+    graph.eliminate_dead_code()
+    return JointGraph(graph, len(primals), len(outputs), tangents).verify()
+
+
+def tangent_meta(output: TensorMeta) -> TensorMeta:
+    """The gradient of `output`: laid out as it is; row-major where its elements share memory or have gaps."""
+    strides = output.strides if is_dense(output.shape, output.strides) else None
+    return output.with_(strides=strides, requires_grad=False)
+
+
+def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
+    """What eager would record: inputs that require grad, and calls through which a gradient flows to one.
+
+    The value is the rules to run; None for an input, and for one result of a call that has several.
+    """
+    recorded: dict[Node, Edges | None] = {p: None for p in graph.placeholders if p.val.requires_grad}
+    for node in graph.calls:
+        if node.target is python.getitem:
+            if node.args[0] in recorded and node.val.dtype.is_floating_point:
+                recorded[node] = None
+            continue
+        if not node.target.whole:
+            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative of its own to apply")
+        if node.meta.get("no_grad") or not any(m.dtype.is_floating_point for m in _metas(node)):
+            continue
+        arguments = node.target.bind(*node.args, **node.kwargs)
+        edges = [(rule, arguments[rule.position]) for rule in node.target.rules]
+        edges = [(rule, a) for rule, a in edges if any(n in recorded for n in _several(a))]
+        if edges:
+            recorded[node] = edges
+    return recorded
+
+
+def _several(argument: Any) -> Sequence[Any]:
+    """The tensors of an argument: of a list its items, else itself."""
+    items = argument if isinstance(argument, (list, tuple)) else (argument,)
+    return [item for item in items if isinstance(item, Node)]
+
+
+def _gradient_of_results(node: Node, gradients: dict[Node, Tensor]) -> Any:
+    """What the rules of a call are given: a tensor, or one per result with zeros where nothing came; None: no
+    result got one."""
+    if isinstance(node.val, TensorMeta):
+        return gradients.pop(node, None)
+    slot: list[Tensor | None] = [None] * len(node.val)
+    for item in _items(node):
+        slot[item.args[1]] = gradients.pop(item, None)
+    if all(g is None for g in slot):
+        return None
+    return tuple(
+        c.full(m.shape, 0.0, m.dtype, m.device) if g is None and m.dtype.is_floating_point else g
+        for g, m in zip(slot, _metas(node), strict=True)
+    )
+
+
+def _metas(node: Node) -> tuple[TensorMeta, ...]:
+    """Of all results of a call."""
+    return (node.val,) if isinstance(node.val, TensorMeta) else node.val
+
+
+def _items(node: Node) -> list[Node]:
+    """The results of a call that has several, in order."""
+    return sorted((user for user in node.users if user.target is python.getitem), key=lambda n: n.args[1])
+
+
+def _run_rules(
+    node: Node, edges: Edges, g: Any, recorded: dict[Node, Edges | None]
+) -> list[tuple[Node, Tensor]]:
+    """The gradient that each argument of a call gets. A rule for a sequence of tensors gives one for each."""
+    found = []
+    arguments = node.target.bind(*node.args, **node.kwargs)
+    if getattr(node.target, "pullback", None) is not None:
+        return _pulled_back(node, edges, g, arguments, recorded)
+    for rule, argument in edges:
+        result = rule.rule(g, *(_needed(node, arguments, *saved) for saved in rule.saves.values()))
+        parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
+        found += [(one, part) for one, part in parts if one in recorded and part is not None]
+    return found
+
+
+def _pulled_back(
+    node: Node, edges: Edges, g: Any, arguments: tuple, recorded: dict[Node, Edges | None]
+) -> list[tuple[Node, Tensor]]:
+    """As _run_rules, for an operator that gives all gradients in one call."""
+    values = map_args(arguments, _traced)
+    out = _needed(node, arguments, "out", 0)
+    gradients = node.target.pullback(
+        g, out, values, lambda v: isinstance(v, Tensor) and v._data.node in recorded
+    )
+    found = []
+    for rule, argument in edges:
+        result = gradients[rule.param]
+        parts = [(argument, result)] if isinstance(argument, Node) else zip(argument, result, strict=True)
+        found += [(one, part) for one, part in parts if one in recorded and part is not None]
+    return found
+
+
+def _needed(node: Node, arguments: tuple, what: str, position: int) -> Any:
+    """One of the values that a rule names: the result, an argument, or the meta of either."""
+    value = arguments[position]
+    if what in ("out", "out_meta"):
+        value = node if isinstance(node.val, TensorMeta) else tuple(_items(node))
+    if what == "out_meta":
+        return _metas(node)[0]
+    if isinstance(value, Node) and value.op == "get_attr" and value.val is None:  # a subgraph
+        return value.graph.attributes[value.target]
+    return map_args(value, (lambda n: n.val) if what.endswith("meta") else _traced)
+
+
+def _traced(node: Node) -> Tensor:
+    meta = node.val
+    return Tensor(TracedArray(meta.with_(requires_grad=False, strides=meta.strides), node))

@@ -1,0 +1,97 @@
+"""Functionalize: no writes, no memory the user could see shared, no hidden random state.
+
+Input: the captured graph, in public operators. Running it under a FunctionalTracer leaves core operators and
+composites with a derivative of their own, and says which inputs eager would have written to.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.autograd.custom_gradient import with_backward
+from stage0_eager.functions.autograd_grad import autograd_grad
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor
+from stage2_autograd.functionalize.functional_tracer import FunctionalTracer, storage_of
+from stage2_autograd.functionalize.gradient_nodes import expand_gradients, has_gradient_nodes
+from stage2_autograd.functionalize.output_aliases import plan_results, with_own_storage, with_views_apart
+from stage2_autograd.retrace import placeholders_like, retrace
+from stage2_autograd.subgraphs import functional, within
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.joint import FunctionalGraph
+
+
+def functionalize(graph: Graph) -> FunctionalGraph:
+    """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
+    graph = with_functional_backwards(graph)
+    tracer = FunctionalTracer(Graph(graph.name))
+    tracer.gradient_metas = [n.val for n in reversed(graph.calls) if n.target is autograd_grad]
+    with no_grad():
+        inputs = placeholders_like(graph, tracer, role="primal")
+        outputs = retrace(graph, tracer, inputs)
+        computed, results = plan_results(tracer, inputs, outputs)
+        written = tuple(i for i, t in enumerate(inputs) if storage_of(tracer, t).generation)
+        silent = tuple(i for i in written if not storage_of(tracer, inputs[i]).recorded)
+        versions = tuple(storage_of(tracer, t).generation for t in (*computed, *(inputs[i] for i in written)))
+        with interpreting(tracer):  # to autograd, what was written silently is still the input
+            stored = [*computed, *(c.detach(inputs[i]) if i in silent else inputs[i] for i in written)]
+        values = with_own_storage(tracer, stored, len(computed))
+    assert tracer.graph is not None
+    tracer.graph.output(values)
+    functional = tracer.graph
+    if has_gradient_nodes(functional):
+        again, stored = expand_gradients(functional)
+        assert again.graph is not None
+        functional = again.graph
+        with no_grad():  # gradients apart in eager may be one value here
+            functional.output(with_own_storage(again, stored, len(computed)))
+    results = with_views_apart(functional, results)
+    return FunctionalGraph(
+        within(functional, functional_subgraph),
+        len(computed),
+        written,
+        tracer.rng_calls,
+        results,
+        silent,
+        versions,
+    ).verify()
+
+
+def with_functional_backwards(graph: Graph) -> Graph:
+    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
+    twin = graph.copy()
+    for node in twin.calls:
+        if getattr(node.target, "backward_graph", None) is not None:
+            run = functional_backward(node.target.backward_graph.run.graph, node.target.name)
+            with twin.inserting_before(node):
+                op = with_backward(node.target, GraphModule(run))
+                new = twin.call_function(op, node.args, node.kwargs, **node.meta)
+            twin.replace_all_uses_with(node, new)
+            twin.erase_node(node)
+            twin.rename(new, node.name)
+    return twin
+
+
+def functional_backward(graph: Graph, name: str) -> Graph:
+    """The same for the backward of an autograd.Function, which may write to what it made itself only."""
+    tracer = FunctionalTracer(Graph(graph.name))
+    with no_grad():
+        inputs = placeholders_like(graph, tracer)
+        outputs = retrace(graph, tracer, inputs)
+    if any(storage_of(tracer, t).generation for t in inputs):
+        tracer.refuse(f"{name}.backward writes to a gradient, or to what it saved")
+    if tracer.rng_calls:
+        raise Unsupported(f"{name}.backward draws random numbers", code="GB0013")
+    assert tracer.graph is not None
+    tracer.graph.output([tracer.node_of(t) for t in outputs])
+    return tracer.graph
+
+
+def functional_subgraph(graph: Graph) -> Graph:
+    """A subgraph without mutation. Raises Unsupported (GB0008) when it writes to what it is given."""
+    return functional(graph, FunctionalTracer(Graph(graph.name)), written)
+
+
+def written(tracer: FunctionalTracer, tensor: Tensor) -> bool:
+    return storage_of(tracer, tensor).generation > 0

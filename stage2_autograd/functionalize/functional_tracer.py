@@ -1,0 +1,212 @@
+"""The tracer of functionalize: a write makes a new value, which all that share the written memory then show.
+
+Input: operators and their arguments, as retrace.py calls them. storages.py says who shares memory with whom.
+"""
+
+from __future__ import annotations
+
+import operator as python
+from itertools import accumulate
+from typing import Any
+
+from stage0_eager.functions.autograd_grad import autograd_grad
+from stage0_eager.functions.inplace import assign_data, overwrite
+from stage0_eager.table.core import core as c
+from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
+from stage2_autograd.aliasing import shares_storage
+from stage2_autograd.functionalize.storages import (
+    Silently,
+    Storage,
+    StoredArray,
+    current,
+    laid_out_as,
+    on_behalf_of,
+    overlaps,
+    replaced,
+)
+from stage2_autograd.subgraphs import written_back
+from stage_contracts.breaks import Unsupported
+from stage_contracts.core_ops import COPY_
+from stage_contracts.graph import Graph, Node
+from stage_contracts.layouts import view_strides
+from stage_contracts.tensor_meta import TensorMeta
+
+
+class FunctionalTracer(Tracer):
+    """A Tracer that knows who shares storage, and records a write as a new value of all of them."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, keep=lambda op: op.whole or op is autograd_grad)
+        self.on_tape: set[Node] = set()  # what a gradient may flow through
+        self.gradient_metas: list[tuple] = []  # what the calls of autograd.grad yield, last one first
+
+    def placeholder(self, name: str, meta: TensorMeta, **marks: Any) -> Tensor:
+        assert self.graph is not None
+        index = len(self.graph.placeholders)
+        tensor = Storage(("input", index)).owns(super().placeholder(name, meta, **marks))
+        if meta.requires_grad:
+            self.on_tape.add(tensor._data.node)
+        return tensor
+
+    def node_of(self, tensor: Tensor) -> Node:
+        return super().node_of(current(self, tensor))
+
+    def process(self, op: Operator, args: tuple) -> Any:
+        if op.core is COPY_:
+            return self.write(*args)
+        if op.backward_graph is not None:
+            return self._results_of_the_users_own(op, args)
+        if op.opaque and op.mutates:
+            return written_back(self, op, args)
+        if op is autograd_grad:
+            return self.differentiated(*args)
+        if op.name in ("reshape", "contiguous") and self._copies_what_has_gaps(op, args):
+            args = (c.clone(args[0]), *args[1:])
+        out = super().process(op, args)
+        if out is None:
+            return None
+        if isinstance(out, tuple):
+            for each in out:
+                self._note(each._data.node)
+                Storage().owns(each)
+            return out
+        node = out._data.node
+        self._note(node)
+        metas = map_tensors(args, lambda t: t.meta)
+        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
+            view_strides(metas[0], out.shape, holds=bool)
+        if op.core is None or not shares_storage(op, metas):
+            return Storage().owns(out)
+        source = self._stored(args[0])
+        silent = self.marks.get("no_grad") or any(isinstance(step, Silently) for step, _ in source.chain)
+        chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
+        out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
+        return out
+
+    def _copies_what_has_gaps(self, op: Operator, args: tuple) -> bool:
+        """Whether it copies the user's memory, which has gaps, but not the value written there, which has none."""
+        if self._stored(args[0]).storage.gaps is None:
+            return False
+        return not shares_storage(op, map_tensors(args, lambda t: t.meta))
+
+    def _results_of_the_users_own(self, op: Operator, args: tuple) -> Any:
+        """What an autograd.Function or a hook puts on the tape: operands as they were, under another history.
+
+        Where they are views of something, their memory is known by two names, and must not be written or handed out.
+        """
+        out = super().process(op, args)
+        operands = [self._stored(t) for t in args[1]]
+        homes = [place.storage for place in operands]
+        for made, place in zip(out if isinstance(out, tuple) else (out,), operands, strict=True):
+            self._note(made._data.node)
+            views = [view for view, _ in place.chain if view.name != "detach"]
+            alone = place.storage.origin[0] == "made" and not views and homes.count(place.storage) == 1
+            Storage(("made", -1) if alone else ("twin", -1)).owns(made)
+            place.storage.twin |= not alone
+        return out
+
+    def _note(self, node: Node) -> None:
+        """Remember whether eager would record this result on the tape."""
+        differentiable = getattr(node.target, "derivatives", True) and node.val.dtype.is_floating_point
+        if not differentiable or node.meta.get("no_grad"):
+            return
+        sources = node.all_input_nodes
+        if node.target is python.getitem:  # one result of several: what they were computed from
+            sources = sources[0].all_input_nodes
+        if not self.on_tape.isdisjoint(sources):
+            self.on_tape.add(node)
+
+    def _stored(self, tensor: Tensor) -> StoredArray:
+        """A tensor's place in memory. One that is neither input nor result is a constant of the graph."""
+        if not isinstance(tensor._data, StoredArray):
+            node = self.node_of(tensor)
+            traced = tensor if isinstance(tensor._data, TracedArray) else Tensor(TracedArray(node.val, node))
+            return Storage(("constant", node.target)).owns(traced)._data
+        return tensor._data
+
+    def differentiated(
+        self, outputs: Any, inputs: Any, seeds: Any, *options: Any
+    ) -> tuple[Tensor | None, ...]:
+        """A call of autograd.grad as a node. An input stands for its place on the tape: as before any write."""
+        assert self.graph is not None
+        wanted = []
+        for tensor in inputs:
+            place = self._stored(tensor)
+            whole, written = not place.chain, place.storage.generation
+            if whole and place.storage.origin[0] == "input":
+                wanted.append(self.graph.placeholders[place.storage.origin[1]])
+            elif written:
+                self.refuse("a gradient for a tensor that was written to")
+            else:
+                wanted.append(self.node_of(tensor))
+        words = map_tensors([outputs, wanted, seeds, *options], self.node_of)
+        metas = self.gradient_metas.pop()
+        creates = autograd_grad.bind(*words)[autograd_grad.params.index("create_graph")]
+        mark = {"val": metas, "origins": self.origins, **self.marks}
+        node = self.graph.call_function(autograd_grad, tuple(words), {}, **mark)
+        found: list[Tensor | None] = []
+        for i, meta in enumerate(metas):
+            if meta is None:
+                found.append(None)
+                continue
+            mark["val"] = meta.with_(requires_grad=False, strides=meta.strides, shape=meta.shape)
+            item = self.graph.call_function(python.getitem, (node, i), {}, **mark)
+            if creates:
+                self._note(item)
+            found.append(Storage().owns(Tensor(TracedArray(mark["val"], item))))
+        return tuple(found)
+
+    def write(self, target: Tensor, src: Tensor) -> Tensor:
+        """`core.copy_`: `target` stays the same tensor, and all that share its memory show what was written."""
+        if overlaps(target.meta):
+            self.refuse(f"a write to {target.meta}, where several elements are one place in memory")
+        place = self._stored(target)
+        storage, whole = place.storage, place.storage.base
+        assert whole is not None
+        seen = accumulate(place.chain, lambda meta, step: step[0].meta(meta, *step[1]), initial=whole.meta)
+        for between in seen:  # what overlaps cannot be put back, also where the part written does not
+            if overlaps(between):
+                self.refuse(f"a write through {between}, where several elements are one place in memory")
+        if storage.twin or storage.origin[0] == "twin":
+            self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
+        if storage.origin[0] == "constant":
+            self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
+        value = src if src.dtype is target.dtype else c.cast(src, target.dtype)
+        value = value if value.shape == target.shape else c.expand(value, target.shape)
+        value = self._with_history(place, whole, value)
+        hidden = bool(self.marks.get("no_grad")) or any(_hides(op) for op, _ in place.chain)
+        storage.replace(laid_out_as(whole.meta, value), recorded=not hidden)
+        return target
+
+    def _with_history(self, place: StoredArray, whole: Tensor, value: Tensor) -> Tensor:
+        """`whole` after the write, with the place on the tape that eager gives it."""
+        written = self.node_of(value) in self.on_tape
+        if written and any(op.name == "detach" for op, _ in place.chain):
+            self.refuse("a write of what requires grad through detach()")
+        value = replaced(whole, place.chain, value)
+        was, now = self.node_of(whole) in self.on_tape, self.node_of(value) in self.on_tape
+        if self.marks.get("no_grad"):  # the data changes; for autograd the tensor is what it was
+            if not was:
+                return c.detach(value) if now else value
+            with on_behalf_of(self, self.node_of(value)):
+                return assign_data(whole, value)
+        return overwrite(whole, value) if was and not now else value
+
+    def refuse(self, construct: str) -> None:
+        raise Unsupported(
+            construct,
+            self.origins[0] if self.origins else None,
+            code="GB0008",
+            hint="compute a new tensor instead of writing into this one, or move this out of the function",
+        )
+
+
+def _hides(op: Any) -> bool:
+    """Whether autograd does not see what is written through this view."""
+    return isinstance(op, Silently) or op.name == "detach"
+
+
+def storage_of(tracer: FunctionalTracer, tensor: Tensor) -> Storage:
+    return tracer._stored(tensor).storage

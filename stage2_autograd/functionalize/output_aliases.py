@@ -1,0 +1,111 @@
+"""What the user gets: which tensors the graph computes, and how each result is made of those and of the inputs.
+
+Input: the results of a graph run under a FunctionalTracer, which knows the memory each of them lives in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from stage0_eager.state import interpreting
+from stage0_eager.table.core import core as c
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.trace import Tracer
+from stage2_autograd.aliasing import base
+from stage2_autograd.functionalize.functional_tracer import FunctionalTracer, storage_of
+from stage2_autograd.functionalize.storages import (
+    Silently,
+)
+from stage_contracts.graph import Graph, Node
+from stage_contracts.joint import ResultPlan
+from stage_contracts.layouts import is_dense
+
+
+def plan_results(
+    tracer: FunctionalTracer, inputs: list[Tensor], outputs: Iterable[Any]
+) -> tuple[list[Tensor], tuple[ResultPlan, ...]]:
+    """The tensors the graph must compute, and how each of the user's results is made of them and the inputs.
+
+    Several results in one storage are views of its base, which then is computed whether the user gets it or not.
+    """
+    outputs = list(outputs)
+    for i, output in enumerate(outputs):
+        if not isinstance(output, Tensor):
+            tracer.refuse(f"output {i} is {type(output).__name__} {output!r}, not a tensor")
+    homes = [storage_of(tracer, t) for t in {id(t): t for t in outputs}.values()]
+    computed: list[Tensor] = []
+    places: dict[int, int] = {}  # id of a tensor or a storage -> index in `computed`
+    plans: list[ResultPlan] = []
+    for tensor in outputs:
+        place = tracer._stored(tensor)
+        (kind, which), chain = place.storage.origin, place.chain
+        if kind == "twin":
+            tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
+        if kind == "made":
+            whole = place.storage.base
+            assert whole is not None
+            silent = (
+                any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
+            )
+            alone = homes.count(place.storage) == 1 and not silent
+            value = tensor if alone else whole
+            key = id(tensor) if alone else id(place.storage)
+            if key not in places:
+                places[key] = len(computed)
+                computed.append(value)
+            kind, which, chain = "output", places[key], () if alone else chain
+        # to the user it is a view that was made under no_grad, which is not detach()
+        views = [(op, rest) for op, rest in chain if not (isinstance(op, Silently) and op.name == "detach")]
+        plans.append((kind, which, *(views or chain)))
+    return computed, tuple(plans)
+
+
+def with_views_apart(graph: Graph, results: tuple[ResultPlan, ...]) -> tuple[ResultPlan, ...]:
+    """An output that is a view with gaps, or with elements in one place, becomes what it is a view of.
+
+    The views are the wrapper's to call: what computes the output lays it out without gaps, eager has it in the
+    memory of the whole.
+    """
+    outputs, views = list(graph.outputs), {}
+    for which in {plan[1] for plan in results if plan[0] == "output"}:
+        node = outputs[which]
+        steps: list[tuple] = []
+        while (source := base_of_gaps(node)) is not None:
+            steps.insert(0, (node.target, node.args[1:]))
+            node = source
+        if steps:
+            outputs[which], views[which] = node, steps
+    if views:
+        graph.set_args(graph.output_node, (tuple(outputs),))
+    return tuple(
+        (kind, which, *views.get(which, ()), *steps) if kind == "output" else (kind, which, *steps)
+        for kind, which, *steps in results
+    )
+
+
+def base_of_gaps(node: Node) -> Node | None:
+    """What a node whose elements do not lie side by side is a view of."""
+    if base(node) is node or is_dense(node.val.shape, node.val.strides):
+        return None
+    return node.args[0] if node.all_input_nodes == [node.args[0]] and not node.kwargs else None
+
+
+def with_own_storage(tracer: Tracer, stored: list[Tensor], computed: int) -> list[Node]:
+    """The output nodes. After renaming, tensors apart in eager may name one value: those are copied.
+
+    A written input is copied into its old memory by the wrapper, so it may share with an output, but never
+    with an input, which may itself be written.
+    """
+    nodes: list[Node] = []
+    taken: set[Node] = set()
+    for index, tensor in enumerate(stored):
+        node = tracer.node_of(tensor)
+        root = base(node)
+        if root.op != "call_function" or (root in taken and index < computed):
+            tracer.origins, tracer.marks = node.origins, {}
+            with interpreting(tracer):
+                node = tracer.node_of(c.clone(tensor))
+        taken.add(base(node))
+        nodes.append(node)
+    return nodes

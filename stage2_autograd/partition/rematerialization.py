@@ -1,0 +1,155 @@
+"""Rematerialization: which values the backward computes again. The rest is saved by a minimum cut.
+
+Input: a joint graph in core operators, and `config.autograd.activation_memory_budget`. Random bits are a function of
+the state at entry and an index, so a second draw gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from stage2_autograd.aliasing import copies_an_input
+from stage2_autograd.core_calls import core_name, kind_of
+from stage2_autograd.partition.min_cut import Problem, bytes_of, minimum_cut, problem
+from stage2_autograd.partition.split import split
+from stage_contracts import config
+from stage_contracts.graph import Node, meta_of
+from stage_contracts.joint import JointGraph, Partition, bytes_at_hints
+from stage_contracts.tensor_meta import TensorMeta
+
+# Kinds of operators that the lowering fuses into whatever reads their result, so that a second run costs a few
+# instructions per element and no memory traffic. All others run once, unless the budget demands more.
+FUSED_KINDS = frozenset(("pointwise", "view", "creation", "random", "identity", "movement"))
+
+
+# Of those, functions that take tens of instructions per element: running them again is what a CPU notices.
+TRANSCENDENTAL = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh erf erfc "
+    "sigmoid".split()
+)
+SPARE = 1 / 6  # how much more than the fewest bytes may be saved to not run these again
+SCORES = 4  # how many times larger than its operands a product is before attention computes it twice
+
+
+def min_cut(joint: JointGraph) -> Partition:
+    """Save as few bytes as recomputing cheap operators allows; with a budget below 1, repeat dear ones too.
+
+    The budget b is a place between the bytes this saves (b = 1) and the least that could be (b = 0: everything is
+    computed again from the inputs): at most least + b * (default - least) bytes are saved.
+    """
+    budget = config.current().autograd.activation_memory_budget
+    if not 0 <= budget <= 1:
+        raise ValueError(f"autograd.activation_memory_budget is {budget}; expected a number from 0 to 1")
+    task = problem(joint)
+    repeated: Collection[Node] = _within(task, budget) if budget < 1 else ()
+    once = _spared(task) if budget == 1 else ()
+    chosen = minimum_cut(task, may_run_again(repeated, once))
+    return split(joint, {node: _reason(node, repeated, once) for node in chosen})
+
+
+def may_run_again(repeated: Collection[Node] = (), once: Collection[Node] = ()) -> Callable[[Node], bool]:
+    """The rule of recomputation: what is fused away, attention's scores, and the `repeated` ones a budget pays for;
+    but not `once`, for which there are bytes to spare."""
+    return lambda node: (
+        node.op == "call_function"
+        and node not in once
+        and not copies_an_input(node)
+        and (kind_of(node) in FUSED_KINDS or node in repeated or is_score_matrix(node))
+    )
+
+
+def _spared(task: Problem) -> set[Node]:
+    """Transcendental functions that the fewest bytes would have run again, as many of them, last first, as the spare
+    bytes keep from it. (The last ones are kept for the shortest time.)"""
+
+    def cut(once: Collection[Node]) -> list[Node]:
+        return minimum_cut(task, may_run_again((), once))
+
+    fewest = cut(())
+    allowed = (1 + SPARE) * sum(map(bytes_of, fewest))
+    again = _run_again(task, fewest)
+    dear = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
+    low, high = 0, len(dear)  # the bytes only rise as more are kept
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = sum(map(bytes_of, cut(set(dear[:middle])))) <= allowed
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return set(dear[:low])
+
+
+def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
+    """What the backward computes of the forward's values when these are saved."""
+    found: set[Node] = set()
+    stack = list(task.read)
+    while stack:
+        node = stack.pop()
+        if node not in found and node not in saved:
+            found.add(node)
+            stack += node.all_input_nodes
+    return found & task.forward
+
+
+def is_score_matrix(node: Node) -> bool:
+    """Whether this is the product of queries and keys, and much larger than both.
+
+    Flash attention (Dao et al., 2022) computes it again in the backward; so do we where that saves three quarters.
+    """
+    if kind_of(node) != "contraction" or not node.meta.get("pattern", "").startswith("attention"):
+        return False
+    return bytes_of(node) >= SCORES * sum(map(bytes_of, node.all_input_nodes))
+
+
+def _within(task: Problem, budget: float) -> set[Node]:
+    """The fewest dear operators to repeat such that the bytes saved stay within the budget.
+
+    They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
+    """
+    dear = sorted(
+        (
+            n
+            for n in task.values
+            if n.op == "call_function" and kind_of(n) not in FUSED_KINDS and not _opaque(n)
+        ),
+        key=lambda n: work(n) / max(1, _result_bytes(n)),
+    )
+
+    def saved(count: int) -> int:
+        return sum(map(bytes_of, minimum_cut(task, may_run_again(set(dear[:count])))))
+
+    most, least = saved(0), saved(len(dear))
+    allowed = least + budget * (most - least)
+    low, high = 0, len(dear)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if saved(middle) <= allowed else (middle + 1, high)
+    return set(dear[:low])
+
+
+def _opaque(node: Node) -> bool:
+    """Whether only its user knows what a second run would do and cost."""
+    return getattr(node.target, "opaque", False)
+
+
+def work(node: Node) -> int:
+    """Roughly the multiplications and additions of one run: for a contraction, operands' elements times the free
+    dimension; for all else, the elements it reads."""
+    tensors = [n for n in node.all_input_nodes if isinstance(n.val, TensorMeta)]
+    reads = [bytes_of(n) // meta_of(n).dtype.itemsize for n in tensors]
+    if kind_of(node) != "contraction" or len(reads) < 2:
+        return sum(reads)
+    out = max(1, bytes_of(node) // meta_of(node).dtype.itemsize)
+    return 2 * int((reads[0] * reads[1] * out) ** 0.5)  # (m k) (k n) (m n) = (m k n) ** 2
+
+
+def _result_bytes(node: Node) -> int:
+    return bytes_of(node) if not isinstance(node.val, tuple) else sum(map(bytes_at_hints, node.val))
+
+
+def _reason(node: Node, repeated: Collection[Node], once: Collection[Node]) -> str:
+    if node.op == "placeholder":
+        return "an input"
+    if node in once:
+        return "dear to compute again, and there are bytes to spare"
+    if not may_run_again(repeated)(node):
+        return f"{kind_of(node) or 'one of several results'}: dear to compute again"
+    return "fewer bytes than what it is made from"

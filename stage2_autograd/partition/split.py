@@ -1,0 +1,73 @@
+"""Split: the joint graph cut in two, for a choice of what to save. It is the same for every partitioner.
+
+Input: a joint graph, and the nodes to save, each with the reason. What the backward reads and is not saved it
+computes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
+from stage_contracts.joint import JointGraph, Partition, SavedTensor
+
+
+def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
+    """The two halves for a choice of what to save (node -> the reason it is saved)."""
+    graph = joint.graph
+    primals, tangents = graph.placeholders[: joint.num_primals], graph.placeholders[joint.num_primals :]
+    outputs, gradients = graph.outputs[: joint.num_outputs], graph.outputs[joint.num_outputs :]
+    kept = [n for n in graph.nodes if n in saved]
+    return Partition(
+        forward=extract(graph, "forward", primals, (*outputs, *kept)),
+        backward=extract(graph, "backward", [*kept, *tangents], gradients),
+        num_outputs=joint.num_outputs,
+        saved=tuple(SavedTensor(n.name, _plain(n), n.origins, saved[n]) for n in kept),
+    ).verify()
+
+
+def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[Any]) -> Graph:
+    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own, names kept."""
+    part = Graph(name)
+    images: dict[Node, Node] = {}
+    outputs = tuple(outputs)
+    for node in inputs:
+        marks = dict(node.meta)
+        if name == "backward" and marks.get("role") != "tangent":
+            marks |= {"role": "saved", "val": _plain(node)}
+            marks.pop("region", None)
+        images[node] = part.placeholder(node.name, **marks)
+    for node in _needed(graph, images, outputs):
+        if node.op == "placeholder":
+            raise GraphError(
+                f"the {name} graph reads {node.name}, which is neither its input nor saved for it"
+            )
+        if node.op == "get_attr":
+            images[node] = part.get_attr(node.target, graph.attributes[node.target], node.val)
+            continue
+        args, kwargs = map_args((node.args, node.kwargs), images.__getitem__)
+        marks = {**node.meta, "region": name}
+        if name == "backward" != node.meta.get("region"):
+            marks["recomputed"] = True  # a forward value that the backward computes again
+        images[node] = part.call_function(node.target, args, kwargs, name=node.name, **marks)
+    part.output([images[n] if isinstance(n, Node) else n for n in outputs])
+    return part
+
+
+def _needed(graph: Graph, given: Iterable[Node], outputs: Iterable[Any]) -> list[Node]:
+    """The nodes, in the graph's order, that `outputs` need and that are not `given`."""
+    stop, needed = set(given), set()
+    stack = list(nodes_in(list(outputs)))
+    while stack:
+        node = stack.pop()
+        if node not in stop and node not in needed:
+            needed.add(node)
+            stack += node.all_input_nodes
+    return [n for n in graph.nodes if n in needed]
+
+
+def _plain(node: Node) -> Any:
+    """A value's meta without requires_grad: what is saved is data."""
+    meta = meta_of(node)
+    return meta.with_(requires_grad=False, strides=meta.strides)

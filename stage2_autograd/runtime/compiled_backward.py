@@ -1,0 +1,173 @@
+"""The one tape node of a compiled pair: what it keeps between forward and backward, and how it runs backward.
+
+Input: the partition says which values are saved; runtime_wrapper.py makes one CompiledBackward per call.
+Saved values that the user can reach, being inputs or outputs, are watched by their version counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage0_eager import arrays as array_library
+from stage0_eager.autograd.tape import Edge, SavedTensor, TapeNode, version_of
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor
+from stage2_autograd.aliasing import base
+from stage_contracts.graph import Node, meta_of
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
+from stage_contracts.layouts import is_dense
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.tensor_meta import TensorMeta
+
+DOUBLE_BACKWARD = (
+    "cutaway.compile with aot_autograd does not currently support double backward: a gradient that a "
+    "compiled backward made cannot be differentiated. Run this function without cutaway.compile."
+)
+
+
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # byte strides, and the dimensions from the outermost in
+
+
+# ---- the tape node -----------------------------------------------------------------------------------------
+
+
+class CompiledBackward(TapeNode):
+    """One tape node for the whole graph. As any node: freed after use, saved values checked for writes."""
+
+    __slots__ = ("backward", "layouts", "recover")
+
+    def __init__(
+        self,
+        backward: Callable[..., tuple],
+        layouts: list[Layout],
+        edges: list[Edge],
+        out_metas: tuple[TensorMeta, ...],
+        recover: Callable[[Exception, Sequence[Any]], tuple],
+    ) -> None:
+        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
+        super().__init__("compiled_function", out_metas, edges)
+        self.backward, self.layouts, self.recover = backward, layouts, recover
+
+    def expect_versions_of_now(self) -> None:
+        """The writes of the compiled function itself are over: a later one to what is saved is an error."""
+        for value in (self.saved or {}).values():
+            if isinstance(value, SavedTensor) and value.tensor is not None:
+                value.version = value.tensor.version
+
+    def apply(self, gradients: list) -> list:
+        saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
+        tangents = [
+            _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
+            for g, layout in zip(gradients, self.layouts, strict=True)
+        ]
+        try:
+            made = self.backward(*saved, *tangents)
+        except Exception as error:
+            made = self.recover(error, (*saved, *tangents))
+        results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
+        if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
+            behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
+            metas = tuple(r.meta for r in results if r is not None)
+            again = DoubleBackward("compiled_function_backward", metas, behind)
+            for index, result in enumerate(r for r in results if r is not None):
+                result.requires_grad, result._grad_fn, result._output_index = True, again, index
+        return results
+
+
+class DoubleBackward(TapeNode):
+    """Where differentiating a compiled backward ends: in torch's error."""
+
+    __slots__ = ()
+
+    def apply(self, gradients: list) -> list:
+        raise RuntimeError(DOUBLE_BACKWARD)
+
+
+# ---- what it keeps -----------------------------------------------------------------------------------------
+
+
+class SavingPlan:
+    """How each saved value is kept: whose version counter tells whether the user wrote to it meanwhile."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        joint: JointGraph,
+        functional: FunctionalGraph,
+    ) -> None:
+        graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
+        inputs = {node: i for i, node in enumerate(graph.placeholders)}
+        homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}
+        self.first = partition.num_outputs
+        self.saved = [
+            (s.name, self._watched(base(node), inputs, homes), _is_old_value(node, inputs, functional.writes))
+            for s, node in zip(partition.saved, graph.outputs[self.first :], strict=True)
+        ]
+        self.tangent_outputs = joint.tangent_outputs
+        self.tangents = [
+            meta_of(n) for n in partition.backward.placeholders if n.meta.get("role") == "tangent"
+        ]
+        metas = [meta_of(outputs[i]) for i in joint.tangent_outputs]
+        # with open sizes both are known only when there are tensors
+        self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
+        # of the inputs: not every size can be told from the shape of a result
+        shown = shown_sizes([n.val for n in functional.graph.placeholders]) if self.open else []
+        self.read_sizes = size_reader(shown) if self.open else None
+        self.metas = () if self.open else tuple(metas)
+        self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]
+
+    def out_metas(self, outputs: Sequence[Tensor]) -> tuple[TensorMeta, ...]:
+        """What the outputs are that gradients come for."""
+        return tuple(outputs[i].meta for i in self.tangent_outputs) if self.open else self.metas
+
+    def layouts_of(self, tensors: Sequence[Tensor]) -> list[Layout]:
+        """The layout that the backward was compiled for of each gradient that comes in, for these inputs."""
+        if self.read_sizes is None:
+            return self.layouts
+        sizes = self.read_sizes(tensors)
+        return [_layout(with_sizes(meta, sizes)) for meta in self.tangents]
+
+    @staticmethod
+    def _watched(root: Node, inputs: dict[Node, int], homes: dict[Node, int]) -> tuple[str, int]:
+        if root in inputs and root.meta.get("role") != "rng":
+            return "input", inputs[root]
+        return ("output", homes[root]) if root in homes else ("nothing", 0)
+
+    def save(self, tensors: Sequence[Tensor], outputs: list[Tensor], made: tuple) -> dict[str, Any]:
+        """What the tape node keeps, by the saved values' names."""
+        kept: dict[str, Any] = {}
+        for (name, (kind, i), old), array in zip(self.saved, made[self.first :], strict=True):
+            if old:
+                kept[name] = array.copy()  # the write-back is about to destroy it
+            elif kind == "nothing":
+                kept[name] = array
+            else:
+                alias = Tensor(array)
+                alias._version = version_of(tensors[i] if kind == "input" else outputs[i])
+                kept[name] = SavedTensor(alias, False)
+        return kept
+
+
+def _is_old_value(node: Any, inputs: dict[Node, int], writes: tuple[int, ...]) -> bool:
+    return isinstance(node, Node) and inputs.get(base(node)) in writes
+
+
+def _layout(meta: TensorMeta) -> Layout:
+    """The byte strides a tangent must have, and the order of its dimensions in memory, outermost first."""
+    order = sorted(range(meta.ndim), key=lambda i: (-int(meta.strides[i]), i))
+    assert is_dense(meta.shape, meta.strides) or meta.numel == 0, f"tangent {meta} is not dense"
+    return tuple(int(s) * meta.dtype.itemsize for s in meta.strides), tuple(order)
+
+
+def _laid_out(array: Any, layout: Layout) -> Any:
+    """The array with the strides the backward was compiled for; itself when it has them."""
+    strides, order = layout
+    if array.strides == strides or all(
+        have == want or size == 1
+        for have, want, size in zip(array.strides, strides, array.shape, strict=True)
+    ):
+        return array
+    xp = array_library.namespace_of(array)
+    inverse = sorted(range(len(order)), key=order.__getitem__)
+    return xp.ascontiguousarray(array.transpose(order)).transpose(inverse)

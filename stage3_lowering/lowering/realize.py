@@ -1,0 +1,101 @@
+"""What becomes a buffer: a pointwise result stays an expression, written into its readers, until a rule realizes it.
+
+Input: a node and its Lazy value, as lowering reaches it. The first rule that applies decides; each has a code, which
+the event log shows, and its reason. A realized value that its readers' kernel computes costs no memory: fusion
+keeps it in a register.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stage3_lowering.lowering.values import Lazy
+from stage_contracts.core_ops import CORE_OPS
+from stage_contracts.graph import Node
+from stage_contracts.symbolic import hinted
+from stage_contracts.tensor_meta import TensorMeta
+
+COPIES = 24  # instructions that readers may repeat in all: fewer than a store and a load of memory cost
+FULL_READS = 2  # buffers that each reader would load where one load of the result would do
+LARGEST = 48  # instructions of one expression: more are slow to compile and spill registers
+EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
+
+INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing", "scan")
+
+
+@dataclass(frozen=True)
+class Rule:
+    code: str
+    reason: str
+    applies: Callable[[Node, Lazy], bool]
+
+
+def readers(node: Node) -> list[Node]:
+    """The calls that read a node's elements, also through views of it."""
+    found = []
+    for user in node.users:
+        row = _row(user)
+        found += (
+            readers(user) if row and row.kind in ("view", "identity") and row.name != "reshape" else [user]
+        )
+    return found
+
+
+def _row(node: Node) -> Any:
+    core = node.op == "call_function" and getattr(node.target, "namespace", "") == "core"
+    return CORE_OPS.get(node.target.name) if core else None
+
+
+def _read_by_a_call(node: Node, value: Lazy) -> bool:
+    return any(
+        user.op == "call_function"
+        and user.target is not operator.getitem
+        and ((row := _row(user)) is None or row.kind not in INLINED or row.name.startswith("scatter"))
+        for user in readers(node)
+    )
+
+
+def _is_output(node: Node, value: Lazy) -> bool:
+    return any(user.op == "output" for user in node.users) and len(readers(node)) > 1
+
+
+def _is_reshaped(node: Node, value: Lazy) -> bool:
+    return any((row := _row(user)) is not None and row.name == "reshape" for user in readers(node))
+
+
+def _repeats(node: Node, value: Lazy) -> bool:
+    count = len(readers(node))
+    return count > 1 and (value.cost >= EXPENSIVE or count * value.size > COPIES)
+
+
+def _is_broadcast(node: Node, value: Lazy) -> bool:
+    own = hinted(node.val.numel)
+    return value.cost >= EXPENSIVE and any(
+        isinstance(user.val, TensorMeta) and hinted(user.val.numel) > own and _row(user).kind == "pointwise"
+        for user in readers(node)
+        if _row(user)
+    )
+
+
+def _reads_much(node: Node, value: Lazy) -> bool:
+    return len(readers(node)) > 1 and len(value.reads) > FULL_READS
+
+
+RULES = (
+    Rule("external_call", "a call takes arrays, not expressions", _read_by_a_call),
+    Rule("output", "it is returned, and others can read what is returned", _is_output),
+    Rule("reshaped", "in memory a reshape costs nothing, in an index divisions", _is_reshaped),
+    Rule("repeated_work", "each of several readers would compute it again", _repeats),
+    Rule("broadcast", "its reader repeats each element, and would compute it as often", _is_broadcast),
+    Rule("repeated_reads", "each of several readers would load all it is made of", _reads_much),
+    Rule("large", "an expression this long compiles slowly and needs more than the registers",
+         lambda node, value: value.size > LARGEST),
+)  # fmt: skip
+
+
+def why_realize(node: Node, value: Lazy) -> Rule | None:
+    """The rule that makes `value` a buffer, or None: it stays an expression."""
+    return next((rule for rule in RULES if rule.applies(node, value)), None)

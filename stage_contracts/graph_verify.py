@@ -1,0 +1,177 @@
+"""What holds of every graph: the order of its nodes, who reads whom; and, when asked, what each node says of itself.
+
+Input: `Graph.verify()`, after every pass. The second part runs each operator's meta rule again, so it is off unless
+`config.autograd.verify_passes` or the tests switch it on.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from stage_contracts import config
+from stage_contracts.breaks import Unsupported
+from stage_contracts.node import OPS, GraphError, Node, map_args, nodes_in
+from stage_contracts.node_meta import META_KEYS
+from stage_contracts.symbolic import DataDependentError, ShapeEnv, SymInt, hinted
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.graph import Graph
+
+ALWAYS_CHECK_METAS = False  # the tests set it, in conftest.py
+
+
+def checks_metas() -> bool:
+    """Whether verify() also checks what each node's `meta` says."""
+    return ALWAYS_CHECK_METAS or config.current().autograd.verify_passes
+
+
+def verify_graph(graph: Graph, allowed: Callable[[Any], bool] | None = None) -> None:
+    """Raise GraphError, naming the node, where a rule of graphs is broken. `allowed(target)`: may it be called here?"""
+    nodes = graph.nodes
+    if not nodes or nodes[-1].op != "output":
+        raise GraphError(f"graph {graph.name!r} does not end in an output node")
+    seen: set[Node] = set()
+    names: set[str] = set()
+    body_started = False
+    for node in nodes:
+        if node.name in names:
+            raise GraphError(f"two nodes are named {node.name!r}")
+        if node.op == "placeholder" and body_started:
+            raise GraphError(f"placeholder {node.name} comes after a computation")
+        if node.op == "output" and node is not nodes[-1]:
+            raise GraphError("an output node must be the last one")
+        _verify_target(graph, node, allowed)
+        _verify_links(node, seen)
+        body_started |= node.op != "placeholder"
+        seen.add(node)
+        names.add(node.name)
+    if checks_metas():
+        for node in nodes:
+            verify_keys(node)
+            verify_val(node)
+
+
+def _verify_target(graph: Graph, node: Node, allowed: Callable[[Any], bool] | None) -> None:
+    """That the node's op exists, and what it names: an attribute of the graph, or an operator that may occur."""
+    if node.op not in OPS:
+        raise GraphError(f"{node.name}: unknown op {node.op!r}; expected one of {OPS}")
+    if node.op == "get_attr":
+        if node.target not in graph.attributes:
+            raise GraphError(f"{node.name}: no attribute {node.target!r} in the graph")
+        if hasattr(graph.attributes[node.target], "graph"):  # a subgraph
+            verify_graph(graph.attributes[node.target].graph, allowed)
+    if node.op == "call_function" and allowed is not None and not allowed(node.target):
+        raise GraphError(f"{node.name}: {node.target!r} is not allowed in this graph")
+
+
+def _verify_links(node: Node, seen: set[Node]) -> None:
+    """That what the node reads is computed before it, and that both sides know of each other."""
+    for used in nodes_in((node.args, node.kwargs)):
+        if used not in seen:
+            raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
+        if node not in used.users:
+            raise GraphError(f"{used.name}.users lacks {node.name}: edited behind the graph's back")
+    for user in node.users:
+        if node not in user.all_input_nodes:
+            raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
+
+
+# ---- what a node says of itself ----------------------------------------------------------------------------
+
+
+def verify_keys(node: Node) -> None:
+    """That each key of its meta is declared in node_meta.py, belongs on such a node, and has a value that fits."""
+    for key, value in node.meta.items():
+        row = META_KEYS.get(key)
+        if row is None and "." not in key:
+            raise GraphError(
+                f"{node.name}.meta has the key {key!r}, which node_meta.META_KEYS does not declare; "
+                "add a row there, or name it 'your_package.key'"
+            )
+        if row is not None and (node.op not in row.ops or not row.holds(value)):
+            expected = f"on {' or '.join(row.ops)}: {row.meaning}"
+            raise GraphError(f"{node.name}.meta[{key!r}] is {value!r} on a {node.op}; expected {expected}")
+
+
+def verify_val(node: Node) -> None:
+    """That a call's val is what its operator's meta rule says of its arguments. unchecked() names the exceptions."""
+    if unchecked(node):
+        return
+    try:
+        with assuming_nothing(node):
+            promised = _promised(node)
+    except (Unsupported, DataDependentError):
+        return  # only the data knows
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise GraphError(f"{node.name}: {node.target!r} does not take these arguments: {error}") from error
+    if not _agree(node.val, promised):
+        raise GraphError(
+            f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} says {_words(promised)}; "
+            "what made this node, or changed what it reads, has to update val"
+        )
+
+
+def unchecked(node: Node) -> str:
+    """Why the val of a node is not held against a rule; "" where it is."""
+    if node.op != "call_function":
+        return "nothing computes it"
+    if any(n.val is None for n in node.all_input_nodes):
+        return "it reads a subgraph, or an input without a val"
+    if node.target is operator.getitem:
+        return ""
+    if getattr(node.target, "meta", None) is None:
+        return "a Python function, which has no rule"
+    if getattr(node.target, "opaque", False):
+        return "an opaque operator: its rule is the user's own, or runs a subgraph"
+    return ""
+
+
+def _promised(node: Node) -> Any:
+    args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
+    if node.target is operator.getitem:
+        return args[0][args[1]]
+    return node.target.meta(*args, **kwargs)
+
+
+def _agree(val: Any, promised: Any) -> bool:
+    """Whether two descriptions are of one value; open sizes are compared at their hints. Gradients are not asked."""
+    if isinstance(promised, (tuple, list)):
+        return (
+            isinstance(val, (tuple, list)) and len(val) == len(promised) and all(map(_agree, val, promised))
+        )
+    if not (isinstance(promised, TensorMeta) and isinstance(val, TensorMeta)):
+        return isinstance(promised, TensorMeta) == isinstance(val, TensorMeta)
+    if (val.dtype, val.device, val.ndim) != (promised.dtype, promised.device, promised.ndim):
+        return False
+    pairs = zip((*val.shape, *val.strides), (*promised.shape, *promised.strides), strict=True)
+    return all(hinted(a) == hinted(b) for a, b in pairs)
+
+
+def _words(val: Any) -> str:
+    return f"({', '.join(map(str, val))})" if isinstance(val, (tuple, list)) else str(val)
+
+
+@contextmanager
+def assuming_nothing(node: Node) -> Iterator[None]:
+    """What the rule assumes of open sizes is forgotten again: the compiled code does not rest on a check."""
+    envs = {id(env): env for n in (node, *node.all_input_nodes) for env in _envs_of(n.val)}.values()
+    before = [{name: _copied(value) for name, value in vars(env).items()} for env in envs]
+    try:
+        yield
+    finally:
+        for env, state in zip(envs, before, strict=True):
+            vars(env).update(state)
+
+
+def _envs_of(val: Any) -> Iterator[ShapeEnv]:
+    for each in val if isinstance(val, (tuple, list)) else (val,):
+        sizes = (*each.shape, *each.strides) if isinstance(each, TensorMeta) else (each,)
+        yield from (size.env for size in sizes if isinstance(size, SymInt))
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, (dict, list, set)) else value

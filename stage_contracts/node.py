@@ -1,0 +1,97 @@
+"""Node: one step of a graph, in torch.fx's words, and what is found and mapped in its arguments.
+
+Input: graph.py makes the nodes. node_meta.py says what their `meta` may hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from stage_contracts.origin import Origin
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.graph import Graph
+
+# What a node may be. The same words as torch.fx.
+OPS = ("placeholder", "get_attr", "call_function", "output")
+
+
+class GraphError(AssertionError):
+    """A graph breaks its own rules: an internal error, with the offending node in the message."""
+
+
+class Node:
+    """One step. Read its fields freely; change them only through its graph, which keeps `users` right."""
+
+    __slots__ = ("_inputs", "args", "graph", "kwargs", "meta", "name", "op", "target", "users")
+
+    def __init__(self, graph: Graph, op: str, name: str, target: Any, args: tuple, kwargs: dict) -> None:
+        self.graph, self.op, self.name, self.target = graph, op, name, target
+        self.args, self.kwargs = args, kwargs
+        self._inputs = list(dict.fromkeys(nodes_in((args, kwargs))))
+        self.users: dict[Node, None] = {}  # an ordered set
+        self.meta: dict[str, Any] = {}
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def val(self) -> Any:
+        return self.meta.get("val")
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        return self.meta.get("origins", ())
+
+    @property
+    def all_input_nodes(self) -> list[Node]:
+        """The nodes this one reads, each once, in argument order."""
+        return list(self._inputs)
+
+
+def map_args(tree: Any, function: Callable[[Node], Any]) -> Any:
+    """A copy of nested tuples, lists, dicts and slices with `function` applied to every Node in it."""
+    if isinstance(tree, Node):
+        return function(tree)
+    if isinstance(tree, (tuple, list)):
+        mapped = [map_args(t, function) for t in tree]
+        return type(tree)(*mapped) if hasattr(tree, "_fields") else type(tree)(mapped)
+    if isinstance(tree, dict):
+        return {k: map_args(v, function) for k, v in tree.items()}
+    if isinstance(tree, slice):
+        return slice(*(map_args(t, function) for t in (tree.start, tree.stop, tree.step)))
+    return tree
+
+
+def nodes_in(tree: Any) -> list[Node]:
+    """Every Node in nested tuples, lists, dicts and slices, in order, repeats included."""
+    found: list[Node] = []
+    _collect(tree, found)
+    return found
+
+
+def _collect(tree: Any, found: list[Node]) -> None:
+    if isinstance(tree, Node):
+        found.append(tree)
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            if isinstance(item, (Node, tuple, list, dict, slice)):
+                _collect(item, found)
+    elif isinstance(tree, dict):
+        _collect(list(tree.values()), found)
+    elif isinstance(tree, slice):
+        _collect((tree.start, tree.stop, tree.step), found)
+
+
+def meta_of(value: Any) -> TensorMeta:
+    """The TensorMeta of a node or a meta. Raises GraphError when a node has none."""
+    meta = value.val if isinstance(value, Node) else value
+    if not isinstance(meta, TensorMeta):
+        raise GraphError(f"{value!r} has no tensor meta (got {meta!r})")
+    return meta
+
+
+def metas_of(nodes: Iterable[Node]) -> tuple[TensorMeta, ...]:
+    return tuple(meta_of(n) for n in nodes)

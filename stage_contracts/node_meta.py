@@ -1,0 +1,55 @@
+"""The keys of `node.meta`: what each means, which nodes have it, and what its value may be. All are declared here.
+
+Input: passes and capture write them. A key of somebody else's has a dot in it ("mypackage.cost") and is not checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stage_contracts.origin import Origin
+from stage_contracts.source import Source
+
+ANY = ("placeholder", "get_attr", "call_function", "output")
+COMPUTED = ("call_function", "get_attr")
+
+
+@dataclass(frozen=True)
+class MetaKey:
+    """`reads`: how its value is read back from the text of a graph; None where it does not print."""
+
+    meaning: str
+    ops: tuple[str, ...]
+    holds: Callable[[Any], bool]
+    reads: Callable[[str], Any] | None = None
+
+
+def _one_of(*values: Any) -> Callable[[Any], bool]:
+    return lambda value: value in values
+
+
+def _origins(value: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(o, Origin) for o in value)
+
+
+# In the order in which they print.
+META_KEYS: dict[str, MetaKey] = {
+    "val": MetaKey("what the node yields: a TensorMeta, a tuple of them, or a SymInt, SymFloat, SymBool", ANY,
+                   lambda value: True),
+    "origins": MetaKey("the user's expressions it came from", ANY, _origins),
+    "region": MetaKey("which half of a joint graph it belongs to", COMPUTED, _one_of("forward", "backward"), str),
+    "role": MetaKey("what an input is", ("placeholder",), _one_of("primal", "tangent", "rng", "saved"), str),
+    "checkpoint": MetaKey("the call of utils.checkpoint it is inside of: its values are computed again", COMPUTED,
+                          lambda value: isinstance(value, int), int),
+    "pattern": MetaKey("the pattern it is part of: attention_0, linear_3", COMPUTED,
+                       lambda value: isinstance(value, str)),
+    "no_grad": MetaKey("computed under no_grad: no gradient flows through it", COMPUTED,
+                       lambda value: isinstance(value, bool)),
+    "recomputed": MetaKey("a forward value that the backward computes again", COMPUTED, _one_of(True)),
+    "source": MetaKey("how an input is reached from the call's arguments", ("placeholder",),
+                      lambda value: isinstance(value, Source)),
+}  # fmt: skip
+
+PRINTED = {key: row.reads for key, row in META_KEYS.items() if row.reads is not None}
