@@ -81,11 +81,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 
 def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
-<<<<<<< HEAD
-    """Whether a value has what a protocol asks for. From 3.12 on nothing is computed; before, methods are not."""
-=======
     """Whether a value has what a protocol asks for. From 3.12 on it computes nothing; before, methods are not."""
->>>>>>> main
     names = sorted(_protocol_names(protocol))
     methods = {name for name in names if callable(getattr(protocol, name, None))}
     still = VERSION >= (3, 12) or len(methods) == len(names)
