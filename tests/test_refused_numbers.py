@@ -1,8 +1,8 @@
 """Numbers and dtypes that losses, where and linspace refuse, or promote, as torch does.
 
 Input: every pair of dtypes of predictions and targets, and numbers inside and outside what a function takes; torch, where
-it is installed, is the oracle. On the tree before, 275 of 699 such calls gave another dtype, a number instead of an
-exception, or other numbers (linspace of integers from 0.5, where of 300 beside int8, losses of bool and integer targets).
+it is installed, is the oracle. Before the checks, such calls gave another dtype, a number instead of an exception, or other
+numbers (linspace of integers from 0.5, where of 300 beside int8, losses of bool and integer targets).
 """
 
 import itertools

@@ -51,7 +51,10 @@ def linspace(start, end, steps, *, dtype=None, device=None):
     dtype = dtype_or_default(dtype)
     if dtype is dt.bool_ and steps > 1:  # as in torch, which has no arithmetic for it
         raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
-    start, end = (_number_of(value, dtype) for value in (start, end))
+    if steps > 0:
+        start = _number_of(start, dtype)
+    if steps > 1:  # no fewer elements ask for it
+        end = _number_of(end, dtype)
     out = _spaced(start, end, steps, dtype, device_or_default(device))
     return out if out.dtype is dtype else c.cast(out, dtype)
 
