@@ -116,7 +116,7 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
 
 
 def grain_of(body: str) -> tuple[float, int]:
-    """The coarsest precision that a gradient comes through, and how much its rounding may be multiplied."""
+    """The coarsest precision that a value or a gradient comes through, and how much its rounding may be multiplied."""
     coarse = next((grain for cast, grain in COARSE if cast.search(body)), 0.0)
     return coarse, BY if DIVIDED.search(body) else 1
 
@@ -275,7 +275,7 @@ def compare(
         if "gradient" in what and (a is None) != (b is None):
             same = not np.nan_to_num(a if b is None else b).any()  # what was overwritten: zeros, or nothing
         elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-            same = alike(a, b, True, *grain) if "gradient" in what else alike(a, b, close)
+            same = alike(a, b, close or "gradient" in what, *grain)
         else:
             same = type(a) is type(b) and a == b
         if not same and not (late and what == "error"):
