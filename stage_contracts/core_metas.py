@@ -15,7 +15,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType, result_type, scalar_dtype
 from stage_contracts.layouts import elementwise_strides, view_strides
-from stage_contracts.symbolic import SymInt, hinted, same_size
+from stage_contracts.symbolic import hinted, same_size
 from stage_contracts.tensor_meta import TensorMeta
 
 # ---- helpers that eager kernels and lowering use too ---------------------------------------------------------
@@ -349,9 +349,8 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     """`pads` has one (before, after) pair per dimension; negative pads crop."""
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
-    sizes: Sequence[Any] = input.shape
-    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(sizes, pads, strict=True)]
-    if any(isinstance(s, (int, SymInt)) and bool(s < 0) for s in left):  # an open size is asked: eager raises
+    left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
+    if any(bool(s < 0) for s in left):  # an open size is asked: eager raises
         raise RuntimeError(f"constant_pad: pads {pads} crop more than there is of {input.shape}")
     return TensorMeta(shape, input.dtype, device=input.device)
 
