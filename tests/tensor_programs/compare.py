@@ -140,7 +140,7 @@ def traced(function: Callable) -> Callable:
         except Exception as error:  # a program that only capture can follow, or that eager rejects
             events.record("fallback", "eager", reason=str(error))
             return function(*tensors)
-        artifacts = Artifacts(function.__name__, None, graph)  # type: ignore[arg-type]
+        artifacts = Artifacts(function.__name__, None, graph, pipeline=cutaway.DEFAULT_PIPELINE)  # type: ignore[arg-type]
         try:
             run = BACKENDS["aot_eager"].compile(graph, list(tensors), cutaway.default_pipeline(), artifacts)
         except Unsupported as refusal:
