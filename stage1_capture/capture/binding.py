@@ -155,7 +155,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
             tx.output.guard("IDENTITY", dict_source(value, name), found)
             tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0001", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
     assert isinstance(function, UserFunctionVariable)
     return inline_call(tx, function, [value], {})
@@ -188,6 +188,14 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
         output.guard("IDENTITY", dict_source(target, name), found)
 
 
+def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
+    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    cls = type(target.real)
+    if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
+        source = class_of(target)
+        output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
+
+
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:
     """A class attribute seen from an instance: methods are bound, plain values are themselves."""
     place = on_class(value, name)
@@ -205,7 +213,10 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(wrap(tx.output, found, place), value)
     shown = seen_from if on_instance else on_class
     if isinstance(found, staticmethod):
-        return wrap(tx.output, found.__func__, shown(value, name))
+        source = shown(value, name)
+        if isinstance(source, CallSource):  # it lies there as it is
+            source = AttrSource(source, "__func__")
+        return wrap(tx.output, found.__func__, source)
     if isinstance(found, classmethod):
         method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
@@ -223,7 +234,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
             return call_descriptor(tx, value, found, name)
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
-        tx.unsupported("GB0001", f"the descriptor {type(value.real).__name__}.{name}")
+        tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
     return wrap(tx.output, found, shown(value, name))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.capture.binding import guard_class
+from stage1_capture.capture.binding import guard_class, guard_storing
 from stage1_capture.capture.builder import REGISTRIES, lazily
 from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.output_graph import OutputGraph, is_library
@@ -33,6 +33,13 @@ def own_dict(real: Any) -> dict[str, Any]:
     except AttributeError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def refuse_second_way(output: OutputGraph, real: Any) -> None:
+    """After a break the program may hold an object's `__dict__` as a dict of its own, and change it there."""
+    known = output.known.get(id(own_dict(real)))
+    if known is not None and id(known) in output.effects.changed:
+        output.unsupported("GB0001", "an attribute of an object whose __dict__ the program changed as a dict")
 
 
 def has_dict(real: Any) -> bool:
@@ -116,6 +123,7 @@ class ObjectDict(MutableMapping):
     def __setitem__(self, name: Any, value: Variable) -> None:
         self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__setattr__")
         if self.owner.attrs.get(name, value) is None:  # deleted before: it is last now
             del self.owner.attrs[name]
             self.owner.again.add(name)
@@ -126,6 +134,7 @@ class ObjectDict(MutableMapping):
             raise KeyError(name)
         self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
+        guard_storing(self.output, self.owner, "__delattr__")
         if name in self._own:
             self.owner.attrs[name] = None
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, inherited
+from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, guard_storing, inherited
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -125,7 +125,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
             object.__setattr__(target.real, name, None)  # there is no place for it: Python says so
         except AttributeError as error:
             tx.throw(AttributeError, *error.args)
-    _guard_method(tx, target, "__setattr__")
+    guard_storing(tx.output, target, "__setattr__")
     tx.output.will_change(target)
     if target.attrs.get(name, value) is None:  # deleted before: it is last now
         del target.attrs[name]
@@ -138,6 +138,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
+    if isinstance(value, UserDefinedObjectVariable):
+        data = not any(class_lookup(type(value.real), n) is not MISSING for n in _DESCRIPTOR)
     found = class_lookup(real, name)
     shown = found is MISSING or not hasattr(type(found), "__get__")
     user = real.__flags__ & _HEAP and not is_library({"__name__": real.__module__})
@@ -156,6 +158,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _BINDING = (UserFunctionVariable,)
+_DESCRIPTOR = ("__get__", "__set__", "__delete__")
 _DATA = (
     ConstantVariable,
     TensorVariable,
@@ -196,7 +199,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         return call_function(tx, method, [descriptor, target], {})
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
-    _guard_method(tx, target, "__delattr__")
+    guard_storing(tx.output, target, "__delattr__")
     slot = _slot(tx, target.real, found, name)
     there = target.attrs.get(name) is not None
     if not slot and has_dict(target.real):
@@ -205,6 +208,8 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if slot and name not in target.attrs and not target.fresh:
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
+        elif class_lookup(type(target.real), "__getattr__") is not MISSING:
+            tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
         else:
             tx.output.guard("ABSENT", target.source, name)
     if slot and name not in target.attrs:
@@ -226,14 +231,6 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     else:
         target.attrs[name] = None
     return NONE
-
-
-def _guard_method(tx: Tx, target: UserDefinedObjectVariable, name: str) -> None:
-    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
-    cls = type(target.real)
-    if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
-        source = class_of(target)
-        tx.output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
 
 
 def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:

@@ -42,9 +42,9 @@ FORMS = {
         operator.attrgetter('<name>')(<on>) | object.__getattribute__(<on>, '<name>') | type(<on>).<name> | o._<name>
         <on>.__class__.<name> | inspect.getattr_static(<on>, '<name>', 'none') | sorted(vars(<on>)) | list(<on>.__dict__)
         copy.copy(<on>).<name> | <on>.method() | <on>.__doc__ | <on>.__class__ | type(<on>) | dict(vars(<on>)) | <use>
-        vars(type(<on>)).get('<name>', 'none') | getattr(super(C, <on>), '<name>', 'none') | <on>.<name>.<name>
+        vars(type(<on>)).get('<name>', 'none') | getattr(super(C, some(<on>)), '<name>', 'none') | <on>.<name>.<name>
         operator.attrgetter('<name>', '<name>')(<on>) | <on>.__getattribute__('<name>') | {**vars(<on>)}
-        <on>.<name> is <on>.<name> | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
+        same(<on>.<name>, <on>.<name>) | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
         copy.deepcopy(<on>).<name> | [k for k in <on>.__dict__] | getattr(<on>, '<name>', <constant>) | <on>.held""",
     "ask": """hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | '<name>' in vars(<on>)
         '<name>' in <on>.__dict__ | '<name>' in dir(<on>) | getattr(<on>, '<name>', None) is None | callable(<on>)
@@ -69,7 +69,7 @@ FORMS = {
         del <to>.__dict__['<name>'] | own_class(<to>).<name> = <value> | del own_class(<to>).<name> | <to>.method()
         <to>.__dict__ = {'<name>': <value>} | <to>.__class__ = Other | <to>.<name>.append(1) | <to>.<name>[0] = 1
         <to>.__setattr__('<name>', <value>) | <to>.__dict__ |= {'<name>': <value>} | <to>._<name> = <value> | <to>.held = <value>
-        <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, <to>).__setattr__('<name>', <value>)
+        <to>.<name>.<name> = <value> | d = vars(<to>); d['<name>'] = <value> | super(C, some(<to>)).__setattr__('<name>', <value>)
         vars(<to>).popitem() | C.<name> = <value> | Base.<name> = <value> | <to>.__delattr__('<name>') | <to>[0] = 1
         C.<name> = <descriptor>""",
     "descriptor": """SetOnly('<name>') | SetOnly('<name>') | SetHidden('<name>') | DeleteOnly('<name>') | GetOnly('<name>', 7)

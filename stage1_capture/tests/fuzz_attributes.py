@@ -46,6 +46,13 @@ def seen(value, depth=0):
         return "class", value.__qualname__
     if isinstance(value, types.ModuleType):
         return "module", value.__name__, [(k, inside(v)) for k, v in vars(value).items() if k[0] != "_"]
+    if (
+        type(value) is np.ndarray and not value.shape
+    ):  # as which compiled code returns a scalar that it computed
+        value = value[()]
+        cls = type(value)
+    if isinstance(value, np.generic) and cls.__module__ != "programs":
+        return cls.__name__, repr(value)
     if isinstance(value, (np.finfo, np.iinfo)):  # NumPy keeps one of each, and fills it when it is read
         return cls.__name__, value.dtype.name
     found = [cls.__name__]
