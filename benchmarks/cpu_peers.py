@@ -1,0 +1,208 @@
+"""A server of fresh processes for one framework: it imports, then forks one process per request and measures there.
+
+Input: the name of a library (cutaway, torch, jax); on stdin, requests as lines of JSON (`cpu_speed.py` sends them).
+The fork is fresh (nothing compiled, no threads, no caches in memory), yet imports are no part of what it measures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Client
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpu_rows import ROWS, SEED, Row
+
+IMPORTS = {
+    "cutaway": ("cutaway", "cutaway.torch_api", "cutaway.nn.functional"),
+    "torch": ("torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp"),
+    "jax": ("jax", "jax.numpy", "jax.nn"),
+}
+ENOUGH = 0.1  # seconds of calls in one timed run
+
+
+def jax_names() -> tuple[Any, Any]:
+    """torch's names, as far as the rows use them, in jax."""
+    import jax
+    import jax.numpy as jnp
+
+    def normal(x: Any, axes: tuple, w: Any, b: Any, shape: tuple) -> Any:
+        centred = x - jnp.mean(x, axes, keepdims=True)
+        scale = jax.lax.rsqrt(jnp.mean(centred * centred, axes, keepdims=True) + 1e-5)
+        return centred * scale * w.reshape(shape) + b.reshape(shape)
+
+    def cross_entropy(x: Any, target: Any) -> Any:
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x, -1), target[:, None], 1))
+
+    m = SimpleNamespace(
+        **{name: getattr(jnp, name) for name in "sin cos tanh exp sum matmul swapaxes cumsum".split()},
+        mean=lambda x, dim, keepdim=False: jnp.mean(x, dim, keepdims=keepdim),
+        rsqrt=jax.lax.rsqrt,
+        softmax=jax.nn.softmax,
+        log_softmax=jax.nn.log_softmax,
+        gather=lambda x, dim, index: jnp.take_along_axis(x, index, dim),
+    )
+    f = SimpleNamespace(
+        layer_norm=lambda x, shape, w, b: normal(x, (-1,), w, b, (-1,)),
+        batch_norm=lambda x, mean, var, w, b, training: normal(x, (0, 2, 3), w, b, (1, -1, 1, 1)),
+        cross_entropy=cross_entropy,
+        embedding=lambda rows, table: table[rows],
+        gelu=lambda x: jax.nn.gelu(x, approximate=False),
+    )
+    return m, f
+
+
+def names(library: str) -> tuple[Any, Any]:
+    if library == "jax":
+        return jax_names()
+    return importlib.import_module(library), importlib.import_module(f"{library}.nn.functional")
+
+
+def program(row: Row, library: str, compiles: bool) -> Callable[[], Any]:
+    """One call of the row in this framework, results ready when it returns."""
+    arrays = row.inputs(np.random.default_rng(SEED))
+    if library == "jax":
+        return in_jax(row, arrays)
+    m, f = names(library)
+    compiled = m.compile if compiles else lambda function: function
+    if row.group == "numpy":
+        run = compiled(lambda *args: row.function(np, None, *args))
+        return lambda: run(*arrays)
+    tensors = [m.from_numpy(a) for a in arrays]
+    if row.group == "half":
+        tensors = [t.to(m.bfloat16) for t in tensors]
+    if row.group == "model":
+        if library == "cutaway":
+            from cutaway.torch_api import as_torch
+
+            with as_torch():
+                return row.function(importlib.import_module("torch"), compiled, *tensors)
+        return row.function(m, compiled, *tensors)
+    function = row.function
+    if row.group == "growth":
+        from benchmarks.cpu_rows import growing
+
+        function = growing(int(row.name.split()[0]))
+    run = compiled(lambda *args: function(m, f, *args))
+    if not row.gradients:
+        return lambda: run(*tensors)
+    wanting = tensors[: row.gradients]
+    for tensor in wanting:
+        tensor.requires_grad_(True)
+
+    def step() -> Any:
+        for tensor in wanting:
+            tensor.grad = None
+        out = run(*tensors)
+        out.backward(m.ones_like(out))
+        return wanting[0].grad
+
+    return step
+
+
+def in_jax(row: Row, arrays: list) -> Callable[[], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)  # NumPy programs are float64, the others say float32 themselves
+    m, f = (jnp, None) if row.group == "numpy" else jax_names()
+    values = [jnp.asarray(a) for a in arrays]
+    if row.group == "half":
+        values = [v.astype(jnp.bfloat16) for v in values]
+
+    def forward(*args: Any) -> Any:
+        return row.function(m, f, *args)
+
+    def backward(*args: Any) -> Any:
+        out, pull = jax.vjp(lambda *some: forward(*some, *args[row.gradients :]), *args[: row.gradients])
+        return pull(jnp.ones_like(out))[0]
+
+    run = jax.jit(backward if row.gradients else forward)
+    return lambda: run(*values).block_until_ready()
+
+
+def fingerprint(value: Any) -> float:
+    """The mean magnitude of a result: enough to see that frameworks computed the same thing."""
+    value = value.detach().float().numpy() if hasattr(value, "detach") else value
+    return float(np.abs(np.asarray(value, np.float64)).mean())
+
+
+def timed_run(call: Callable[[], Any], count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - started) / count
+
+
+def use_cache(library: str, folder: str) -> None:
+    """A cache on disk of this row's own, so that the first process finds it empty and the second one full."""
+    if library == "cutaway":
+        from stage_contracts import config
+
+        config.change(cache_dir=folder, never_slower=False)
+    elif library == "torch":
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    else:
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def measure(library: str, request: dict[str, Any]) -> None:
+    """In the fork: the first call, then a timed run each time it is asked, until the connection closes."""
+    with Client(request["address"]) as talk:
+        talk.send(os.getpid())
+        try:
+            row = next(row for row in ROWS if row.name == request["row"])
+            use_cache(library, request["cache"])
+            call = program(row, library, request["compiles"])
+            started = time.perf_counter()
+            result = call()
+            talk.send({"cold": time.perf_counter() - started, "result": fingerprint(result)})
+            call()
+            call()
+            once = timed_run(call, 1)
+            count = max(1, min(10_000, int(ENOUGH / max(once, 1e-7))))
+            while talk.recv() == "run":
+                talk.send(timed_run(call, count))
+        except EOFError:
+            pass
+        except Exception as error:  # told in the table: one framework's refusal is a result
+            talk.send({"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}"})
+
+
+def versions(library: str) -> str:
+    module = importlib.import_module(library)
+    return f"{library} {module.__version__}"
+
+
+def main(library: str, threads: int) -> None:
+    warnings.filterwarnings("ignore")
+    for name in IMPORTS[library]:
+        importlib.import_module(name)
+    if library == "torch":
+        importlib.import_module("torch").set_num_threads(threads)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
+    print(json.dumps({"version": versions(library)}), flush=True)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            try:
+                measure(library, json.loads(line))
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
