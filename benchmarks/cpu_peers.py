@@ -158,6 +158,19 @@ def use_cache(library: str, folder: str) -> None:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
+def longest_passes(library: str) -> str:
+    """Where our own first call went."""
+    if library != "cutaway":
+        return ""
+    from stage_contracts.events import LEDGER
+
+    took: dict[str, float] = {}
+    for event in LEDGER.since(0, "pass"):
+        took[event.name] = took.get(event.name, 0.0) + event.duration_ns / 1e9
+    longest = sorted(took.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in longest)
+
+
 def measure(library: str, request: dict[str, Any]) -> None:
     """In the fork: the first call, then a timed run each time it is asked, until the connection closes."""
     with Client(request["address"]) as talk:
@@ -168,7 +181,8 @@ def measure(library: str, request: dict[str, Any]) -> None:
             call = program(row, library, request["compiles"])
             started = time.perf_counter()
             result = call()
-            talk.send({"cold": time.perf_counter() - started, "result": fingerprint(result)})
+            cold = time.perf_counter() - started
+            talk.send({"cold": cold, "result": fingerprint(result), "passes": longest_passes(library)})
             call()
             call()
             once = timed_run(call, 1)

@@ -259,7 +259,9 @@ ROWS = (
     Row("sum over columns 4096x4096", sum_columns, of(floats(4096, 4096)), torch=0.4),
     Row("transposed add 4096x4096", transposed_add, of(floats(4096, 4096), floats(4096, 4096)), torch=0.9),
     Row("attention 8x8x512x64", attention, of(*[floats(8, 8, 512, 64)] * 3), torch=0.6),
-    Row("embedding 32000x512, 8192 rows", embedding, of(integers(32000, 8192), floats(32000, 512)), torch=0.95),
+    Row(
+        "embedding 32000x512, 8192 rows", embedding, of(integers(32000, 8192), floats(32000, 512)), torch=0.95
+    ),
     Row("gather 4096x1024", gather, of(floats(4096, 1024), integers(1024, 4096, 1024)), torch=0.95),
     Row("sum of outer product 1024x64", outer_sum, of(floats(1024), floats(64))),
     Row("cumsum 4096x4096", cumsum, of(floats(4096, 4096))),

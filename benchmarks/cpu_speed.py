@@ -34,7 +34,6 @@ FRAMEWORKS = {  # name: (library, compiled)
     "torch eager": ("torch", False),
     "jax.jit": ("jax", True),
 }
-LIBRARIES = ("cutaway", "torch", "jax")
 ROUNDS = 5
 PATIENCE = 240  # seconds for a first call, or for one timed run
 CPUS = sorted(os.sched_getaffinity(0))
@@ -76,8 +75,9 @@ class Server:
     """One framework with its imports done, on some cores; it forks the workers."""
 
     def __init__(self, library: str, cpus: list[int], python: str) -> None:
+        self.library, self.python, self.version = library, python, ""
         count = str(len(cpus))
-        threads = {name: count for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), count)
         self.process = subprocess.Popen(
             [python, "-m", "benchmarks.cpu_peers", library, count],
             stdin=subprocess.PIPE,
@@ -87,10 +87,12 @@ class Server:
             env={**os.environ, **threads, "JAX_PLATFORMS": "cpu"},
             preexec_fn=lambda: os.sched_setaffinity(0, cpus),
         )
+
+    def ready(self) -> None:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{library} could not be imported by {python}; its message is above")
+            raise SystemExit(f"{self.library} could not be imported by {self.python}; its message is above")
         self.version = json.loads(line)["version"]
 
     def send(self, request: dict[str, Any]) -> None:
@@ -107,13 +109,17 @@ class Server:
 def measured_by(row: Row, setting: str, servers: dict[str, Server]) -> list[str]:
     """The frameworks that run this row. Growth is about first calls, which need no eager and one setting."""
     if row.group == "growth":
-        return [n for n in ("ours", "torch.compile") if FRAMEWORKS[n][0] in servers and setting == "all cores"]
+        return [
+            n for n in ("ours", "torch.compile") if FRAMEWORKS[n][0] in servers and setting == "all cores"
+        ]
     without = {"torch eager"} if row.group == "numpy" else set()
     without |= set() if row.in_jax else {"jax.jit"}
     return [n for n, (library, _) in FRAMEWORKS.items() if library in servers and n not in without]
 
 
-def measure(row: Row, setting: str, servers: dict[str, Server], cache: str) -> dict[str, dict[str, Any]]:
+def measure(
+    row: Row, setting: str, servers: dict[str, Server], cache: str, rounds: int
+) -> dict[str, dict[str, Any]]:
     """{framework: {"cold", "second", "times", "result"}}, or {"error"}."""
     workers, found = {}, {}
     for name in measured_by(row, setting, servers):
@@ -128,7 +134,7 @@ def measure(row: Row, setting: str, servers: dict[str, Server], cache: str) -> d
             found[name]["second"] = second.first.get("cold")
             second.close()
     steady = {n: w for n, w in workers.items() if "error" not in found[n] and row.group != "growth"}
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         for name in list(steady)[:: 1 if turn % 2 == 0 else -1]:
             took = steady[name].run()
             if isinstance(took, dict):
@@ -141,12 +147,12 @@ def measure(row: Row, setting: str, servers: dict[str, Server], cache: str) -> d
     return found
 
 
-def header(servers: dict[str, Server], load: tuple[float, ...], quick: bool) -> str:
+def header(servers: dict[str, Server], absent: dict[str, str], load: tuple[float, ...], quick: bool) -> str:
     """What a figure depends on: without these lines the table says nothing."""
     names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     cpu = names[0].partition(": ")[2] if names else platform.processor()
     builder = subprocess.run(["c++", "--version"], capture_output=True, text=True, check=False).stdout
-    missing = [f"{library} not installed" for library in LIBRARIES if library not in servers]
+    missing = [f"{library} {why}" for library, why in absent.items()]
     peers = [server.version for server in servers.values()]
     return (
         f"CPU speed, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {SEED}{', --quick' * quick}.\n"
@@ -164,9 +170,12 @@ def wanted(row: Row, options: argparse.Namespace) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", nargs="+", help="only rows whose name has one of these words in it")
     parser.add_argument("--quick", action="store_true", help="a row of each kind; to see that it works")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="alternated runs (default: %(default)s)")
     parser.add_argument("--peers", nargs="*", default=["torch", "jax"], choices=["torch", "jax"])
     parser.add_argument("--torch-python", default=sys.executable, help="the Python that has the torch to ask")
     parser.add_argument("--jax-python", default=sys.executable, help="the same for jax")
@@ -176,22 +185,24 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"no row has {options.rows} in its name; there are: {', '.join(r.name for r in ROWS)}")
     load, started = os.getloadavg(), time.perf_counter()
     pythons = {"cutaway": sys.executable, "torch": options.torch_python, "jax": options.jax_python}
+    absent = {library: "not asked" for library in ("torch", "jax") if library not in options.peers}
+    for library in options.peers:
+        if pythons[library] == sys.executable and not importlib.util.find_spec(library):
+            absent[library] = "not installed"
     servers: dict[str, dict[str, Server]] = {}
     for setting, cpus in SETTINGS.items():
-        servers[setting] = {
-            library: Server(library, cpus, pythons[library])
-            for library in ("cutaway", *options.peers)
-            if pythons[library] != sys.executable or importlib.util.find_spec(library)
-        }
+        servers[setting] = {n: Server(n, cpus, python) for n, python in pythons.items() if n not in absent}
+    for server in (s for group in servers.values() for s in group.values()):
+        server.ready()
     first = servers["all cores"]
-    text = header(first, load, options.quick)
+    text = header(first, absent, load, options.quick)
     found: dict[str, dict[str, Any]] = {setting: {} for setting in SETTINGS}
     try:
         for row in rows:
             with tempfile.TemporaryDirectory() as cache:
                 for setting in SETTINGS:
                     begun = time.perf_counter()
-                    found[setting][row.name] = measure(row, setting, servers[setting], cache)
+                    found[setting][row.name] = measure(row, setting, servers[setting], cache, options.rounds)
                     took = time.perf_counter() - begun
                     print(f"{row.name}, {setting}: {took:.1f} s", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
