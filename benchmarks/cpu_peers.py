@@ -1,6 +1,6 @@
 """A server of fresh processes for one framework: it imports, then forks one process per request and measures there.
 
-Input: the name of a library (cutaway, torch, jax); on stdin, requests as lines of JSON (`cpu_speed.py` sends them).
+Input: a library (cutaway, torch, jax), a number of threads, a cache folder; requests in JSON from `cpu_speed.py`.
 The fork is fresh (nothing compiled, no threads, no caches in memory), yet imports are no part of what it measures.
 """
 
@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 import warnings
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cpu_rows import ROWS, SEED, Row
+from benchmarks.cpu_rows import PRIME, ROWS, SEED, Row
 
 IMPORTS = {
     "cutaway": ("cutaway", "cutaway.torch_api", "cutaway.nn.functional"),
@@ -144,7 +145,7 @@ def timed_run(call: Callable[[], Any], count: int) -> float:
 
 
 def use_cache(library: str, folder: str) -> None:
-    """A cache on disk of this row's own, so that the first process finds it empty and the second one full."""
+    """A cache on disk of this run's own: the first process finds nothing of its row in it, the second one all."""
     if library == "cutaway":
         from stage_contracts import config
 
@@ -195,19 +196,33 @@ def measure(library: str, request: dict[str, Any]) -> None:
             talk.send({"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}"})
 
 
-def versions(library: str) -> str:
-    module = importlib.import_module(library)
-    return f"{library} {module.__version__}"
+def prime(library: str, cache: str) -> None:
+    """Compile once in a process of its own; print the modules that it took."""
+    use_cache(library, cache)
+    program(PRIME, library, True)()
+    print(json.dumps([name for name in sys.modules if name != "__main__"]))
 
 
-def main(library: str, threads: int) -> None:
-    warnings.filterwarnings("ignore")
-    for name in IMPORTS[library]:
-        importlib.import_module(name)
+def import_all(library: str, threads: str, cache: str) -> str:
+    """Import what a compile imports, early or late; gives the library's version."""
+    command = [sys.executable, "-m", "benchmarks.cpu_peers", library, threads, cache, "prime"]
+    primed = subprocess.run(command, capture_output=True, text=True, check=False)
+    modules = json.loads(primed.stdout.splitlines()[-1]) if primed.returncode == 0 else []
+    for name in (*IMPORTS[library], *modules):
+        try:
+            importlib.import_module(name)
+        except Exception:  # a module made while running, not on disk
+            if name in IMPORTS[library]:
+                raise
+    return f"{library} {importlib.import_module(library).__version__}"
+
+
+def main(library: str, threads: str, cache: str) -> None:
+    version = import_all(library, threads, cache)
     if library == "torch":
-        importlib.import_module("torch").set_num_threads(threads)
+        importlib.import_module("torch").set_num_threads(int(threads))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
-    print(json.dumps({"version": versions(library)}), flush=True)
+    print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -219,4 +234,8 @@ def main(library: str, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    warnings.filterwarnings("ignore")
+    if sys.argv[4:] == ["prime"]:
+        prime(sys.argv[1], sys.argv[3])
+    else:
+        main(*sys.argv[1:])

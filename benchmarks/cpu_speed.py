@@ -74,12 +74,14 @@ class Worker:
 class Server:
     """One framework with its imports done, on some cores; it forks the workers."""
 
-    def __init__(self, library: str, cpus: list[int], python: str) -> None:
+    def __init__(self, library: str, cpus: list[int], python: str, cache: Path) -> None:
         self.library, self.python, self.version = library, python, ""
+        self.cache = cache / library
+        self.cache.mkdir(mode=0o700, exist_ok=True)
         count = str(len(cpus))
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), count)
         self.process = subprocess.Popen(
-            [python, "-m", "benchmarks.cpu_peers", library, count],
+            [python, "-m", "benchmarks.cpu_peers", library, count, str(self.cache)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -117,16 +119,12 @@ def measured_by(row: Row, setting: str, servers: dict[str, Server]) -> list[str]
     return [n for n, (library, _) in FRAMEWORKS.items() if library in servers and n not in without]
 
 
-def measure(
-    row: Row, setting: str, servers: dict[str, Server], cache: str, rounds: int
-) -> dict[str, dict[str, Any]]:
+def measure(row: Row, setting: str, servers: dict[str, Server], rounds: int) -> dict[str, dict[str, Any]]:
     """{framework: {"cold", "second", "times", "result"}}, or {"error"}."""
     workers, found = {}, {}
     for name in measured_by(row, setting, servers):
         library, compiles = FRAMEWORKS[name]
-        folder = Path(cache) / library
-        folder.mkdir(mode=0o700, exist_ok=True)
-        request = {"row": row.name, "compiles": compiles, "cache": str(folder)}
+        request = {"row": row.name, "compiles": compiles, "cache": str(servers[library].cache)}
         workers[name] = Worker(servers[library], request)
         found[name] = workers[name].first
         if setting == "all cores" and compiles and "error" not in found[name] and row.group != "growth":
@@ -189,9 +187,13 @@ def main(arguments: list[str] | None = None) -> int:
     for library in options.peers:
         if pythons[library] == sys.executable and not importlib.util.find_spec(library):
             absent[library] = "not installed"
+    caches = tempfile.TemporaryDirectory()
+    folder = Path(caches.name)
     servers: dict[str, dict[str, Server]] = {}
     for setting, cpus in SETTINGS.items():
-        servers[setting] = {n: Server(n, cpus, python) for n, python in pythons.items() if n not in absent}
+        servers[setting] = {
+            n: Server(n, cpus, python, folder) for n, python in pythons.items() if n not in absent
+        }
     for server in (s for group in servers.values() for s in group.values()):
         server.ready()
     first = servers["all cores"]
@@ -199,17 +201,17 @@ def main(arguments: list[str] | None = None) -> int:
     found: dict[str, dict[str, Any]] = {setting: {} for setting in SETTINGS}
     try:
         for row in rows:
-            with tempfile.TemporaryDirectory() as cache:
-                for setting in SETTINGS:
-                    begun = time.perf_counter()
-                    found[setting][row.name] = measure(row, setting, servers[setting], cache, options.rounds)
-                    took = time.perf_counter() - begun
-                    print(f"{row.name}, {setting}: {took:.1f} s", file=sys.stderr, flush=True)
+            for setting in SETTINGS:
+                begun = time.perf_counter()
+                found[setting][row.name] = measure(row, setting, servers[setting], options.rounds)
+                took = time.perf_counter() - begun
+                print(f"{row.name}, {setting}: {took:.1f} s", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         text += "Stopped before the end.\n"
     finally:
         for server in (s for group in servers.values() for s in group.values()):
             server.close()
+        caches.cleanup()
     print(text + table(rows, found))
     print(f"\nThe run took {(time.perf_counter() - started) / 60:.1f} minutes.")
     return 0
