@@ -1,13 +1,25 @@
-"""For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly.
+"""For every suite: a test in which the compiler itself fails is a failed test, though the user's call ran eagerly,
+and in the suites of METAS_CHECKED each graph checks what its nodes say of themselves.
 
-Input: the ledger's events of kind "internal_error". A test that provokes one is marked `@pytest.mark.internal_errors`.
+Input: the event log's events of kind "internal_error". A test that provokes one has the mark `internal_errors`. A
+Python that a test starts ends with an error after such an event (CUTAWAY_INTERNAL_ERRORS).
 """
+
+import os
+from contextlib import suppress
 
 import pytest
 
-from stage_contracts.events import LEDGER
+from stage_contracts import graph_verify
+from stage_contracts.events import EVENT_LOG, fail_at_exit
 
 SEEN = []
+METAS_CHECKED = (
+    "stage2_autograd",
+    "stage_contracts",
+    "tests/test_function_inside",
+    "tests/test_gradients_inside",
+)
 
 
 def _keep(event):
@@ -17,16 +29,20 @@ def _keep(event):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "internal_errors: the test provokes a fault of the compiler itself")
-    LEDGER.subscribe(_keep)
+    EVENT_LOG.subscribe(_keep)
+    os.environ["CUTAWAY_INTERNAL_ERRORS"] = "exit"
+    with suppress(ValueError):  # in a worker it was set before
+        EVENT_LOG.unsubscribe(fail_at_exit)
 
 
 def pytest_unconfigure(config):
-    LEDGER.unsubscribe(_keep)
+    EVENT_LOG.unsubscribe(_keep)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
     """What a fixture of a wider scope provoked is told by the first test that uses it."""
+    graph_verify.ALWAYS_CHECK_METAS = item.nodeid.startswith(METAS_CHECKED)
     try:
         result = yield
     finally:

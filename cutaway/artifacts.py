@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage_contracts import events
 from stage_contracts.messages import say
+from stage_contracts.passes import PassResult, PassResults, keeping
 
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
@@ -116,7 +117,8 @@ class Artifacts:
     backward: HalfArtifacts | None = None
     backend: str = "inductor"
     pipeline: Pipeline | None = None  # the seams that made all this
-    events: list[Event] = field(default_factory=list)  # what the ledger recorded during this compile
+    fullgraph: bool = False
+    events: list[Event] = field(default_factory=list)  # what the event log recorded during this compile
 
     def named(self) -> list[tuple[str, Any]]:
         """(name, artifact) of everything there is, in the order the program flowed; each prints as text."""
@@ -135,13 +137,41 @@ class Artifacts:
             found += part.named(half)
         return [(name, artifact) for name, artifact in found if artifact]
 
+    @cached_property
+    def passes(self) -> PassResults:
+        """What each step and pass made, in order: `print(a.passes)` lists them, `print(a.passes["casts"])` prints one,
+        `a.passes.diff("core_bodies", "casts")` shows what changed. Those inside a stage run again for this, on what
+        the stage was given: a compile keeps no copies."""
+        found = [PassResult("capture", "public operators", self.captured)]
+        if self.functional is not None:
+            found.append(PassResult("functionalize", "no writes", self.functional.graph))
+            given = self.functional.graph
+            if self.joint is not None:
+                found.append(PassResult("differentiate", "forward and backward", self.joint.graph))
+                given = self.joint.graph
+            with keeping() as inside:
+                assert self.pipeline is not None
+                core = self.pipeline.decompose(given)
+            found += [*inside, PassResult("decompose", "core operators only", core)]
+        if self.partition is not None:
+            found.append(PassResult("partition.forward", "and what it saves", self.partition.forward))
+            found.append(PassResult("partition.backward", "from what was saved", self.partition.backward))
+        for name, half in (("forward", self.forward), ("backward", self.backward)):
+            if half is not None:
+                found.append(PassResult(f"lower.{name}", "loop nests and external calls", half.lowered))
+                found.append(PassResult(f"fuse.{name}", "kernels and steps in order", half.fused))
+                found.append(PassResult(f"plan_memory.{name}", "with schedules and pool slots", half.planned))
+                emitted = "\n".join(unit.text for unit in half.emitted[half.target.name].units)
+                found.append(PassResult(f"emit.{name}", f"source for {half.target.name}", emitted))
+        return PassResults(found)
+
     def __str__(self) -> str:
         return "\n".join(f"# ---- {name}\n{artifact}" for name, artifact in self.named())
 
     def emit(self, half: str, target: str) -> Any:
         """The Program of `half` ("forward", "backward") with source for `target` ("cpp", "triton"), made if need be."""
-        from cutaway.backends import target_named
         from cutaway.pipelines import default_pipeline
+        from cutaway.targets import target_named
 
         part: HalfArtifacts | None = getattr(self, half)
         if part is None:

@@ -1,40 +1,27 @@
-"""Backends by name: what turns a captured graph into something that runs. Each is a way through the seams.
+"""The registry of backends: a name, or a callable of the user's, to what makes a captured graph run.
 
-Input: the captured Graph, example inputs, the Pipeline. `inductor` goes through every stage; `aot_eager` stops before
-lowering; `eager` runs the captured graph itself. Other packages add theirs under the entry point `cutaway_backends`.
+Input: what `compile(backend=...)` was told. The built-in ones are in inductor.py; programs register theirs, packages
+add theirs under the entry point `cutaway_backends`, and each of these is held to what it promises.
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
-from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.building import emitted_program, in_background
+from cutaway.artifacts import Artifacts
 from cutaway.pipelines import default_pipeline
-from cutaway.policies import builds_in_background, until_ready
-from cutaway.size_inputs import save_hidden_sizes, without_size_inputs
-from stage0_eager import is_grad_enabled
-from stage0_eager.core_interpreter import interpreter
-from stage_contracts import config, events
-from stage_contracts.breaks import Unsupported
-from stage_contracts.device import CPU, Device
-from stage_contracts.errors import BackendFailed, CompilerMissing
+from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.messages import checks_options, did_you_mean, say
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
-from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:
-    from stage_contracts.joint import FunctionalGraph, Partition
     from stage_contracts.pipeline import Pipeline
-    from stage_contracts.program import Program, Target
 
 
 @dataclass(frozen=True)
@@ -150,225 +137,17 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
     return outputs
 
 
-# ---- the built-in ones --------------------------------------------------------------------------------------
+def built_in(name: str) -> Backend:
+    """The backend that the function of that name in inductor.py is."""
 
+    def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+        from cutaway import inductor  # the first compile loads the stages, not `import cutaway`
 
-def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Run the captured graph as it is: what capture did, nothing else."""
-    return GraphModule(graph)
+        return getattr(inductor, name)(graph, inputs, pipeline, artifacts)
 
-
-def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Stage 2's graphs, operator by operator."""
-    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
-
-
-def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """Every stage: kernels for the device the inputs live on."""
-    device = device_of_graph(graph)
-
-    def compile_half(core: Graph, updates: Updates = ()) -> Finish:
-        built = lower_and_build(core, device, pipeline, updates)
-
-        def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
-            half = built()
-            assert half.run is not None
-            return half.run, half
-
-        return finish
-
-    return ahead_of_time(graph, pipeline, artifacts, compile_half)
-
-
-def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
-    """As inductor, each program captured as a CUDA graph."""
-    with config.patch({"runtime.cuda_graphs": True}):
-        return inductor(graph, inputs, pipeline, artifacts)
+    return Backend(name, run)
 
 
 BACKENDS: dict[str, Backend] = {
-    f.__name__: Backend(f.__name__, f) for f in (inductor, aot_eager, eager, cudagraphs)
+    name: built_in(name) for name in ("inductor", "aot_eager", "eager", "cudagraphs")
 }
-
-
-# (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
-Updates = Sequence[tuple[int, int]]
-Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-CompileHalf = Callable[
-    ..., Finish
-]  # (graph, updates) -> what waits for the build: so halves build at the same time
-
-
-# ---- the way through stages 2, 3 and 4 ------------------------------------------------------------------------
-
-
-def with_its_sizes(graph: Graph) -> Callable[..., tuple]:
-    """The captured graph as it is, each open size as the number that the tensors of a call show."""
-    read = size_reader(shown_sizes([n.val for n in graph.placeholders]))
-
-    def call(*tensors: Any) -> tuple:
-        sizes = read(tensors)
-        run = lambda node, args, kwargs: node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))  # noqa: E731
-        return graph.interpret(tensors, run)
-
-    return call
-
-
-def ahead_of_time(
-    graph: Graph,
-    pipeline: Pipeline,
-    artifacts: Artifacts,
-    compile_half: CompileHalf,
-) -> Callable[..., tuple]:
-    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
-
-    A graph that writes to inputs refuses a call in which they share memory with others. It is compiled again for the
-    places they have in it, or, where that cannot be, the captured graph itself runs.
-    """
-    from stage2_autograd.runtime.runtime_wrapper import LeafWritten
-
-    captured, (graph, arrange) = graph, without_size_inputs(graph, device_of_graph(graph))
-    if captured is not graph:
-        on_tensors = ahead_of_time(graph, pipeline, artifacts, compile_half)
-        return lambda *inputs: on_tensors(*arrange(inputs))
-    functional, run = two_graphs(graph, pipeline, artifacts, compile_half)
-    if not functional.writes:
-        return run
-    # a variant is compiled when its first call comes, which is too late for a question about sizes
-    sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
-    as_captured = with_its_sizes(graph) if sizes_open else GraphModule(graph)
-    variants: dict[Any, Callable[..., tuple]] = {}
-
-    def guarded(*tensors: Any) -> tuple:
-        try:
-            return run(*tensors)  # it refuses before it has written anything
-        except LeafWritten:
-            return as_captured(*tensors)  # it writes what comes before, and raises the error
-        except Unsupported as refusal:
-            variant = on_shared_memory(tensors)
-            if variant is not None:
-                with suppress(Unsupported):  # yet another input lies there
-                    return variant(*tensors)
-            events.record("fallback", "eager", reason=refusal.construct)
-            return as_captured(*tensors)
-
-    def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
-        from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
-
-        pattern = pattern_of(tensors, functional)
-        if pattern is not None and pattern not in variants and not sizes_open:
-            events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
-            with suppress(Unsupported):
-                _, made = two_graphs(
-                    on_their_memory(graph, pattern), pipeline, replace(artifacts), compile_half
-                )
-                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
-        return variants.get(pattern)
-
-    return guarded
-
-
-def two_graphs(
-    graph: Graph,
-    pipeline: Pipeline,
-    artifacts: Artifacts,
-    compile_half: CompileHalf,
-) -> tuple[FunctionalGraph, Callable[..., tuple]]:
-    """The functional graph, and a callable on the user's tensors."""
-    from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
-
-    with events.timed("pass", "functionalize"):
-        functional = artifacts.functional = pipeline.functionalize(graph)
-    functional.graph.verify()
-    metas = [n.val for n in functional.graph.placeholders]
-    partition: Partition | None = None
-    if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
-        with events.timed("pass", "differentiate"):
-            joint = artifacts.joint = pipeline.differentiate(functional).verify()
-        with events.timed("pass", "decompose"):
-            joint = artifacts.decomposed = replace(joint, graph=pipeline.decompose(joint.graph)).verify()
-        with events.timed("pass", "partition"):
-            partition = artifacts.partition = save_hidden_sizes(pipeline.partition(joint).verify())
-        halves = compile_half(partition.forward), compile_half(partition.backward)
-        (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
-        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition)
-    with events.timed("pass", "decompose"):
-        core = pipeline.decompose(functional.graph).verify()
-    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
-    forward, artifacts.forward = compile_half(core, updates)()
-    return functional, make_runtime_wrapper(functional, forward)
-
-
-def lower_and_build(
-    core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
-) -> Callable[[], HalfArtifacts]:
-    """Stages 3 and 4 for one core-operator graph; what it returns waits for the build. Without a C++ compiler the graph
-    itself runs on NumPy.
-
-    The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
-    """
-    inner = {
-        name: lower_and_build(value.graph, device, pipeline)()
-        for name, value in core.attributes.items()
-        if isinstance(value, GraphModule)
-    }
-    half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
-    program, constants = emitted_program(half, half.target)
-    is_built, built = in_background(build_all, program, pipeline)
-
-    def launched() -> Callable[..., tuple]:
-        try:
-            with events.timed("pass", "build"):
-                kernels = built()
-        except CompilerMissing as missing:
-            from stage4_runtime.runtime import launch_on_numpy, report_once
-
-            report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
-            events.record("fallback", "numpy", reason=str(missing))
-            return launch_on_numpy(core)
-        with events.timed("pass", "launch"):
-            runs = {name: part.run for name, part in inner.items()}
-            return pipeline.launch(program, kernels, {**constants, **runs})
-
-    def finish() -> HalfArtifacts:
-        if builds_in_background() and device == CPU:
-            from stage4_runtime.runtime import launch_on_numpy
-
-            half.run = until_ready(launch_on_numpy(core), is_built, launched)
-        else:
-            half.run = launched()
-        return half
-
-    return finish
-
-
-def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
-    """Every kernel of a program, built and loaded, by name."""
-    kernels: dict[str, Any] = {}
-    for unit in program.units:
-        kernels.update(pipeline.build(unit))
-    return kernels
-
-
-def device_of_graph(graph: Graph) -> Device:
-    """The device a graph's tensors live on: a GPU if any does."""
-    devices = {n.val.device for n in graph.nodes if isinstance(n.val, TensorMeta)}
-    return next((d for d in sorted(devices, key=str) if d.type != "cpu"), CPU)
-
-
-def target_for(device: Device) -> Target:
-    return target_named("cpp" if device.type == "cpu" else "triton", device)
-
-
-def target_named(name: str, device: Device) -> Target:
-    """A Target; Triton's architecture is the GPU's own, or sm_90 where there is none."""
-    from stage_contracts.program import Target
-
-    if name == "cpp":
-        return Target("cpp", CPU)
-    arch = "sm_90"
-    if device.type == "cuda":
-        from stage4_runtime.runtime import gpu_architecture
-
-        arch = gpu_architecture(device)
-    return Target("triton", device, arch)

@@ -1,8 +1,8 @@
-"""The map of the machine: `compile(fn)`.
+"""`compile(fn)`: what its arguments mean. (The map of the machine is inductor.py.)
 
 Input: a Python function or a Module. Output: a CompiledFunction (compiled_function.py), or a Module that calls one.
 At a call whose guards no entry satisfies the frame is captured (compile_frame.py), its graph goes to a backend
-(backends.py: the default runs every stage), and the result becomes an Entry for the seam `dispatch` to find.
+(inductor.py runs every stage), and the result becomes an Entry for the seam `dispatch` to find.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from cutaway.backends import find_backend
 from cutaway.compiled_function import CompiledFunction
-from cutaway.compiled_module import call_of, twin_of
+from cutaway.compiled_module import call_of, call_through, twin_of
 from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import config, python_version
@@ -72,7 +72,7 @@ def compile(
     fullgraph: raise Unsupported at the first graph break instead of splitting the frame there.
     dynamic: None leaves open the sizes that have changed since the last compile (and those marked with
         compiler.mark_dynamic), True all of them, False only those that are marked. What cannot be compiled with a size
-        left open is compiled for each size; the ledger says so ("fallback", "static").
+        left open is compiled for each size; the event log says so ("fallback", "static").
     mode: None, "default", "reduce-overhead" (CUDA graphs on a GPU), "max-autotune", "max-autotune-no-cudagraphs".
     options: configuration fields for this function, e.g. {"runtime.cache": False}.
     pipeline: the seams to use; default cutaway.DEFAULT_PIPELINE.
@@ -104,3 +104,14 @@ def compile(
         return fn
     fn = getattr(fn, "_torchdynamo_orig_callable", fn)  # compiled twice is compiled once, as asked last
     return CompiledFunction(fn, find_backend(backend), fullgraph, changes, seams, dynamic)
+
+
+def compile_in_place(self: Module, *args: Any, **kwargs: Any) -> None:
+    """`module.compile()`: compile this module's calls from now on, in place. Arguments as for `cutaway.compile`."""
+    call = call_of(self)
+    compiled = compile(call, *args, **kwargs)
+    if compiled is not call:  # disable=True
+        call_through(self, compiled)
+
+
+Module.compile = compile_in_place  # type: ignore[attr-defined]

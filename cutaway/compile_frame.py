@@ -5,15 +5,16 @@ Input: a function, the arguments of the call that no entry was for, the Pipeline
 
 from __future__ import annotations
 
-import inspect
 import types
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
+from cutaway.internal_errors import Fault, reaches_the_user, stage_of
+from cutaway.pipelines import default_pipeline
 from cutaway.residual import example_inputs, guard_function, residual_function
 from stage0_eager import set_grad_enabled
 from stage0_eager.state import ordinary_modes
@@ -44,18 +45,14 @@ def compile_frame(
     part: Callable[[Any, bool], Any] = lambda function, whole: function,
 ) -> Entry:
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with events.timed("compile", fn.__qualname__) as details:
-        frame, compiled, breaks, artifacts = _captured_and_compiled(
-            fn, args, kwargs, backend, pipeline, policy
-        )
-        if frame.late_guards is not None and breaks:
-            known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC)
-            # what breaks only because a size is open is compiled for each size
-            if len(known[2]) < len(breaks):
-                why, code = f"with open sizes: {breaks[-1].reason}", breaks[-1].code
-                events.record("fallback", "static", origin=breaks[-1].origin, reason=why, code=code)
-                frame, compiled, breaks, artifacts = known
+        made = _captured_and_compiled(fn, args, kwargs, backend, pipeline, policy, fullgraph)
+        if made.frame.late_guards is not None and (made.breaks or made.error):
+            stage = stage_of(mark)
+            known = _captured_and_compiled(fn, args, kwargs, backend, pipeline, STATIC, fullgraph)
+            made = _better(made, known, stage)
+        frame, breaks, artifacts = made.frame, made.breaks, made.artifacts
         if frame.late_guards is not None:  # the later stages may have asked about sizes
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
@@ -67,8 +64,8 @@ def compile_frame(
         frame = replace(frame, breaks=tuple(breaks))
         run = (
             fn
-            if frame.residual is None or (frame.graph is not None and compiled is None)
-            else residual_function(frame, fn, compiled, part)
+            if frame.residual is None or (frame.graph is not None and made.run is None)
+            else residual_function(frame, fn, made.run, part)
         )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
     entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
@@ -78,9 +75,39 @@ def compile_frame(
             f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
         )
     artifacts.frame = frame
-    artifacts.events = events.LEDGER.since(mark)
+    artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
+
+
+@dataclass
+class Compiled:
+    """One attempt at a frame: what was captured, and what the backend made of its graph."""
+
+    frame: CapturedFrame
+    artifacts: Artifacts
+    breaks: list[GraphBreak]
+    run: Callable | None = None  # None where there is no graph, or where the backend refused
+    error: Exception | None = None  # a fault of ours while sizes were open
+
+
+def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
+    """Of an attempt with open sizes that broke or failed, and one with known sizes. The loss is told."""
+    name = open_.artifacts.function_name
+    if open_.error is not None:
+        if reaches_the_user(
+            open_.error, stage, open_.artifacts.fullgraph, open_.artifacts.pipeline or default_pipeline()
+        ):
+            raise open_.error
+        Fault(name, stage, open_.error, "compiling with open sizes").tell()
+        return known
+    if len(known.breaks) >= len(open_.breaks):
+        return open_
+    last = open_.breaks[-1]  # what breaks only because a size is open is compiled for each size
+    events.record(
+        "fallback", "static", origin=last.origin, reason=f"with open sizes: {last.reason}", code=last.code
+    )
+    return known
 
 
 def _captured_and_compiled(
@@ -90,36 +117,36 @@ def _captured_and_compiled(
     backend: Backend,
     pipeline: Pipeline,
     policy: SizePolicy,
-) -> tuple[CapturedFrame, Callable | None, list[GraphBreak], Artifacts]:
-    """The frame, and its graph as the backend made it: None where there is no graph, or where the backend refused."""
+    fullgraph: bool,
+) -> Compiled:
+    """One attempt, with the sizes open that the policy says."""
     with events.timed("pass", "capture"):
-        leave_open = policy.supported and "policy" in inspect.signature(pipeline.capture).parameters
-        frame = pipeline.capture(fn, args, kwargs, **({"policy": policy} if leave_open else {}))
+        frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
     if frame.closed:
         raise ConstraintViolationError(
             f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
             "let the program ask nothing that fixes the size, or mark it with maybe_mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
-    breaks = list(frame.breaks)
-    compiled: Callable | None = None
+    artifacts.fullgraph = fullgraph
+    made = Compiled(frame, artifacts, list(frame.breaks))
     if frame.graph is not None and frame.residual is not None:
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
-                compiled = backend.compile(frame.graph, inputs, pipeline, artifacts)
+                made.run = backend.compile(frame.graph, inputs, pipeline, artifacts)
         except Unsupported as refusal:
-            breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
+            made.breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
-            if backend.builtin and frame.late_guards is not None:  # the same again with known sizes
-                breaks.append(GraphBreak("GB0011", f"{type(error).__name__}: {error}"))
-                return frame, None, breaks, artifacts
+            if backend.builtin and frame.late_guards is not None and policy is not STATIC:
+                made.error = error  # tried again with known sizes
+                return made
             if backend.builtin:  # a fault of ours (internal_errors.py)
                 raise
             if not config.current().capture.suppress_errors:
                 what = f"{type(error).__name__}: {error}"
                 raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"
-            breaks.append(GraphBreak("GB0012", reason))
-    return frame, compiled, breaks, artifacts
+            made.breaks.append(GraphBreak("GB0012", reason))
+    return made

@@ -16,7 +16,7 @@ from typing import Any
 from cutaway.artifacts import ArtifactList, Artifacts
 from cutaway.backends import Backend
 from cutaway.compile_frame import GuardsFailed, compile_frame
-from cutaway.internal_errors import Fault, reaches_the_user, run_eagerly, stage_of
+from cutaway.internal_errors import Failures, Fault, reaches_the_user, run_eagerly, stage_of, worth_trying
 from cutaway.policies import on_trial
 from cutaway.recompilation import (
     STANCE,
@@ -69,7 +69,7 @@ class CompiledFunction:
         self._dispatch = pipeline.dispatch
         self._lock = threading.RLock()
         self.limit_reported = self.called = False
-        self.failed = False  # the compiler did, once: what no entry fits runs eagerly
+        self.failures = Failures()
         self.entries: tuple[Entry, ...] = ()
         # one list, and one of each resume function and nested call, for all that the outermost function leads to
         self.artifacts: list[Artifacts] = outermost.artifacts if outermost else ArtifactList(self.name)
@@ -95,11 +95,16 @@ class CompiledFunction:
             entry = made
         elif entry is not entries[0]:
             self._promote(entry)
+        modes = STATE.grad_enabled, STATE.inference
         result = entry.run(*args, **kwargs)
         if type(result) is not Continuation or not self._whole:
             return result
         first, result = [result], None  # nothing here may keep what the program drops on the way
-        return run_to_end(first.pop())
+        try:
+            return run_to_end(first.pop())
+        except BaseException:  # a `with torch.no_grad()` that a break divides: its end was not reached
+            STATE.grad_enabled, STATE.inference = modes
+            raise
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -135,7 +140,8 @@ class CompiledFunction:
             self.artifacts.clear()
             self._leads_to.clear()
             self.policy = SizePolicy(self.dynamic, self._backend.open_sizes)
-            self.limit_reported = self.called = self.failed = False
+            self.limit_reported = self.called = False
+            self.failures = Failures()
 
     def part(self, function: Any, whole: bool) -> Any:
         """A function that this one leads to, compiled likewise: the rest of a broken frame, or a callee (`whole`).
@@ -162,14 +168,14 @@ class CompiledFunction:
                 self.entries = (entry, *(e for e in self.entries if e is not entry))
 
     def _miss(self, args: tuple, kwargs: dict[str, Any]) -> Entry | Fault | None:
-        """Compile a new entry for this call; None when a stance or a limit says to run eagerly, or it failed before."""
+        """Compile a new entry for this call; None when a stance, a limit or failures before say to run eagerly."""
         with self._lock, config.patch(self._options):
             # another thread may have compiled it meanwhile
             entry = self._dispatch(self.entries, args, kwargs)
             if entry is not None:
                 return entry
             if (
-                self.failed
+                not worth_trying(self.failures, args, kwargs)
                 or not may_compile_now(self, args, kwargs)
                 or not within_limits(self, args, kwargs)
             ):
@@ -177,7 +183,7 @@ class CompiledFunction:
             settings = config.current().capture
             self.policy.automatic = settings.automatic_dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
-            mark = events.LEDGER.mark()
+            mark = events.EVENT_LOG.mark()
             try:
                 made = self._compile(args, kwargs)
             except Exception as error:
@@ -223,7 +229,7 @@ def _python_function(fn: Callable) -> Any:
 
 
 def reset(*functions: CompiledFunction) -> None:
-    """Forget the entries of the given compiled functions; without any: of all, the ledger and the stance too."""
+    """Forget the entries of the given compiled functions; without any: of all, the event log and the stance too."""
     with _EVERY_LOCK:
         chosen = functions or tuple(_EVERY)
     for function in chosen:
@@ -232,6 +238,6 @@ def reset(*functions: CompiledFunction) -> None:
             raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
         forget()
     if not functions:
-        events.LEDGER.clear()
+        events.EVENT_LOG.clear()
         forget_counts()
         set_stance("default")

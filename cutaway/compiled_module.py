@@ -1,7 +1,7 @@
 """Compiled modules: an object of the module's own class with the same state, whose calls are compiled.
 
 Input: a Module and a CompiledFunction over `Module.__call__`. Nothing is wrapped, so names in `state_dict()`, pickles
-and `isinstance` are the module's own. `module.compile()` does the same to the module itself.
+and `isinstance` are the module's own. `call_through` does the same to the module itself.
 """
 
 from __future__ import annotations
@@ -31,14 +31,10 @@ def call_of(module: Any) -> Any:
     return getattr(found, "_torchdynamo_orig_callable", found)  # one that was compiled is compiled anew
 
 
-def compile_in_place(self: Module, *args: Any, **kwargs: Any) -> None:
-    """Compile this module's calls from now on, in place. Arguments as for `cutaway.compile`; hooks run as ever."""
-    from cutaway.compile import compile
-
-    plain, call = getattr(type(self), "_plain_class", type(self)), call_of(self)
-    compiled = compile(call, *args, **kwargs)
-    if compiled is not call:  # disable=True
-        _set_class(self, _class_with_call(plain, self, compiled))
+def call_through(module: Module, call: CompiledFunction) -> None:
+    """Let this module's calls go through `call` from now on, in place; hooks run as ever."""
+    plain = getattr(type(module), "_plain_class", type(module))
+    _set_class(module, _class_with_call(plain, module, call))
 
 
 def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
@@ -74,5 +70,3 @@ def _slot_of(module: Module, member: Any) -> property:
 
 
 _set_class = object.__dict__["__class__"].__set__  # for an object that says it is of another class
-
-Module.compile = compile_in_place  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""`explain(fn)(*args)`: what compiling a call would do, as torch._dynamo.explain reports it. A view of the ledger.
+"""`explain(fn)(*args)`: what compiling a call would do, as torch._dynamo.explain reports it. A view of the event log.
 
 Input: a function (or a compiled one) and one call's arguments. A fresh copy is compiled and run, so that the report
 is about what really happened, frames that were compiled on the way included.
@@ -94,9 +94,9 @@ def explain(fn: Callable) -> Callable[..., ExplainOutput]:
         else:
             function = call_of(fn) if before else fn
             fresh = CompiledFunction(function, find_backend("eager"), False, {}, default_pipeline())
-        mark = events.LEDGER.mark()
+        mark = events.EVENT_LOG.mark()
         fresh(*before, *args, **kwargs)
-        return _report(events.LEDGER.since(mark))
+        return _report(events.EVENT_LOG.since(mark))
 
     return report
 

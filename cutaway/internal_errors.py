@@ -1,18 +1,24 @@
 """A fault of the compiler itself: the frame runs eagerly, one warning, and an event that says what to report.
 
-Input: what making an entry raised (compiled_function.py), or what a compiled graph raised (backends.py). Not a fault,
-and raised as it is: what a user's backend or swapped seam raises, and all under fullgraph or suppress_errors=False.
+Input: what making an entry raised (compiled_function.py, compile_frame.py); launch_errors.py has what a compiled graph
+raised. Not a fault, and raised as it is: what a user's backend or swapped seam raises, and all under fullgraph or
+suppress_errors=False.
 """
 
 from __future__ import annotations
 
 import traceback
 import warnings
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cutaway.pipelines import default_pipeline
 from cutaway.recompilation import RecompileError, level_of_the_user
+from stage0_eager import is_grad_enabled
+from stage0_eager.arrays import is_array
+from stage0_eager.tensor import Tensor
+from stage0_eager.utils.pytree import leaves_of
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError
@@ -45,12 +51,13 @@ class Fault:
     name: str
     stage: str  # the pass that failed: a seam, or what comes after the last one that ended
     error: Exception
+    doing: str = "compiling"
 
     def tell(self) -> None:
         """One event, which logs and explain() show, and one warning."""
         what = f"{type(self.error).__name__}: {self.error}"
         lines = "".join(traceback.format_exception(self.error)).rstrip()
-        report = f"internal error in {self.stage}, compiling {self.name}: {what}\n{lines}\n{ADVICE}"
+        report = f"internal error in {self.stage}, {self.doing} {self.name}: {what}\n{lines}\n{ADVICE}"
         events.record(
             "internal_error", self.name, stage=self.stage, error=what, traceback=lines, report=report
         )
@@ -69,8 +76,46 @@ def run_eagerly(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: d
         raise
     finally:
         if not own:
-            compiled.failed = True
+            remember(fault, compiled, args, kwargs)
             fault.tell()
+
+
+# ---- when to try again --------------------------------------------------------------------------------------------
+
+ATTEMPTS = 4  # with one cause, for calls that differ; after these what no entry fits runs eagerly
+
+
+@dataclass
+class Failures:
+    """The calls of one compiled function that were not compiled for a fault of ours, and how often for each cause."""
+
+    calls: set[Any] = field(default_factory=set)
+    causes: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def remember(fault: Fault, compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> None:
+    compiled.failures.calls.add(kind_of_call(args, kwargs))
+    compiled.failures.causes[fault.stage, type(fault.error).__name__] += 1
+
+
+def worth_trying(failures: Failures, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether a call that no entry fits may be compiled: none like it failed, and no cause keeps returning."""
+    if not failures.causes:
+        return True
+    return max(failures.causes.values()) < ATTEMPTS and kind_of_call(args, kwargs) not in failures.calls
+
+
+def kind_of_call(args: tuple, kwargs: dict[str, Any]) -> Any:
+    """What tells calls apart that are worth an attempt each: metas of tensors, numbers and words, types of all else."""
+    return is_grad_enabled(), tuple(map(_kind_of_leaf, leaves_of((args, kwargs))))
+
+
+def _kind_of_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, Tensor):
+        return leaf.meta
+    if is_array(leaf):
+        return leaf.shape, str(leaf.dtype)
+    return type(leaf), leaf if type(leaf) in (bool, int, float, str) else None
 
 
 def same_error(one: Exception, other: Exception) -> bool:
@@ -79,7 +124,7 @@ def same_error(one: Exception, other: Exception) -> bool:
 
 def stage_of(mark: int) -> str:
     """The pass that failed since `mark`; if none did, what follows the last one that ended."""
-    passes = events.LEDGER.since(mark, "pass")
+    passes = events.EVENT_LOG.since(mark, "pass")
     failed = next((e.name for e in passes if "error" in e.details), None)
     return failed or (f"the check after {passes[-1].name}" if passes else "capture")
 

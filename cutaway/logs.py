@@ -1,4 +1,4 @@
-"""Logs and counters: views of the ledger, by torch's names. `set_logs(graph_breaks=True)`, `counters`, CUTAWAY_LOGS.
+"""Logs and counters: views of the event log, by torch's names. `set_logs(graph_breaks=True)`, `counters`, CUTAWAY_LOGS.
 
 Input: events as stages record them. Nothing is logged that is not an event, so a log never says other than explain().
 """
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from stage_contracts.events import LEDGER, Event
+from stage_contracts.events import EVENT_LOG, Event
 from stage_contracts.messages import did_you_mean, say
 
 
@@ -85,7 +85,7 @@ _OTHER_NAMES = {
 
 
 class _Switches:
-    """Which artifacts are on. One listener of the ledger, there while any is."""
+    """Which artifacts are on. One listener of the event log, there while any is."""
 
     def __init__(self) -> None:
         self.on: set[str] = set()
@@ -93,9 +93,9 @@ class _Switches:
     def set(self, names: set[str]) -> None:
         was, self.on = self.on, names
         if names and not was:
-            LEDGER.subscribe(self.show)
+            EVENT_LOG.subscribe(self.show)
         if was and not names:
-            LEDGER.unsubscribe(self.show)
+            EVENT_LOG.unsubscribe(self.show)
 
     def show(self, event: Event) -> None:
         for name in ARTIFACTS:
@@ -145,14 +145,14 @@ def logs_of_environment(text: str | None = None) -> None:
 
 
 class Counters(Mapping[str, Counter]):
-    """torch._dynamo.utils.counters: tables of counts, made from the ledger when they are asked for."""
+    """torch._dynamo.utils.counters: tables of counts, made from the event log when they are asked for."""
 
     def __init__(self) -> None:
         self._since = 0
 
     def clear(self) -> None:
         """Count from here on."""
-        self._since = LEDGER.mark()
+        self._since = EVENT_LOG.mark()
 
     def __getitem__(self, group: str) -> Counter:
         return self._tables().get(group, Counter())
@@ -172,7 +172,7 @@ class Counters(Mapping[str, Counter]):
         def count(group: str, name: str, by: int = 1) -> None:
             tables.setdefault(group, Counter())[name] += by
 
-        for event in LEDGER.since(self._since):
+        for event in EVENT_LOG.since(self._since):
             match event.kind:
                 case "compile":
                     count("frames", "total")

@@ -26,6 +26,7 @@ from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource, Source
 
 
@@ -45,8 +46,8 @@ BINARY = {"+": "add add add", "-": "sub sub rsub", "*": "mul mul mul", "/": "tru
           "@": "matmul matmul ?", "<": "lt lt gt", "<=": "le le ge", ">": "gt gt lt", ">=": "ge ge le"}  # fmt: skip
 
 
-def capture(function: Any, args: tuple, kwargs: dict[str, Any]) -> CapturedFrame:
-    """The seam: one call's graph, guards and residual code. Nothing of the user's runs."""
+def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
+    """The seam: one call's graph, guards and residual code. Your function is never run; no size is left open."""
     c, fields = Capture(function), dict[str, Any](graph=None, inputs=(), residual=None)
     try:
         given = inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs).arguments

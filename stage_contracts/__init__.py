@@ -1,1 +1,1 @@
-"""The types that pass between the stages, the seams, the event ledger and the configuration. See README.md."""
+"""The types that pass between the stages, the seams, the event log and the configuration. See README.md."""

@@ -59,6 +59,32 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "lift disable or disallow_in_graph where you can",
     ),
     "GB0021": ("a break that the program asks for", "remove the call of graph_break()"),
+    "GB0022": (
+        "an attribute that only Python can look up",
+        "read it outside and pass what it gives, or store a plain value",
+    ),
+    "GB0023": (
+        "an object that only Python can make",
+        "make it outside and pass it, or leave __new__ and __del__ out of its class",
+    ),
+    "GB0024": (
+        "a gradient that the graph cannot hold",
+        "return the loss, and call backward or autograd.grad outside",
+    ),
+    "GB0025": ("a hook that the graph cannot hold", "register it outside the compiled function"),
+    "GB0026": (
+        "an autograd Function that the graph cannot hold",
+        "return new tensors from forward, and a gradient for each argument from backward",
+    ),
+    "GB0027": (
+        "random numbers that the graph does not draw",
+        "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in",
+    ),
+    "GB0028": ("a copy that only Python can make", "copy it outside, or make a new object of its parts"),
+    "GB0029": (
+        "the text of an object that only Python can write",
+        "write the text outside, or of the object's parts",
+    ),
     "GB0030": (
         "a part of NumPy that runs in NumPy",
         "use the functions that the page on NumPy programs lists, on arrays of numbers",

@@ -89,8 +89,8 @@ TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-# Variables that are read elsewhere: cutaway/logs.py, and the tests of golden texts.
-OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_UPDATE_GOLDEN")
+# Variables that are read elsewhere: cutaway/logs.py, stage_contracts/events.py, and the tests of golden texts.
+OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_INTERNAL_ERRORS", "CUTAWAY_UPDATE_GOLDEN")
 
 
 def variable_of(section: str, name: str) -> str:

@@ -156,12 +156,16 @@ def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
     return elementwise((input,), dtype)
 
 
-def bitcast(input: TensorMeta, dtype: DType) -> TensorMeta:
-    if input.dtype.itemsize != dtype.itemsize or dt.bool_ in (input.dtype, dtype):
+def check_bitcast(given: DType, dtype: DType) -> None:
+    if given.itemsize != dtype.itemsize or dt.bool_ in (given, dtype):
         raise RuntimeError(
-            f"bitcast reads bits as a dtype of the same width; {input.dtype.name} has {8 * input.dtype.itemsize} bits, "
+            f"bitcast reads bits as a dtype of the same width; {given.name} has {8 * given.itemsize} bits, "
             f"{dtype.name} has {8 * dtype.itemsize}, and bool is refused"
         )
+
+
+def bitcast(input: TensorMeta, dtype: DType) -> TensorMeta:
+    check_bitcast(input.dtype, dtype)
     return elementwise((input,), dtype)
 
 
@@ -346,7 +350,7 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     dt.check_number(value, input.dtype)
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
     left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
-    if any(isinstance(s, int) and s < 0 for s in left):
+    if any(bool(s < 0) for s in left):  # an open size is asked: eager raises
         raise RuntimeError(f"constant_pad: pads {pads} crop more than there is of {input.shape}")
     return TensorMeta(shape, input.dtype, device=input.device)
 

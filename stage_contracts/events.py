@@ -1,4 +1,4 @@
-"""The one ledger: every compile, break, guard failure, cache hit or miss, build and fallback is an event here.
+"""The one event log: every compile, break, guard failure, cache hit or miss, build and fallback is an event here.
 
 Input: any stage calls `record` or `timed`. Logs, `explain()`, counters, compile times, traces and the debug
 folder are views of it, so no two tools can disagree. The hit path only counts (`count`).
@@ -6,7 +6,10 @@ folder are views of it, so no two tools can disagree. The hit path only counts (
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import os
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -54,7 +57,7 @@ class Event:
         return f"[{self.kind}] {self.name}{took} {extra}".rstrip()
 
 
-class Ledger:
+class EventLog:
     """A bounded, thread-safe list of events and a table of counters."""
 
     def __init__(self, limit: int = 100_000) -> None:
@@ -135,12 +138,12 @@ class Ledger:
             self._listeners.remove(listener)
 
     def internal_errors(self, since: int = 0) -> list[Event]:
-        """Each fault of the compiler itself that the ledger holds: a fuzzer counts any as a failure."""
+        """Each fault of the compiler itself that the event log holds: a fuzzer counts any as a failure."""
         return self.since(since, "internal_error")
 
     @contextmanager
     def no_internal_errors(self) -> Iterator[list[Event]]:
-        """AssertionError after a block in which the compiler itself failed, even if the ledger was cleared there."""
+        """AssertionError after a block in which the compiler itself failed, even if the event log was cleared there."""
         seen: list[Event] = []
 
         def listener(event: Event) -> None:
@@ -158,6 +161,29 @@ class Ledger:
             self._counters.clear()
 
 
-LEDGER = Ledger()
-record, timed, count = LEDGER.record, LEDGER.timed, LEDGER.count
-internal_errors, no_internal_errors = LEDGER.internal_errors, LEDGER.no_internal_errors
+EVENT_LOG = EventLog()
+LEDGER = EVENT_LOG  # the name it had before, which stages and tests still use
+record, timed, count = EVENT_LOG.record, EVENT_LOG.timed, EVENT_LOG.count
+internal_errors, no_internal_errors = EVENT_LOG.internal_errors, EVENT_LOG.no_internal_errors
+
+
+# ---- CUTAWAY_INTERNAL_ERRORS=exit -----------------------------------------------------------------------------
+
+FAULT_STATUS = 70  # "internal software error" of sysexits.h
+
+
+def fail_at_exit(event: Event) -> None:
+    """A listener: after a fault of the compiler itself the process ends with status 70, and the report on stderr."""
+    if event.kind == "internal_error":
+        print(event.details["report"], file=sys.stderr)
+        atexit.register(_end)
+
+
+def _end() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(FAULT_STATUS)
+
+
+if os.environ.get("CUTAWAY_INTERNAL_ERRORS") == "exit":
+    EVENT_LOG.subscribe(fail_at_exit)

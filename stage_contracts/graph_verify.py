@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from stage_contracts import config
@@ -102,8 +103,7 @@ def verify_val(node: Node) -> None:
     if unchecked(node):
         return
     try:
-        with assuming_nothing(node):
-            promised = _promised(node)
+        promised = _promised(node)
     except (Unsupported, DataDependentError):
         return  # only the data knows
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -125,16 +125,33 @@ def unchecked(node: Node) -> str:
         return ""
     if getattr(node.target, "meta", None) is None:
         return "a Python function, which has no rule"
+    if getattr(node.target, "name", "") == "autograd_grad":
+        return "a gradient: its rule is the tape's, which needs the graph and not only the arguments"
     if getattr(node.target, "opaque", False):
         return "an opaque operator: its rule is the user's own, or runs a subgraph"
     return ""
 
 
 def _promised(node: Node) -> Any:
-    args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
+    """The val by the rule."""
     if node.target is operator.getitem:
-        return args[0][args[1]]
-    return node.target.meta(*args, **kwargs)
+        return node.args[0].val[node.args[1]]
+    args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
+    if envs := {id(env): env for n in (node, *node.all_input_nodes) for env in _envs_of(n.val)}:
+        with assuming_nothing(list(envs.values())):
+            return node.target.meta(*args, **kwargs)
+    if getattr(node.target, "core", None) is None or kwargs:
+        return node.target.meta(*args, **kwargs)
+    try:
+        return _core_rule(node.target, *args)
+    except TypeError:  # a list among the arguments
+        return node.target.meta(*args)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _core_rule(op: Any, *args: Any) -> Any:
+    """The rule of a core operator, which depends on nothing but its arguments: passes copy most of a graph."""
+    return op.meta(*args)
 
 
 def _agree(val: Any, promised: Any) -> bool:
@@ -156,9 +173,8 @@ def _words(val: Any) -> str:
 
 
 @contextmanager
-def assuming_nothing(node: Node) -> Iterator[None]:
-    """What the rule assumes of open sizes is forgotten again: the compiled code does not rest on a check."""
-    envs = {id(env): env for n in (node, *node.all_input_nodes) for env in _envs_of(n.val)}.values()
+def assuming_nothing(envs: list[ShapeEnv]) -> Iterator[None]:
+    """What a rule assumes of open sizes is forgotten again: the compiled code does not rest on a check."""
     before = [{name: _copied(value) for name, value in vars(env).items()} for env in envs]
     try:
         yield

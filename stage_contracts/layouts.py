@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stage_contracts.symbolic import hinted, same_shape, same_size, statically_known_true
+from stage_contracts.symbolic import SymInt, hinted, same_shape, same_size, statically_known_true
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
 
@@ -50,6 +50,16 @@ def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
             return False
         expected = expected * size
     return True
+
+
+def lies_in_order(meta: TensorMeta) -> bool:
+    """Whether `contiguous` has nothing to do. Of open sizes it is asked: the one is a view, the other a copy."""
+    if meta.is_contiguous or not any(isinstance(n, SymInt) for n in (*meta.shape, *meta.strides)):
+        return meta.is_contiguous
+    steps = zip(meta.shape, meta.strides, contiguous_strides(meta.shape), strict=True)
+    return any(bool(size == 0) for size in meta.shape) or all(
+        bool(size == 1) or bool(stride == wanted) for size, stride, wanted in steps
+    )
 
 
 def view_strides(

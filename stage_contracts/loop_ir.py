@@ -17,6 +17,7 @@ from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import parse_index, print_index, symbol
 from stage_contracts.origin import Origin
+from stage_contracts.printing import printed
 from stage_contracts.tensor_meta import TensorMeta
 
 # What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
@@ -121,9 +122,7 @@ class LoopNest:
         return tuple(dict.fromkeys(i.args[0] for i in self.body if i.op == "store"))
 
     def __str__(self) -> str:
-        from stage_contracts.loop_text import print_nest
-
-        return print_nest(self)
+        return printed("LoopNest", self)
 
     def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
         """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
@@ -274,9 +273,7 @@ class LoweredGraph:
     sizes: tuple[SizeVar, ...] = ()  # what each call decides, in the order to compute it
 
     def __str__(self) -> str:
-        from stage_contracts.loop_text import print_lowered
-
-        return print_lowered(self)
+        return printed("LoweredGraph", self)
 
     def verify(self) -> LoweredGraph:
         """Every buffer is defined before it is read, once. Raises GraphError."""

@@ -112,7 +112,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "internal_error": (
         "warning",
-        "the compiler itself failed; the frame ran eagerly, and the ledger has an event with what to report",
+        "the compiler itself failed; the frame ran eagerly, and the event log has an event with what to report",
         "cutaway: {name} runs eagerly, for the compiler failed in {stage}: {error}; CUTAWAY_LOGS=internal_errors "
         "shows what to report",
         "report it; config suppress_errors=False raises it instead",

@@ -53,3 +53,8 @@ META_KEYS: dict[str, MetaKey] = {
 }  # fmt: skip
 
 PRINTED = {key: row.reads for key, row in META_KEYS.items() if row.reads is not None}
+
+
+def input_marks(node: Any) -> dict[str, Any]:
+    """The part of a node's meta that an input may have: for a graph in which its value comes from outside."""
+    return {k: v for k, v in node.meta.items() if k not in META_KEYS or "placeholder" in META_KEYS[k].ops}

@@ -26,7 +26,8 @@ class Capture(Protocol):
     ) -> CapturedFrame:
         """Capture one call of a Python function into a graph of public operators, without running it.
 
-        `policy` says which sizes of the inputs to leave open; it is given only where any may be.
+        `policy` says which sizes of the inputs to leave open (none: sizes.STATIC). One that knows no open sizes
+        takes it too, and leaves none open.
         Never raises for the user's code: what it cannot do is a break in the frame. The graph's placeholders
         carry "source" and "val" metas; its outputs are a flat tuple of tensors.
         """

@@ -16,6 +16,7 @@ from stage_contracts.index_expr import print_index
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.loop_ir import BufferRef, LoopNest, SizeVar, buffer_refs
 from stage_contracts.origin import Origin
+from stage_contracts.printing import printed
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.size_vars import never_below
 from stage_contracts.tensor_meta import TensorMeta
@@ -237,9 +238,7 @@ class Program:
         return replace(self, **changes)
 
     def __str__(self) -> str:
-        from stage_contracts.program_text import print_program
-
-        return print_program(self)
+        return printed("Program", self)
 
     @property
     def return_step(self) -> Return:

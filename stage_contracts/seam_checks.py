@@ -37,9 +37,8 @@ def check_parameters(seam: str, function: Any) -> None:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a function of C's that does not say
         return
-    needed = [p for p in parameters.values() if p.default is p.empty]
     try:
-        signature.bind(*needed)
+        signature.bind(*parameters)
     except TypeError:
         values = {"seam": seam, "function": _name(function), "got": signature, "contract": contract}
         raise SeamError(say("seam_signature", parameters=shown, **values)) from None

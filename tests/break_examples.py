@@ -5,6 +5,8 @@ same and is captured whole. Functions without a code are what the examples use.
 """
 
 import asyncio
+import copy
+import random
 
 import numpy as np
 
@@ -181,6 +183,127 @@ def gb0021_instead(x):
     return y * 2
 
 
+class Labels:
+    names = ("first", "second")
+
+
+def gb0022(x):
+    return x * len(Labels.__dict__["names"])
+
+
+def gb0022_instead(x):
+    return x * len(Labels.names)
+
+
+class Counted:
+    """Objects of this class run Python code when they go."""
+
+    def __del__(self):
+        pass
+
+
+class Plain:
+    """Objects of this class do not."""
+
+
+def gb0023(x):
+    scale = Counted()
+    scale.value = 2
+    return x * scale.value
+
+
+def gb0023_instead(x):
+    scale = Plain()
+    scale.value = 2
+    return x * scale.value
+
+
+def gb0024(x):
+    loss = (x * x).sum()
+    loss.backward()
+    return loss
+
+
+def gb0024_instead(x):
+    return (x * x).sum()
+
+
+def leaf_with_a_hook():
+    leaf = cutaway.ones(3, requires_grad=True)
+    leaf.register_hook(lambda gradient: gradient * 2)
+    return leaf
+
+
+def gb0025(x):
+    y = x * 2
+    y.mul_(2)
+    y.register_hook(lambda gradient: gradient * 2)
+    return y
+
+
+def gb0025_instead(x):
+    y = x * 2 * 2
+    y.register_hook(lambda gradient: gradient * 2)
+    return y
+
+
+class Same(cutaway.autograd.Function):
+    """Gives back the tensor it was given."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class View(cutaway.autograd.Function):
+    """Gives a new tensor with the same values."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+def gb0026(x):
+    return Same.apply(x) * 2
+
+
+def gb0026_instead(x):
+    return View.apply(x) * 2
+
+
+def gb0027(x):
+    random.seed()  # by the clock: no graph can draw the same
+    return x + 1
+
+
+def gb0027_instead(x):
+    return x + 1
+
+
+def gb0028(x):
+    return copy.deepcopy([x * 2], {})[0]
+
+
+def gb0028_instead(x):
+    return copy.deepcopy([x * 2])[0]
+
+
+def gb0029(x):
+    return x * len(str(Plain())[:1])
+
+
+def gb0029_instead(x):
+    return x * len(Plain.__name__[:1])
+
+
 def gb0030(x):
     return x + np.hanning(3).astype(np.float32)
 
@@ -199,6 +322,12 @@ ARGUMENTS = {
     "gb0010_instead": lambda: (cutaway.ones(3), [2.0, 3.0]),
     "gb0015": lambda: (cutaway.ones(3, requires_grad=True),),
     "gb0015_instead": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0024": lambda: (leaf_with_a_hook(),),
+    "gb0024_instead": lambda: (leaf_with_a_hook(),),
+    "gb0025": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0025_instead": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0026": lambda: (cutaway.ones(3, requires_grad=True),),
+    "gb0026_instead": lambda: (cutaway.ones(3, requires_grad=True),),
 }
 
 # What compile() is told beside the function; backend="eager" for the others.

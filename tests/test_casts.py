@@ -246,6 +246,31 @@ def test_a_number_that_does_not_fit_is_refused(name, backend):
     assert ct.zeros(2, dtype=ct.int8).masked_fill(ct.tensor([True, False]), 1.5).tolist() == [1, 0]
 
 
+@pytest.mark.parametrize("target", ("int8", "uint8", "int64"))
+@pytest.mark.parametrize("source", ("float32", "float64"))
+def test_ptx_asks_for_the_range(source, target):
+    """NVIDIA's conversion saturates. So PTX converts to 32 or 64 bits and keeps it where the number is in range."""
+    pytest.importorskip("triton")
+    from stage3_lowering.triton_interpreter import compile_to_ptx
+
+    program = ct.compile(lambda x: x.to(getattr(ct, target)), fullgraph=True)
+    program(ct.ones(67, dtype=getattr(ct, source)))
+    bits = max(BITS[target], 32)
+    number = "0f{:08X}" if source == "float32" else "0d{:016X}"
+    as_bits = np.uint32 if source == "float32" else np.uint64
+    for kernel in compile_to_ptx(program.artifacts[-1].emit("forward", "triton")).values():
+        lines = [" ".join(line.split()) for line in kernel["ptx"].splitlines()]
+        converts = [line for line in lines if line.startswith(f"cvt.rzi.s{bits}.f")]
+        others = [
+            line for line in lines if line.startswith(("cvt.rzi", "cvt.rni", "fma")) and line not in converts
+        ]
+        assert converts and not others and not any(".sat" in line for line in lines)
+        for limit, ask in ((-(2.0 ** (bits - 1)), "setp.ge.f"), (2.0 ** (bits - 1), "setp.lt.f")):
+            there = number.format(int(np.array(limit, source).view(as_bits))).lower()
+            asked = [line for line in lines if line.startswith(ask) and there in line.lower()]
+            assert len(asked) == len(converts), (limit, lines)
+
+
 def test_torch_casts_the_same_way():
     torch = pytest.importorskip("torch")
     for source, target in itertools.product(("float32", "float64"), INTEGERS):

@@ -1,4 +1,4 @@
-"""Logs and counters are views of the ledger: what they say, how they are asked for, and that explain() agrees.
+"""Logs and counters are views of the event log: what they say, how they are asked for, and that explain() agrees.
 
 Input: a function with a break that is compiled twice.
 """

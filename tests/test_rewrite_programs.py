@@ -46,6 +46,23 @@ FOUND = {
     "the gradient of a diagonal beyond the last row": found(
         "v = x.diagonal(-3, 0, 1) * x.sum()", shape="1, 4"
     ),
+    "a fold over nothing, fused over finer loops": found(
+        "v = torch.stack([x, x], -1).sum(0) * x.sum()",
+        "w = torch.maximum(v, v > 0)",
+        results=("w * w.sum() + w.triu(2)",),
+        shape="0, 3",
+    ),
+}
+# What only the compiler's kernels show. Seeds 20348, 104 and 100.
+KERNELS = {
+    "a pad that moves": FOUND["a pad that moves"],
+    "a sum of sizes that is 1 broadcasts": found(
+        "v = x.tensor_split(3, 1)[0]", results=("x * x.sum() + v",), shape="BATCH, 3, 4"
+    ),
+    "a fold meets what it folded": found(
+        "v = x.expand(2, *x.shape) * x.cos()", results=("v", "v.sum() - v"), shape="2, 2, 2"
+    ),
+    "a cast to integers": found("v = (x * 3).to(torch.int8).to(torch.int64)", results=("v * x",)),
 }
 
 
@@ -55,5 +72,6 @@ def test_what_once_differed(name, way):
     check(FOUND[name], way)
 
 
-def test_the_compiler_s_kernels_pad():
-    check(FOUND["a pad that moves"], INDUCTOR)
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_the_compiler_s_kernels_once_got_wrong(name):
+    check(KERNELS[name], INDUCTOR)

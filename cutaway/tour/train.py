@@ -147,7 +147,7 @@ class Run:
 
     def __post_init__(self) -> None:
         self.started = time.perf_counter()
-        self.mark = events.LEDGER.mark()
+        self.mark = events.EVENT_LOG.mark()
         self.random = np.random.RandomState(self.seed)
         self.train_images, self.train_labels, self.held_images, self.held_labels = split(*load_digits())
         cutaway.manual_seed(self.seed)
@@ -188,7 +188,7 @@ class Run:
         predicted = self.predictions()
         wrong = np.flatnonzero(predicted != self.held_labels)
         halves = [h for a in self.functions.artifacts for h in (a.forward, a.backward) if h is not None]
-        seen = events.LEDGER.since(self.mark)
+        seen = events.EVENT_LOG.since(self.mark)
         reasons = [str(e.details.get("reason", "")) for e in seen if e.kind == "fallback"]
         return TourResult(
             accuracy=float((predicted == self.held_labels).mean()),

@@ -270,6 +270,9 @@ def nonzero(input, *, as_tuple=False):
 def where(condition, input=None, other=None):
     """input where condition holds, else other. Of a condition alone: the places where it holds, as nonzero has them."""
     if input is not None and other is not None:
+        for number, beside in ((input, other), (other, input)):
+            if type(number) is int and isinstance(beside, Tensor):  # other numbers decide the result's dtype
+                dt.check_number(number, beside.dtype)
         return c.where(condition, input, other)
     if input is not None or other is not None:
         raise TypeError("where: expected a condition alone, or condition, input and other")

@@ -55,6 +55,16 @@ def _seen_in_range(index, size, kind, says):
     return True
 
 
+def within(x, low, high, nan=False):
+    """Whether all numbers are in [low, high]; `nan`: NaN counts as inside. True where there are none to look at."""
+    numbers = getattr(x, "_data", None)
+    if type(numbers) is not np.ndarray or not numbers.size:
+        return True
+    if nan:  # fmin skips NaN
+        return not (np.fmin.reduce(numbers, axis=None) < low or np.fmax.reduce(numbers, axis=None) > high)
+    return bool(numbers.min() >= low and numbers.max() <= high)
+
+
 def long_index(name, index):
     """An index as int64; int32 is taken too."""
     if index.dtype not in (dt.int64, dt.int32):

@@ -29,14 +29,16 @@ from stage0_eager.table.registry import register
 from stage0_eager.tensor import Tensor, is_recorded, is_traced, method, refresh, root
 from stage_contracts import dtype as dt
 
+INFERENCE_WRITTEN = (
+    "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+    "tensor before doing inplace update."
+)
+
 
 def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
     if not STATE.inference and input.is_inference():
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
-            "normal tensor before doing inplace update."
-        )
+        raise RuntimeError(INFERENCE_WRITTEN)
     if STATE.grad_enabled and not is_recorded(input):
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")

@@ -12,7 +12,7 @@ from typing import Any
 from stage0_eager import arrays
 from stage0_eager.functions import rearranging, shape, strided_windows
 from stage0_eager.state import STATE, set_grad_enabled
-from stage0_eager.tensor import Tensor, method
+from stage0_eager.tensor import Tensor, method, up_to_date
 
 # How a tensor sees its memory, and its place on the tape. The rest (.grad, hooks, what a user put there) stays.
 _LOOKS = ("_output_index", "_version", "_base", "_written", "_made_silently", "_source_was")
@@ -30,6 +30,7 @@ def _take_over(target: Tensor, source: Tensor) -> None:
 
 def _in_place(view: Any) -> Any:
     def take_view(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        up_to_date(self)  # its base may have come onto the tape
         if STATE.grad_enabled and self.requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         # what the tensor was: the view's source, on the tape and as owner of the memory
@@ -60,6 +61,7 @@ as_strided_ = method(_in_place(strided_windows.as_strided))
 @method
 def resize_(self: Tensor, *sizes: Any) -> Tensor:
     """Another shape, row-major; elements are kept in order as far as they go, new ones are 0."""
+    up_to_date(self)
     size = tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else sizes
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")

@@ -37,10 +37,24 @@ def _spaced(start, end, steps, dtype, device):
     return c.where(c.lt(i, steps // 2 if steps > 1 else 1), up, down)
 
 
+def _number_of(value, dtype):
+    """A Python number as a dtype holds it: -5 as uint8 is 251."""
+    if dtype.limits is None or type(value) not in (int, float):
+        return value
+    dt.check_number(value, dtype)
+    return int(value) % (dtype.limits[1] + 1) if dtype.limits[0] == 0 else int(value)
+
+
 @operator
 def linspace(start, end, steps, *, dtype=None, device=None):
-    """`steps` numbers from start to end, both included."""
+    """`steps` numbers from start to end, both included. Of an integer dtype, both are truncated to it first."""
     dtype = dtype_or_default(dtype)
+    if dtype is dt.bool_ and steps > 1:  # as in torch, which has no arithmetic for it
+        raise NotImplementedError("\"linspace_cpu\" not implemented for 'Bool'")
+    if steps > 0:
+        start = _number_of(start, dtype)
+    if steps > 1:  # no fewer elements ask for it
+        end = _number_of(end, dtype)
     out = _spaced(start, end, steps, dtype, device_or_default(device))
     return out if out.dtype is dtype else c.cast(out, dtype)
 

@@ -336,6 +336,7 @@ def _cast(xp: Any, x: Any, dtype: DType) -> Any:
 
 
 def _bitcast(xp: Any, x: Any, dtype: DType) -> Any:
+    core_metas.check_bitcast(dt.dtype_of(x.dtype), dtype)
     return arrays.copy_as_laid_out(xp, x).view(dtype.numpy)
 
 

@@ -43,6 +43,7 @@ MORE = {
     **{n: _pairs(WHOLE, BITS) for n in "bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift".split()},
     **{n: [[X], [X[0, 0].reshape(())]] for n in "isnan isinf logical_not detach nonzero".split()},
     "bitwise_not": [[WHOLE]],
+    "bitcast": [[X, dt.int64], [WHOLE, dt.float64], [np.array(2.0), dt.int64]],
     **{n: [[X, (1,)], [X, (0, -1), True], [X, ()], [np.array(2.0), (0,)]] for n in ("any", "all", "sum", "prod", "amax")},
     **{n: [[X, 1], [X, -2, True], [np.array(2.0), 0, False]] for n in ("argmax", "argmin")},
     "cumsum": [[np.array(2.0), 0]],

@@ -8,7 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-import stage0_eager.functions  # noqa: F401  (fills the table)
+import stage0_eager
+import stage0_eager.functions
 from stage0_eager.arrays import owner
 from stage0_eager.autograd.backward_pass import grad
 from stage0_eager.autograd.gradcheck import gradgradcheck
@@ -51,7 +52,28 @@ def compare(op, *args):
     assert_same(outcome(op, *tensors), outcome(run_kernel, op, arrays), what)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if CORE_OPS[n].kind == "pointwise" and n != "cast"])
+TAKES_A_DTYPE = ("cast", "bitcast")
+
+
+@pytest.mark.parametrize("name", TAKES_A_DTYPE)
+def test_operators_that_take_a_dtype(name):
+    op = TABLE[f"core.{name}"]
+    for dtype in DTYPES:
+        for array in (edges(dtype), *layouts(dtype).values()):
+            for target in DTYPES:
+                compare(op, array, target)
+
+
+def test_bits_of_another_width_are_refused():
+    """The core operator has no public name: draws and exact_math.py use it, and users have Tensor.view."""
+    assert not hasattr(stage0_eager, "bitcast") and not hasattr(Tensor, "bitcast")
+    with pytest.raises(RuntimeError, match="same width; float32 has 32 bits, int64 has 64"):
+        TABLE["core.bitcast"](Tensor(np.ones(2, np.float32)), dt.int64)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if CORE_OPS[n].kind == "pointwise" and n not in TAKES_A_DTYPE]
+)
 def test_elementwise(name):
     op = TABLE[f"core.{name}"]
     lead = [np.array([True, False, True, False])] if name == "where" else []

@@ -34,7 +34,14 @@ from stage1_capture.capture.function_attributes import method_attribute, partial
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, full_name
 from stage1_capture.capture.numpy_arrays import FUNCTION_KINDS, array_attribute, function_attribute
-from stage1_capture.capture.object_dict import attribute_source, dict_of, has_dict, own_dict, read_by_class
+from stage1_capture.capture.object_dict import (
+    attribute_source,
+    dict_of,
+    has_dict,
+    own_dict,
+    read_by_class,
+    refuse_second_way,
+)
 from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.side_effects import DELETED
 from stage1_capture.capture.symbolic_convert import InstructionTranslator, Raised
@@ -132,7 +139,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
         case TupleVariable(items=items, kind=kind) if name in getattr(kind, "_fields", ()):
             field = class_lookup(kind, name)
             if type(field) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+                tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
             if value.source is not None and is_users({"__name__": kind.__module__}):
                 tx.output.guard("IDENTITY", AttrSource(AttrSource(value.source, "__class__"), name), field)
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
@@ -185,13 +192,13 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     if isinstance(value, DictViewVariable):
         known: type | None = type(getattr({}, value.name)())
         if name == "mapping":
-            tx.unsupported("GB0001", f"the attribute mapping of {describe(value)}")
+            tx.unsupported("GB0022", f"the attribute mapping of {describe(value)}")
     else:
         known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
         there = class_lookup(getattr(value, "kind", known), name) is not MISSING and name != "__dict__"
         return UserMethodVariable(name, value) if there else None
-    tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+    tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
 
 
 def special_method(tx: Tx, value: Variable, name: str) -> Variable | None:
@@ -227,10 +234,10 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], child(module, name))
     if hasattr(types.ModuleType, name):  # `__dict__`
-        tx.unsupported("GB0001", f"the attribute {name} of a module")
+        tx.unsupported("GB0022", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0001", f"{name}, which {module.real.__name__} computes in __getattr__")
+        tx.unsupported("GB0022", f"{name}, which {module.real.__name__} computes in __getattr__")
     tx.output.guard("ABSENT", module.source, name)
     return None
 
@@ -248,7 +255,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     if found is not None or computed in (MISSING, Module.__getattr__):
         return found
     if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0001", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+        tx.unsupported("GB0022", f"{name}, which {type(value.real).__name__} computes in __getattr__")
     getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
     return call_python(tx, getter, [value, ConstantVariable(name)])
 
@@ -265,6 +272,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     deleted = stored is None  # here
+    if own and not value.fresh:
+        refuse_second_way(tx.output, real)
     if deleted:
         if isinstance(found, types.MemberDescriptorType):
             tx.throw(AttributeError, _empty_slot(cls, name))
@@ -281,7 +290,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             return wrap(tx.output, found.__get__(real, cls), child(value, name))
         except AttributeError:
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
-                tx.unsupported("GB0001", f"the slot {name} of {describe(value)} is empty")
+                tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
             tx.output.guard("ABSENT", value.source, name)
             if value.fresh:  # the class may get something else under the name
                 tx.output.guard("IDENTITY", dict_source(value, name), found)
@@ -293,7 +302,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             return call_descriptor(tx, value, found, name)
         if value.base is not None and isinstance(found, types.GetSetDescriptorType):
             return lookup(tx, value.base, name)
-        tx.unsupported("GB0001", f"the descriptor {cls.__name__}.{name}")
+        tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
     if isinstance(real, Module) and found is MISSING:
@@ -379,10 +388,10 @@ def _exception_attribute(tx: Tx, value: ExceptionVariable, name: str) -> Variabl
         if isinstance(
             class_lookup(type(value.real), name), types.GetSetDescriptorType | types.MemberDescriptorType
         ):
-            tx.unsupported("GB0001", f"the attribute {name} of an exception")
+            tx.unsupported("GB0022", f"the attribute {name} of an exception")
         return _instance_attribute(tx, value, name)
     if not value.fresh:
-        tx.unsupported("GB0001", f"{name} of an exception from outside")
+        tx.unsupported("GB0022", f"{name} of an exception from outside")
     match name:
         case "args":
             return TupleVariable(value.args)

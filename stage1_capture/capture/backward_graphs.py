@@ -85,7 +85,7 @@ def _followed(
     except SkipFrame:
         raise
     except Raised as raised:
-        tx.unsupported("GB0002", f"{what} raises {type(raised.value.real).__name__}")
+        tx.unsupported("GB0024", f"{what} raises {type(raised.value.real).__name__}")
     except Unsupported as stop:
         broken = stop.graph_break
         tx.unsupported(broken.code, f"{what}: {broken.reason}", broken.hint)
@@ -112,8 +112,8 @@ def _checked(tx: Tx, gradient: Variable, target: TensorMeta) -> TensorVariable |
     if isinstance(gradient, ConstantVariable) and gradient.value is None:
         return None
     if not isinstance(gradient, TensorVariable):
-        tx.unsupported("GB0002", f"a gradient that is {describe(gradient)}")
+        tx.unsupported("GB0024", f"a gradient that is {describe(gradient)}")
     meta = gradient.meta
     if not same_shape(meta.shape, target.shape) or meta.dtype is not target.dtype:
-        tx.unsupported("GB0002", f"a gradient {meta} for a tensor {target}")
+        tx.unsupported("GB0024", f"a gradient {meta} for a tensor {target}")
     return gradient

@@ -70,7 +70,7 @@ def grad_(
     if outside or (len(wanted) > 1 and any(t.real._grad_fn is not None for t in reached)):
         if any(t.source is None for t in wanted):
             # after a break, the graph so far would be one step on the tape, with no way from its results to each other
-            raise SkipFrame("autograd.grad inside a longer tape", tx.output.origin(), code="GB0002")
+            raise SkipFrame("autograd.grad inside a longer tape", tx.output.origin(), code="GB0024")
         _refuse_outside(tx, "autograd.grad", *outside, wanted[0])
     _guard_leaves(tx, [t for t in reached if t is not wanted[0]])
     options = {"retain_graph": keeps, "create_graph": creates} | ({"allow_unused": True} if unused else {})
@@ -100,7 +100,7 @@ def backward(
 ) -> Variable:
     """The gradients of all leaves as one node, and what they do to each leaf's `.grad`."""
     if tx.output.taken is not None:
-        tx.unsupported("GB0002", "backward in a function that has a graph of its own")
+        tx.unsupported("GB0024", "backward in a function that has a graph of its own")
     roots = _tensors(tx, tensors)
     seeds = _seeds(tx, grad_tensors)
     chosen = None if _is_none(inputs) else _tensors(tx, inputs)
@@ -135,11 +135,11 @@ def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tup
         (STATE, "saved_hooks", "saved_tensors_hooks"),
     ):
         if getattr(owner, name):
-            tx.unsupported("GB0002", f"a backward under {what}")
+            tx.unsupported("GB0024", f"a backward under {what}")
     tx.output.guard("LENGTH", RegisteredSource(register(anomaly.WATCH)), 0)
     tx.output.guard("IDENTITY", AttrSource(RegisteredSource(register(STATE)), "saved_hooks"), None)
     if not tx.output.graph_mode:
-        tx.unsupported("GB0002", "a backward of what is computed under no_grad")
+        tx.unsupported("GB0024", "a backward of what is computed under no_grad")
     nodes = [None if group is None else _nodes(tx, group) for group in groups]
     try:
         shadow = tx.output.shadow_tape()
@@ -148,7 +148,7 @@ def _shadow_tape(tx: Tx, *groups: Sequence[TensorVariable | None] | None) -> tup
     except (
         RuntimeError
     ) as error:  # on it an input is a leaf, which may not be written, although the user's is none
-        raise SkipFrame(f"a backward in which {error}", tx.output.origin(), code="GB0002") from None
+        raise SkipFrame(f"a backward in which {error}", tx.output.origin(), code="GB0024") from None
     values: dict[Any, Any] = {None: None, **shadow.values}
     return shadow, [None if group is None else [values[node] for node in group] for group in nodes]
 
@@ -167,7 +167,7 @@ def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> A
         tx.unsupported(broken.code, f"{name}: {broken.reason}", broken.hint)
     except Exception as error:
         why = f"{name} raises {type(error).__name__}: {error}"
-        raise SkipFrame(why, tx.output.origin(), code="GB0002") from None
+        raise SkipFrame(why, tx.output.origin(), code="GB0024") from None
 
 
 def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[TensorVariable]:
@@ -182,7 +182,7 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
 
 def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
     tx.unsupported(
-        "GB0002",
+        "GB0024",
         f"{name} through {tensors[0].source}, which was computed outside this function",
         "compile the function that computes it too, or call backward outside",
     )
@@ -199,7 +199,7 @@ def _guard_leaves(tx: Tx, leaves: list[TensorVariable]) -> None:
         for name in ("_hooks", "_after_hooks"):
             hooks = getattr(leaf.real, name)
             if hooks or any(h.call is not None and h.call[0] is leaf for h in tx.output.effects.hooks):
-                tx.unsupported("GB0002", f"a backward that reaches {leaf.source}, which has a hook")
+                tx.unsupported("GB0024", f"a backward that reaches {leaf.source}, which has a hook")
             source = AttrSource(leaf.source, name)
             if hooks is None:
                 tx.output.guard("IDENTITY", source, None, under)
@@ -252,7 +252,7 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     found = [t for t in map(realize, items) if isinstance(t, TensorVariable)]
     if len(found) != len(items):
         culprit = next(v for v in map(realize, items) if not isinstance(v, TensorVariable))
-        tx.unsupported("GB0002", f"the gradient of {describe(culprit)}, which is no tensor")
+        tx.unsupported("GB0024", f"the gradient of {describe(culprit)}, which is no tensor")
     return found
 
 

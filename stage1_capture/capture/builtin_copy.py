@@ -50,13 +50,13 @@ def copy_(tx: Tx, value: Variable) -> Variable:
             return method(tx, [value], {})
         case UserDefinedObjectVariable():
             return _object(tx, value, "__copy__", lambda v: v)
-    tx.unsupported("GB0002", f"copy of {describe(value)}")
+    tx.unsupported("GB0028", f"copy of {describe(value)}")
 
 
 @builtin(copy.deepcopy)
 def deepcopy_(tx: Tx, value: Variable, memo: Variable | None = None) -> Variable:
     if memo is not None:
-        tx.unsupported("GB0002", "deepcopy with a memo")
+        tx.unsupported("GB0028", "deepcopy with a memo")
     return _deep(tx, value, {})
 
 
@@ -96,7 +96,7 @@ def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
             return value
         case UserDefinedObjectVariable():
             return _object(tx, value, "__deepcopy__", again, made)
-    tx.unsupported("GB0002", f"deepcopy of {describe(value)}")
+    tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
 
 
 def _object(
@@ -109,7 +109,7 @@ def _object(
     own = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__deepcopy__")
     plain = all(class_lookup(cls, n) in (getattr(object, n, None), _MISSING) for n in own)
     if not plain or not has_dict(value.real) or hasattr(cls, "__slots__") or value.base is not None:
-        tx.unsupported("GB0002", f"{name.strip('_')} of {describe(value)}")
+        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     new = UserDefinedObjectVariable(
         blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
     )

@@ -46,7 +46,7 @@ def register_hook(tx: Tx, tensor: Variable, hook: Variable) -> Variable:
 def register_post_accumulate_grad_hook(tx: Tx, tensor: Variable, hook: Variable) -> Variable:
     target = _hookable(tx, tensor, "register_post_accumulate_grad_hook")
     if target.source is None:
-        tx.unsupported("GB0002", "register_post_accumulate_grad_hook of what is no leaf raises RuntimeError")
+        tx.unsupported("GB0025", "register_post_accumulate_grad_hook of what is no leaf raises RuntimeError")
     return _registered_afterwards(tx, target, "register_post_accumulate_grad_hook", hook)
 
 
@@ -55,7 +55,7 @@ def retain_grad(tx: Tx, tensor: Variable) -> Variable:
     target = _hookable(tx, tensor, "retain_grad")
     if target.source is None:
         reason = "retain_grad of a value computed inside: nothing outside the graph sees its gradient"
-        tx.unsupported("GB0002", reason, "return the value, and use autograd.grad outside")
+        tx.unsupported("GB0025", reason, "return the value, and use autograd.grad outside")
     _registered_afterwards(tx, target, "retain_grad")
     return NONE
 
@@ -64,9 +64,9 @@ def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
     target = realize(tensor)
     assert isinstance(target, TensorVariable)
     if not target.meta.requires_grad:
-        tx.unsupported("GB0002", f"{what} of a tensor that does not require grad raises RuntimeError")
+        tx.unsupported("GB0025", f"{what} of a tensor that does not require grad raises RuntimeError")
     if tx.output.taken is not None:
-        tx.unsupported("GB0002", f"{what} in a function that has a graph of its own")
+        tx.unsupported("GB0025", f"{what} in a function that has a graph of its own")
     return target
 
 
@@ -92,7 +92,7 @@ def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:
     """
     output, graph = tx.output, tx.output.graph
     if target in output.mutated:
-        tx.unsupported("GB0002", "register_hook of a tensor that was written to before")
+        tx.unsupported("GB0025", "register_hook of a tensor that was written to before")
     _no_gradient_so_far(tx, "register_hook")
     handle = HandleVariable(object.__new__(RemovableHandle), fresh=True, private=True)
 
@@ -111,7 +111,7 @@ def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:
     early = [user for user in raw.users if nodes.index(user) <= last]
     readers = [user for user in raw.users if user not in early]
     if any(m.requires_grad for user in early for m in metas_in(user.val)):
-        tx.unsupported("GB0002", "a hook that reads what is computed after the first use of its tensor")
+        tx.unsupported("GB0025", "a hook that reads what is computed after the first use of its tensor")
     meta = target.meta.with_(requires_grad=False, strides=target.meta.strides)
     origins = (output.origin(),)
     following = nodes[last + 1 : last + 2]
@@ -136,7 +136,7 @@ def _no_gradient_so_far(tx: Tx, what: str) -> None:
     """A node in the middle of the graph would change gradients that were taken before the program put it there."""
     tx.output.shadows.pop(tx.output.graph, None)
     if any(n.target is TABLE["cutaway.autograd_grad"] for n in tx.output.graph.calls):
-        tx.unsupported("GB0002", f"{what} after a gradient was taken in the same graph")
+        tx.unsupported("GB0025", f"{what} after a gradient was taken in the same graph")
 
 
 @builtin(RemovableHandle.remove)

@@ -26,7 +26,6 @@ from stage1_capture.capture.variables import (
 from stage_contracts.source import ExpressionSource
 
 Tx = InstructionTranslator
-HINT = "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in"
 
 
 def _floats(*values: Any) -> float | None:
@@ -91,7 +90,7 @@ def _enter(name: str) -> None:
             except TypeError:  # too few, or too many
                 hint = None
         if hint is None:
-            tx.unsupported("GB0002", f"a call of {name}", HINT)
+            tx.unsupported("GB0027", f"a call of {name}")
         draw = drawn(tx, receiver, name, values)
         draw.hint = hint
         source = ExpressionSource(draw.name, f"random.{name}()")
@@ -113,7 +112,7 @@ def _seed(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     receiver, *values = map(realize, args)
     plain = len(values) == 1 and not kwargs and isinstance(values[0], ConstantVariable)
     if not plain or type(hint_of(values[0])) not in (int, float, str, bytes):
-        tx.unsupported("GB0002", "a call of seed", HINT)
+        tx.unsupported("GB0027", "a call of seed")
     drawn(tx, receiver, "seed", values)
     return NONE
 
@@ -124,10 +123,10 @@ def drawn(tx: Tx, receiver: Variable, name: str, values: list[Variable]) -> Draw
     bound = getattr(receiver, "real", None) is vars(random)[name]
     outside = type(getattr(receiver, "real", None)) is random.Random and receiver.source is not None
     if not (bound or outside) or id(receiver) in output.effects.changed or output.effects.in_the_end:
-        tx.unsupported("GB0002", f"{name} of {describe(receiver)}", HINT)
+        tx.unsupported("GB0027", f"{name} of {describe(receiver)}")
     if output.taken is not None or output.follows_since is not None:
         why = f"a call of {name} in a function with a graph of its own"
-        tx.unsupported("GB0002", why, "draw outside and pass the number as an operand")
+        tx.unsupported("GB0027", why)
     output.draws.append(Draw(f"__drawn_{len(output.draws)}", receiver, name, bound, values))
     return output.draws[-1]
 

@@ -44,7 +44,7 @@ def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
     inputs = [a for a in args if isinstance(a, TensorVariable) and a.meta.requires_grad]
     recording = tx.output.grad_enabled and bool(inputs)
     if tx.output.taken is not None and tx.output.follows_since is None:
-        tx.unsupported("GB0002", f"{name}.apply in a function whose arguments have no place on the tape yet")
+        tx.unsupported("GB0026", f"{name}.apply in a function whose arguments have no place on the tape yet")
     if (
         recording
         and not (tx.output.graph_mode and tx.output.graph.calls)
@@ -111,13 +111,13 @@ def _on_the_tape(
     outputs: list[TensorVariable] = []
     for out in map(realize, result.items if isinstance(result, TupleVariable) else [result]):
         if not isinstance(out, TensorVariable):
-            tx.unsupported("GB0002", f"{name}.forward returns {describe(out)}")
+            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
         if any(out is a for a in args):
-            tx.unsupported("GB0002", f"{name}.forward returns an argument as it is", "return x.view_as(x)")
+            tx.unsupported("GB0026", f"{name}.forward returns an argument as it is", "return x.view_as(x)")
         outputs.append(out)
     kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):
-        tx.unsupported("GB0002", f"{name}.forward returns one tensor twice")
+        tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")
     if not kept:
         return result
     backward, saved = _follow_backward(tx, cls, ctx, args, outputs, kept, name)
@@ -148,7 +148,7 @@ def _follow_backward(
     wanted = _differentiable(args)
     materialize = tx.constant(_field(ctx, "_materialize"), "set_materialize_grads")
     if not materialize and len(kept) > 1:
-        tx.unsupported("GB0002", f"{name} with several results and set_materialize_grads(False)")
+        tx.unsupported("GB0026", f"{name} with several results and set_materialize_grads(False)")
 
     def run(gradients: list[TensorVariable]) -> list[Variable]:
         left = iter(gradients)
@@ -162,7 +162,7 @@ def _follow_backward(
         found = [realize(v) for v in made.items] if isinstance(made, TupleVariable) else [made]
         if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
             tx.unsupported(
-                "GB0002", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
+                "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
             )
         return [found[i] for i in wanted]
 

@@ -201,7 +201,7 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         if name == "numpy" and can_be_array(receiver):
             return NumpyNdarrayVariable(receiver)
         if name in TENSOR_REFUSALS:
-            refuse(tx, name)
+            refuse(tx, name, receiver)
         return fold(tx, lambda *a, **k: TENSOR_FACT_METHODS[name](receiver.meta, *a, **k), args, kwargs)
     if isinstance(receiver, UserDefinedObjectVariable) and receiver.base is not None:
         return _call_on_base(tx, receiver, name, args, kwargs)

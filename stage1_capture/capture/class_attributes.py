@@ -64,7 +64,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if name in ("__class__", "__base__"):
         return wrap(tx.output, getattr(real, name), child(cls, name))
     if name in ("__dict__", "__subclasses__"):
-        tx.unsupported("GB0001", f"the attribute {name} of the class {real.__name__}")
+        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     meta = class_lookup(type(real), name)
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
@@ -72,7 +72,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         assert isinstance(getter, UserFunctionVariable)
         return inline_call(tx, getter, [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
-        tx.unsupported("GB0001", f"the attribute {name} of the class {real.__name__}")
+        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
     if meta is MISSING and type(real) is not type:
         tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
@@ -97,7 +97,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     ):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return _described(tx, cls, found, name)
-        tx.unsupported("GB0001", f"the descriptor {real.__name__}.{name}")
+        tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
     home = inherited(real, name)
     return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
 
@@ -120,7 +120,7 @@ def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) 
     if meta is type.mro or meta is type.__subclasses__:
         return UserMethodVariable(UserDefinedObjectVariable(meta), cls)
     if meta is not MISSING or class_lookup(type(cls.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0001", f"the attribute {name} of the class {cls.real.__name__}")
+        tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
     tx.output.guard("ABSENT", cls.source, name)
     return None
 
@@ -170,6 +170,6 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     if not isinstance(found, types.FunctionType):
         if not hasattr(type(found), "__get__"):
             return wrap(tx.output, found, source)
-        tx.unsupported("GB0001", f"super().{name}, which is not a plain method")
+        tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
     function = wrap(tx.output, found, None if is_library(found.__globals__) else source)
     return function if unbound or of_class else UserMethodVariable(function, receiver)

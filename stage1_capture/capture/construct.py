@@ -76,7 +76,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
         if python_base(real) not in FIXED:
             call_function(tx, load_attribute(tx, made, "__init__"), args, kwargs)
     elif error and (kwargs or not plain) and not _plain_error(real) or not (error or plain):
-        tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     elif not error and (args or kwargs) and maker is object.__new__:
         tx.throw(TypeError, f"{real.__name__}() takes no arguments")
     return made
@@ -90,24 +90,24 @@ def new(
     base = python_base(real)
     refuse_watched(tx.output, real)
     if class_lookup(real, "__del__") is not MISSING:
-        tx.unsupported("GB0002", f"the construction of a {describe(cls)}, which has a __del__")
+        tx.unsupported("GB0023", f"the construction of a {describe(cls)}, which has a __del__")
     if issubclass(real, BaseException):
         known = maker in _MAKERS or isinstance(maker, types.BuiltinFunctionType)
         if issubclass(real, BaseExceptionGroup) or not known:
-            tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
+            tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
         raised = new_exception(tx.output, real, list(args))
         raised.class_source = cls.source
         return raised
     of_python = getattr(real, "__module__", "") == "builtins" and real is not object
     if issubclass(real, (Tensor, type)) or of_python:
-        tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     if base is not None and maker is base.__new__:
         made = UserDefinedObjectVariable(blank(real), fresh=True, class_source=cls.source, base=EMPTY[base]())
         if base in FIXED:
             made.base = call_function(tx, UserDefinedObjectVariable(base), args, kwargs)
         return made
     if maker is not object.__new__:
-        tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     return UserDefinedObjectVariable(object.__new__(real), fresh=True, class_source=cls.source)
 
 
@@ -126,7 +126,7 @@ def _refuse_abstract(tx: Tx, real: Any) -> None:
 def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args) -> Variable:
     """Colour(1): looked up by value; a `_missing_` of the user's is a break."""
     if len(args) != 1 or not cls.real._member_map_:
-        tx.unsupported("GB0002", f"the construction of a {describe(cls)}")
+        tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     if isinstance(args[0], UserDefinedObjectVariable) and isinstance(args[0].real, cls.real):
         return args[0]
     value = tx.constant(args[0], "an enum")
@@ -136,7 +136,7 @@ def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args) -> Variable
     if found is None and "_missing_" not in vars(cls.real):
         tx.throw(ValueError, f"{value!r} is not a valid {cls.real.__qualname__}")
     if found is None:
-        tx.unsupported("GB0002", f"{cls.real.__name__}._missing_")
+        tx.unsupported("GB0023", f"{cls.real.__name__}._missing_")
     return wrap(tx.output, found, cls.source and AttrSource(cls.source, found._name_))
 
 

@@ -58,7 +58,7 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
     if name in real.__dict__:
         return wrap(tx.output, real.__dict__[name], child(value, name))
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     tx.output.guard("ABSENT", value.source, name)
     return None
 
@@ -84,7 +84,7 @@ def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Varia
                 code.co_consts[0] if code.co_consts and type(code.co_consts[0]) is str else None
             )
     if hasattr(types.FunctionType, name):
-        tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     return None
 
 
@@ -97,7 +97,7 @@ def partial_attribute(tx: Tx, value: PartialVariable, name: str) -> Variable | N
             return TupleVariable(list(value.args))
         case "keywords":
             return ConstDictVariable(dict(value.kwargs))
-    tx.unsupported("GB0001", f"the attribute {name} of a partial")
+    tx.unsupported("GB0022", f"the attribute {name} of a partial")
 
 
 def method_attribute(tx: Tx, value: UserMethodVariable, name: str) -> Variable | None:
@@ -107,7 +107,7 @@ def method_attribute(tx: Tx, value: UserMethodVariable, name: str) -> Variable |
     if isinstance(value.function, str):
         if name == "__name__":
             return ConstantVariable(value.function)
-        tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     if name == "__func__":
         return value.function
     from stage1_capture.capture.attributes import lookup

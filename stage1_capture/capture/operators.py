@@ -88,7 +88,9 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     match value:
         case TensorVariable(meta=meta) if meta.requires_grad:
             detached = _call(tx, TABLE["cutaway.detach"], [value], {})
-            tx.output.detached_inside.add(tx.output.node_of(detached))  # type: ignore[arg-type]
+            node = tx.output.node_of(detached)  # type: ignore[arg-type]
+            node.meta["stands_for_no_grad"] = True  # the program has no such call
+            tx.output.detached_inside.add(node)
             if value.source is not None:
                 tx.output.mutable_through[detached] = value  # type: ignore[index]
             return detached
@@ -244,9 +246,8 @@ def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
 def _record(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], val: Any) -> Any:
     nodes = [argument(tx, op, a, tx.output.node_of) for a in args]
     kwnodes = {k: argument(tx, op, v, tx.output.node_of) for k, v in kwargs.items()}
-    marks: dict[str, Any] = (
-        {} if op.mutates or tx.output.grad_enabled or not tx.output.graph_mode else {"no_grad": True}
-    )
+    silent = tx.output.graph_mode and not tx.output.grad_enabled
+    marks: dict[str, Any] = {"writes_silently" if op.mutates else "no_grad": True} if silent else {}
     return tx.output.graph.call_function(op, nodes, kwnodes, val=val, origins=_origins(tx), **marks)
 
 

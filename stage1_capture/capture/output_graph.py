@@ -169,10 +169,17 @@ class OutputGraph:
         always = self.options.modes["inference"]
         if tensor.node is None or not (always or self.inference):
             return False
-        whole = whole_of(tensor.node.graph, tensor.node)  # a view is what its base is, wherever it was made
+        whole = self.memory_of(tensor.node)  # a view is what its base is, wherever it was made
         if always:
             return whole.op != "placeholder"
         return any(made.node is whole for made in self.inference)
+
+    def memory_of(self, node: Node) -> Node:
+        """The node that made the memory of this one, by way of views and detach()."""
+        whole = whole_of(node.graph, node)
+        while getattr(whole.target, "name", "") == "detach":
+            whole = whole_of(node.graph, whole.args[0])
+        return whole
 
     # ---- where we are ----------------------------------------------------------------------------
 

@@ -140,4 +140,5 @@ def _shadows(result: Any) -> Any:
 
 
 def _is_view(meta: TensorMeta, shape: tuple) -> bool:
-    return view_strides(meta, infer_shape(shape, meta.numel)) is not None
+    """Of open sizes it is asked: what writes to a view is another program than what writes to a copy."""
+    return view_strides(meta, infer_shape(shape, meta.numel), holds=bool) is not None

@@ -63,7 +63,7 @@ class StandIn:
     def _number(self, kind: type, name: str) -> Any:
         method = _followed(self.tx, self.value, name)
         if method is None:
-            code = "GB0004" if isinstance(self.value, TensorVariable) else "GB0001"
+            code = "GB0004" if isinstance(self.value, TensorVariable) else "GB0029"
             self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
         return kind(self.tx.constant(call_function(self.tx, method, [], {}), name))
 
@@ -132,7 +132,7 @@ def _refused_format(tx: Tx, value: Variable) -> str:
         tx.unsupported("GB0004", "the text of a tensor reads its data")
     real = getattr(value, "real", None)
     if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
-        tx.unsupported("GB0001", f"the text of {describe(value)} in a format")
+        tx.unsupported("GB0029", f"the text of {describe(value)} in a format")
     raise TypeError(f"unsupported format string passed to {type(real).__name__}.__format__")
 
 
@@ -165,13 +165,13 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
             isinstance(value.base, SetVariable)
             or class_lookup(type(value.real), "__repr__") is object.__repr__
         ):
-            tx.unsupported("GB0001", f"the text of {describe(value)}")
+            tx.unsupported("GB0029", f"the text of {describe(value)}")
         return (str if "__str__" in names else repr)(stand_in(tx, value.base))
     if isinstance(value, TupleVariable):  # a named tuple
         fields = value.kind._fields  # type: ignore[attr-defined]
         words = (f"{name}={stand_in(tx, item)!r}" for name, item in zip(fields, value.items, strict=True))
         return f"{value.kind.__name__}({', '.join(words)})"
-    tx.unsupported("GB0001", f"the text of {describe(value)}, which shows where it lies in memory")
+    tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
 
 
 def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
@@ -181,7 +181,7 @@ def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
         cls, (UnicodeError, OSError, ImportError, SyntaxError)
     ):  # made of their arguments, and of them only
         if cls.__module__ != "builtins":
-            tx.unsupported("GB0001", f"the text of {describe(value)}")
+            tx.unsupported("GB0029", f"the text of {describe(value)}")
         return cls(*(stand_in(tx, a) for a in value.args))
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)

@@ -208,6 +208,8 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if slot and name not in target.attrs and not target.fresh:
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
+        elif class_lookup(type(target.real), "__getattr__") is not MISSING:
+            tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
         else:
             tx.output.guard("ABSENT", target.source, name)
     if slot and name not in target.attrs:

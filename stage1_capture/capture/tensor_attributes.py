@@ -15,6 +15,8 @@ from stage1_capture.capture.builder import function_variable, wrap
 from stage1_capture.capture.data_reads import read_data
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.object_dict import refuse_second_way
+from stage1_capture.capture.output_graph import SkipFrame
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     TensorVariable,
@@ -57,6 +59,7 @@ TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
     ),
     "requires_grad_": ("GB0006", "changes the tensor"),
     "set_": ("GB0006", "replaces its memory"),
+    "detach_": ("GB0006", "takes it off the tape, where it is no view"),
 }
 
 
@@ -86,13 +89,14 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:
         return _users_own(tx, tensor, name)
-    tx.unsupported("GB0001", f"the attribute {name} of a tensor")
+    tx.unsupported("GB0022", f"the attribute {name} of a tensor")
 
 
 def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
     """What the user stored on the tensor. One that the program made has nothing; a parameter tells the epoch."""
     if tensor.real is None or tensor.source is None:
         return None
+    refuse_second_way(tx.output, tensor.real)
     place = AttrSource(tensor.source, "__dict__")
     if name in vars(tensor.real):
         return wrap(tx.output, vars(tensor.real)[name], AttrSource(tensor.source, name))
@@ -100,7 +104,10 @@ def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
     return None
 
 
-def refuse(tx: Tx, name: str) -> NoReturn:
+def refuse(tx: Tx, name: str, tensor: TensorVariable | None = None) -> NoReturn:
     """Break at what a graph cannot hold of a tensor."""
     code, why = TENSOR_REFUSALS[name]
+    if name == "detach_" and tensor is not None and tensor.source is None:
+        # whether what a graph gives is a view to eager too is not known: all of it runs in Python
+        raise SkipFrame(f"the tensor's {name} {why}", tx.output.origin(), code=code)
     tx.unsupported(code, f"the tensor's {name} {why}")

@@ -44,7 +44,7 @@ FORMS = {
         copy.copy(<on>).<name> | <on>.method() | <on>.__doc__ | <on>.__class__ | type(<on>) | dict(vars(<on>)) | <use>
         vars(type(<on>)).get('<name>', 'none') | getattr(super(C, some(<on>)), '<name>', 'none') | <on>.<name>.<name>
         operator.attrgetter('<name>', '<name>')(<on>) | <on>.__getattribute__('<name>') | {**vars(<on>)}
-        <on>.<name> is <on>.<name> | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
+        same(<on>.<name>, <on>.<name>) | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
         copy.deepcopy(<on>).<name> | [k for k in <on>.__dict__] | getattr(<on>, '<name>', <constant>) | <on>.held""",
     "ask": """hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | '<name>' in vars(<on>)
         '<name>' in <on>.__dict__ | '<name>' in dir(<on>) | getattr(<on>, '<name>', None) is None | callable(<on>)

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from stage_contracts import events
+
 
 @dataclass(frozen=True)
 class Fuzz:
@@ -49,7 +51,8 @@ def run_some(fuzz, seeds):
     for seed in seeds:
         signal.alarm(60)
         try:
-            problem, compiled = fuzz.check(seed)
+            with events.no_internal_errors():
+                problem, compiled = fuzz.check(seed)
             graphs, breaks = compiled.counts.graphs, compiled.counts.breaks
             counts += (1, breaks > 0, graphs, breaks)
         except (Exception, TooLong) as error:

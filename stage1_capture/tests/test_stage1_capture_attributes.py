@@ -311,3 +311,34 @@ def test_a_dict_that_c_keeps_is_not_replaced():
             return y, str(error)
 
     assert Compiled(run)(tensor(2), types.SimpleNamespace())[1] == "readonly attribute"
+
+
+def test_a_dict_that_is_reached_past_its_object_is_the_same():
+    def run(x, o):
+        y = x * 2
+        attributes = o.__dict__
+        print("a break")
+        attributes["bar"] = 3
+        attributes.update(baz=4)
+        return y, o.bar, getattr(o, "baz", "none")
+
+    for make in (Plain, lambda: tensor(2)):
+        assert Compiled(run)(tensor(2), make())[1:] == (3, 4)
+
+
+def test_an_empty_slot_of_a_class_that_computes_is_left_to_python():
+    class Computed:
+        __slots__ = ("foo", "__dict__")
+
+        def __getattr__(self, name):
+            return name
+
+    def run(x, o):
+        y = x * 2
+        try:
+            del o.foo
+        except AttributeError:
+            y = y + 1
+        return y, o.foo
+
+    assert Compiled(run)(tensor(2), Computed())[1] == "foo"

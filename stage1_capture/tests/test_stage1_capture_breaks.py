@@ -222,12 +222,12 @@ def index_error(x):
     return x * [1][3]
 
 
-@breaks("GB0002", "x.sum().backward()", X)
+@breaks("GB0024", "x.sum().backward()", X)
 def runs_backward(x):
     return x.sum().backward()
 
 
-@breaks("GB0002", "Tensor(x)", X)
+@breaks("GB0023", "Tensor(x)", X)
 def constructs(x):
     return Tensor(x)
 
@@ -259,7 +259,7 @@ def numpy_argument(x, array):
     return x + array
 
 
-@breaks("GB0001", "d[HALF]", X, {HALF: 3})
+@breaks("GB0022", "d[HALF]", X, {HALF: 3})
 def unguardable_dict(x, d):
     return x * d[HALF]
 

@@ -6,29 +6,11 @@ dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
 from stage2_autograd.decompose import casts, constant_folding, identities, patterns, split_cat, views
 from stage2_autograd.decompose.common_subexpressions import common_subexpressions
 from stage2_autograd.decompose.core_bodies import core_bodies
-from stage2_autograd.decompose.rewriting import Rewrite
 from stage_contracts.graph import Graph
-
-
-@dataclass(frozen=True)
-class Pass:
-    """`run` changes the graph in place, or gives another one."""
-
-    name: str
-    run: Callable[[Graph], Graph | None]
-    summary: str
-    needed: bool = False  # without it the result is no core graph
-    rules: Mapping[str, Rewrite] = field(
-        default_factory=dict
-    )  # its rewrites, by the operator that each is about
-
+from stage_contracts.passes import Pass, PassTable
 
 PASSES: tuple[Pass, ...] = (
     Pass("attention", patterns.attention, "softmax(q k) v is marked"),
@@ -62,17 +44,4 @@ PASS_ORDER: tuple[tuple[str, str, str], ...] = (
       ("common_subexpressions", "constant_folding", "identities", "casts", "views", "joins")),
 )  # fmt: skip
 
-
-def check_order(passes: Sequence[Any], order: Sequence[tuple[str, str, str]]) -> None:
-    """Raise ValueError when `passes` break a constraint or one names a pass that is not there."""
-    names = [p.name for p in passes]
-    if len(set(names)) != len(names):
-        raise ValueError(f"two passes share a name: {names}")
-    for earlier, later, why in order:
-        if earlier not in names or later not in names:
-            raise ValueError(f"the order ({earlier}, {later}) names a pass that is not one of {names}")
-        if names.index(earlier) > names.index(later):
-            raise ValueError(f"pass {earlier} must come before {later}: {why}")
-
-
-check_order(PASSES, PASS_ORDER)
+DECOMPOSE = PassTable("decompose", PASSES, PASS_ORDER)

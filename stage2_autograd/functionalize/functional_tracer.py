@@ -17,6 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage2_autograd.aliasing import shares_storage
 from stage2_autograd.functionalize.storages import (
+    Chain,
     Silently,
     Storage,
     StoredArray,
@@ -28,6 +29,7 @@ from stage2_autograd.functionalize.storages import (
 )
 from stage2_autograd.subgraphs import written_back
 from stage_contracts.breaks import Unsupported
+from stage_contracts.core_metas import infer_shape
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
 from stage_contracts.layouts import view_strides
@@ -64,6 +66,9 @@ class FunctionalTracer(Tracer):
             return self.differentiated(*args)
         if op.name in ("reshape", "contiguous") and self._copies_what_has_gaps(op, args):
             args = (c.clone(args[0]), *args[1:])
+        metas = map_tensors(args, lambda t: t.meta)
+        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
+            view_strides(metas[0], infer_shape(args[1], metas[0].numel), holds=bool)
         out = super().process(op, args)
         if out is None:
             return None
@@ -74,13 +79,12 @@ class FunctionalTracer(Tracer):
             return out
         node = out._data.node
         self._note(node)
-        metas = map_tensors(args, lambda t: t.meta)
-        if op.name == "reshape":  # with open sizes it may depend on them, and a write has to know
-            view_strides(metas[0], out.shape, holds=bool)
         if op.core is None or not shares_storage(op, metas):
             return Storage().owns(out)
         source = self._stored(args[0])
-        silent = self.marks.get("no_grad") or any(isinstance(step, Silently) for step, _ in source.chain)
+        silent = made_silently(source.chain, self.marks) and (
+            op.name != "detach" or self.marks.get("stands_for_no_grad")
+        )
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
         return out
@@ -201,6 +205,12 @@ class FunctionalTracer(Tracer):
             code="GB0008",
             hint="compute a new tensor instead of writing into this one, or move this out of the function",
         )
+
+
+def made_silently(chain: Chain, marks: dict[str, Any]) -> bool:
+    """Whether a view of what `chain` shows counts as made under no_grad: the program's own detach() ends that."""
+    last = next((op for op, _ in reversed(chain) if _hides(op)), None)
+    return bool(marks.get("no_grad")) or isinstance(last, Silently)
 
 
 def _hides(op: Any) -> bool:

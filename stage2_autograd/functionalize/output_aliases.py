@@ -48,7 +48,8 @@ def plan_results(
             silent = (
                 any(isinstance(op, Silently) for op, _ in chain) and tracer.node_of(whole) in tracer.on_tape
             )
-            alone = homes.count(place.storage) == 1 and not silent
+            gaps = place.storage.generation and chain and not is_dense(tensor.shape, tensor.stride())
+            alone = homes.count(place.storage) == 1 and not silent and not gaps
             value = tensor if alone else whole
             key = id(tensor) if alone else id(place.storage)
             if key not in places:

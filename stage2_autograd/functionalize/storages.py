@@ -94,7 +94,8 @@ def current(tracer: Tracer, tensor: Tensor) -> Tensor:
     if isinstance(data, StoredArray) and data.generation != data.storage.generation:
         assert data.storage.base is not None and data.node is not None
         with on_behalf_of(tracer, data.node):
-            tensor._data = replay(data.storage.base, data.chain)._data
+            now = replay(data.storage.base, data.chain)._data
+        tensor._data = StoredArray(now.meta, now.node, data.storage, data.chain, data.storage.generation)
     return tensor
 
 

@@ -32,7 +32,7 @@ SCORES = 4  # how many times larger than its operands a product is before attent
 
 
 def min_cut(joint: JointGraph) -> Partition:
-    """Save as few bytes as recomputing cheap operators allows; with a budget below 1, repeat dear ones too.
+    """Save as few bytes as recomputing cheap operators allows; with a budget below 1, repeat expensive ones too.
 
     The budget b is a place between the bytes this saves (b = 1) and the least that could be (b = 0: everything is
     computed again from the inputs): at most least + b * (default - least) bytes are saved.
@@ -68,13 +68,13 @@ def _spared(task: Problem) -> set[Node]:
     fewest = cut(())
     allowed = (1 + SPARE) * sum(map(bytes_of, fewest))
     again = _run_again(task, fewest)
-    dear = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
-    low, high = 0, len(dear)  # the bytes only rise as more are kept
+    expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
+    low, high = 0, len(expensive)  # the bytes only rise as more are kept
     while low < high:
         middle = (low + high + 1) // 2
-        fits = sum(map(bytes_of, cut(set(dear[:middle])))) <= allowed
+        fits = sum(map(bytes_of, cut(set(expensive[:middle])))) <= allowed
         low, high = (middle, high) if fits else (low, middle - 1)
-    return set(dear[:low])
+    return set(expensive[:low])
 
 
 def _run_again(task: Problem, saved: Collection[Node]) -> set[Node]:
@@ -100,11 +100,11 @@ def is_score_matrix(node: Node) -> bool:
 
 
 def _within(task: Problem, budget: float) -> set[Node]:
-    """The fewest dear operators to repeat such that the bytes saved stay within the budget.
+    """The fewest expensive operators to repeat such that the bytes saved stay within the budget.
 
     They are taken in order of arithmetic per byte, and the bytes saved only fall as more are taken.
     """
-    dear = sorted(
+    expensive = sorted(
         (
             n
             for n in task.values
@@ -114,15 +114,15 @@ def _within(task: Problem, budget: float) -> set[Node]:
     )
 
     def saved(count: int) -> int:
-        return sum(map(bytes_of, minimum_cut(task, may_run_again(set(dear[:count])))))
+        return sum(map(bytes_of, minimum_cut(task, may_run_again(set(expensive[:count])))))
 
-    most, least = saved(0), saved(len(dear))
+    most, least = saved(0), saved(len(expensive))
     allowed = least + budget * (most - least)
-    low, high = 0, len(dear)
+    low, high = 0, len(expensive)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if saved(middle) <= allowed else (middle + 1, high)
-    return set(dear[:low])
+    return set(expensive[:low])
 
 
 def _opaque(node: Node) -> bool:
@@ -149,7 +149,7 @@ def _reason(node: Node, repeated: Collection[Node], once: Collection[Node]) -> s
     if node.op == "placeholder":
         return "an input"
     if node in once:
-        return "dear to compute again, and there are bytes to spare"
+        return "expensive to compute again, and there are bytes to spare"
     if not may_run_again(repeated)(node):
-        return f"{kind_of(node) or 'one of several results'}: dear to compute again"
+        return f"{kind_of(node) or 'one of several results'}: expensive to compute again"
     return "fewer bytes than what it is made from"

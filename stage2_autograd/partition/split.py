@@ -11,6 +11,7 @@ from typing import Any
 
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
+from stage_contracts.node_meta import input_marks
 
 
 def split(joint: JointGraph, saved: dict[Node, str]) -> Partition:
@@ -33,10 +34,9 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
     for node in inputs:
-        marks = dict(node.meta)
+        marks = input_marks(node)
         if name == "backward" and marks.get("role") != "tangent":
             marks |= {"role": "saved", "val": _plain(node)}
-            marks.pop("region", None)
         images[node] = part.placeholder(node.name, **marks)
     for node in _needed(graph, images, outputs):
         if node.op == "placeholder":

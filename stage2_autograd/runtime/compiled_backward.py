@@ -35,7 +35,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # byte strides, and the dimens
 class CompiledBackward(TapeNode):
     """One tape node for the whole graph. As any node: freed after use, saved values checked for writes."""
 
-    __slots__ = ("backward", "layouts")
+    __slots__ = ("backward", "layouts", "recover")
 
     def __init__(
         self,
@@ -43,9 +43,11 @@ class CompiledBackward(TapeNode):
         layouts: list[Layout],
         edges: list[Edge],
         out_metas: tuple[TensorMeta, ...],
+        recover: Callable[[Exception, Sequence[Any]], tuple],
     ) -> None:
+        """`recover` gives the gradients' arrays when the backward raises, of what it raised and its operands."""
         super().__init__("compiled_function", out_metas, edges)
-        self.backward, self.layouts = backward, layouts
+        self.backward, self.layouts, self.recover = backward, layouts, recover
 
     def expect_versions_of_now(self) -> None:
         """The writes of the compiled function itself are over: a later one to what is saved is an error."""
@@ -59,7 +61,10 @@ class CompiledBackward(TapeNode):
             _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
             for g, layout in zip(gradients, self.layouts, strict=True)
         ]
-        made = self.backward(*saved, *tangents)
+        try:
+            made = self.backward(*saved, *tangents)
+        except Exception as error:
+            made = self.recover(error, (*saved, *tangents))
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]
         if STATE.grad_enabled:  # create_graph: the gradients are fine, differentiating them is not
             behind = [*self.edges, *(Edge(g) for g in gradients if g.requires_grad)]
@@ -85,7 +90,12 @@ class DoubleBackward(TapeNode):
 class SavingPlan:
     """How each saved value is kept: whose version counter tells whether the user wrote to it meanwhile."""
 
-    def __init__(self, partition: Partition, joint: JointGraph, functional: FunctionalGraph) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        joint: JointGraph,
+        functional: FunctionalGraph,
+    ) -> None:
         graph, outputs = partition.forward, partition.forward.outputs[: partition.num_outputs]
         inputs = {node: i for i, node in enumerate(graph.placeholders)}
         homes = {base(n): i for i, n in enumerate(outputs[: functional.num_outputs]) if isinstance(n, Node)}

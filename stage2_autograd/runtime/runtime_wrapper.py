@@ -13,7 +13,8 @@ import numpy as np
 
 from stage0_eager import arrays as array_library
 from stage0_eager.autograd.tape import Edge, version_of
-from stage0_eager.autograd.views import write_through
+from stage0_eager.autograd.views import MADE_SILENTLY, write_through
+from stage0_eager.functions.inplace import INFERENCE_WRITTEN
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, root, up_to_date
@@ -28,6 +29,13 @@ LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place 
 VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
 
 
+Recover = Callable[[Exception, Sequence[Any]], tuple]  # (what was raised, the operands) -> the results
+
+
+def raise_it(error: Exception, operands: Sequence[Any]) -> tuple:
+    raise error
+
+
 class LeafWritten(RuntimeError):
     """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
 
@@ -38,6 +46,7 @@ def make_runtime_wrapper(
     backward: Callable[..., tuple] | None = None,
     joint: JointGraph | None = None,
     partition: Partition | None = None,
+    recover: tuple[Recover, Recover] = (raise_it, raise_it),
 ) -> Callable[..., tuple]:
     """A callable: the graph's input tensors to the tuple of the user's result tensors.
 
@@ -45,6 +54,7 @@ def make_runtime_wrapper(
         written inputs, saved values.
     backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
         `joint` and `partition`, for inference.
+    recover: what to do when the forward raises before anything is written, and when the backward does.
     Raises RuntimeError, with eager's messages, for what eager rejects.
     """
     count = functional.num_outputs + len(functional.writes)
@@ -53,29 +63,33 @@ def make_runtime_wrapper(
     random = functional.rng_calls
     draw = _random_state(functional)
     checks = _input_checks(functional)
+    recover_forward, recover_backward = recover
 
     if (
         backward is None and not random and finish is as_they_are
     ):  # most inference: nothing to do but the call
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
-            return tuple([Tensor(a) for a in forward(*[t._data for t in tensors])])
+            try:
+                made = forward(*[t._data for t in tensors])
+            except Exception as error:
+                return recover_forward(error, tensors)
+            return tuple([Tensor(a) for a in made])
 
         return call
 
-    def infer(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        arrays = [t._data for t in tensors]
-        if random:
-            arrays.append(draw())
-        outputs = [Tensor(a) for a in forward(*arrays)[:count]]
-        return finish(tensors, outputs)
+    def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        try:
+            checks(tensors)
+            arrays = [t._data for t in tensors]
+            if random:
+                arrays.append(draw())
+            made = forward(*arrays)
+        except Exception as error:
+            return recover_forward(error, tensors)
+        return finish(tensors, [Tensor(a) for a in made[:count]])
 
     if backward is None or joint is None or partition is None or not joint.tangent_outputs:
-
-        def run(*tensors: Tensor) -> tuple[Tensor, ...]:
-            checks(tensors)
-            return infer(tensors)
-
         return run
 
     plan = SavingPlan(partition, joint, functional)
@@ -83,19 +97,23 @@ def make_runtime_wrapper(
     wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
 
     def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
-        checks(tensors)
         if not STATE.grad_enabled or not any(tensors[i].requires_grad for i in wanted):
-            return infer(tensors)
-        for t in tensors:
-            if t._view is not None:  # its base may have been written through another view, on the tape
-                up_to_date(t)
-        arrays = [t._data for t in tensors]
-        if random:
-            arrays.append(draw())
-        made = forward(*arrays)
+            return run(*tensors)
+        try:
+            checks(tensors)
+            for t in tensors:
+                if t._view is not None:  # its base may have been written through another view, on the tape
+                    up_to_date(t)
+            arrays = [t._data for t in tensors]
+            if random:
+                arrays.append(draw())
+            made = forward(*arrays)
+        except Exception as error:
+            return recover_forward(error, tensors)
         outputs = [Tensor(a) for a in made[:count]]
         edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        node = CompiledBackward(backward, plan.layouts_of(tensors), edges, plan.out_metas(outputs))
+        layouts = plan.layouts_of(tensors)
+        node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
         node.saved = plan.save(tensors, outputs, made)
         for index, i in enumerate(joint.tangent_outputs):
             out = outputs[i]
@@ -119,8 +137,12 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
         return lambda tensors: None
 
     def check(tensors: Sequence[Tensor]) -> None:
+        if not STATE.inference and any(tensors[i].is_inference() for i in writes):
+            raise LeafWritten(INFERENCE_WRITTEN)
         if STATE.grad_enabled:
             for i in on_tape:
+                if tensors[i]._made_silently and any(t.requires_grad for t in (root(tensors[i]), *tensors)):
+                    raise LeafWritten(MADE_SILENTLY)
                 if tensors[i].requires_grad and tensors[i].is_leaf:
                     raise LeafWritten(LEAF_WRITTEN)
                 if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:

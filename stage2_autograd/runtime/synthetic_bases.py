@@ -102,6 +102,8 @@ def _of_one_base(
     group = [up_to_date(tensors[i]) for i in members]
     if any(t.requires_grad != base.requires_grad or (t is not base and _watched(t)) for t in group):
         return None
+    if any(t is not base and t.requires_grad and t.is_leaf for t in group):
+        return None  # a leaf that took another shape in place: its gradient is its own, not the base's
     chains = tuple((i, tuple((op, tuple(rest)) for op, rest in steps_from_base(tensors[i]))) for i in members)
     shown = {i: _metas(base.meta, chain) for i, chain in chains}
     if any(shown[i][-1].with_(requires_grad=tensors[i].requires_grad) != tensors[i].meta for i in members):

@@ -230,16 +230,15 @@ def _constant(operand: Operand, name: str, values: tuple, dtypes: tuple, shapes:
     return c[name](*condition, *made)
 
 
-def _constant_cast(operand: Operand, value: float, kind: str, into: str, shape: tuple) -> Any:
-    return c["cast"](c["full"](shape, value, dt.DTYPES[kind], CPU), dt.DTYPES[into])
+def _constant_cast(operand: Operand, name: str, value: float, kind: str, into: str, sizes: tuple) -> Any:
+    return c[name](c["full"](sizes, value, dt.DTYPES[kind], CPU), dt.DTYPES[into])
 
 
 def _constants(name: str) -> Space:
     shapes = ((4, 6), (), (0, 3), (2, 1, 1))
-    if name == "cast":
-        return Space(
-            _constant_cast, {"value": (0, 1, 3.0, -0.0), "kind": DTYPES, "into": DTYPES, "shape": shapes}
-        )
+    if name in ("cast", "bitcast"):
+        values = {"value": (0, 1, 3.0, -0.0), "kind": DTYPES, "into": DTYPES, "sizes": shapes}
+        return Space(_constant_cast, {"name": (name,), **values})
     values = ((0, 1), (2, -1), (3, 0), (1, 3), (-2, 2), (-0.0, 0.0), (NAN, 1), (INF, -INF))
     dtypes = (("float64", "float64"), ("float32", "float64"), ("int64", "float32"), ("int32", "uint8"), ("float16", "int64"),
               ("bool", "bool"), ("bfloat16", "float16"))  # fmt: skip

@@ -14,7 +14,7 @@ from stage0_eager import TABLE, Tensor
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import rand_of_shape
 from stage2_autograd.decompose.common_subexpressions import common_subexpressions
-from stage2_autograd.decompose.passes import PASS_ORDER, PASSES, Pass, check_order
+from stage2_autograd.decompose.passes import PASS_ORDER, PASSES
 from stage2_autograd.tests.helpers import (
     activations,
     capture,
@@ -26,6 +26,7 @@ from stage2_autograd.tests.helpers import (
     tensor,
 )
 from stage_contracts.dtype import float32, float64
+from stage_contracts.passes import Pass, PassTable
 
 tiny = import_module("stage2_autograd.tiny.decompose")  # the module, not the function of that name
 
@@ -156,10 +157,10 @@ def test_dead_code_takes_constants_with_it_and_leaves_inputs():
 
 
 def test_the_table_keeps_its_order():
-    check_order(PASSES, PASS_ORDER)
+    PassTable("decompose", PASSES, PASS_ORDER)
     with pytest.raises(ValueError, match="must come before .*: "):
-        check_order(PASSES[::-1], PASS_ORDER)
+        PassTable("decompose", PASSES[::-1], PASS_ORDER)
     with pytest.raises(ValueError, match="not one of"):
-        check_order(PASSES[:-1], PASS_ORDER)
+        PassTable("decompose", PASSES[:-1], PASS_ORDER)
     with pytest.raises(ValueError, match="share a name"):
-        check_order((*PASSES, Pass("dead_code", PASSES[-1].run, "")), PASS_ORDER)
+        PassTable("decompose", (*PASSES, Pass("dead_code", PASSES[-1].run, "")), PASS_ORDER)

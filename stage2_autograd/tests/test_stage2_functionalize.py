@@ -214,7 +214,7 @@ def test_a_write_to_a_constant_is_refused(seam):
     graph = capture(lambda x: x + constant, tensor(3))
     node = graph.calls[0]
     with graph.inserting_before(node):
-        graph.call_function(TABLE["cutaway.add_"], (node.args[1], 1))
+        graph.call_function(TABLE["cutaway.add_"], (node.args[1], 1), val=node.args[1].val)
     with pytest.raises(Unsupported, match="constant"):
         seam("functionalize")(graph.verify())
 

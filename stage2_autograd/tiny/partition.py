@@ -13,6 +13,7 @@ from stage2_autograd.core_calls import kind_of
 from stage2_autograd.partition.checkpoints import checkpointed
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, Partition, SavedTensor
+from stage_contracts.node_meta import input_marks
 
 
 def partition(joint: JointGraph) -> Partition:
@@ -77,10 +78,9 @@ def extract(graph: Graph, name: str, inputs: Sequence[Node], outputs: Iterable[A
     images: dict[Node, Node] = {}
     outputs = tuple(outputs)
     for node in inputs:
-        marks = dict(node.meta)
+        marks = input_marks(node)
         if name == "backward" and marks.get("role") != "tangent":
             marks |= {"role": "saved", "val": _plain(node)}
-            marks.pop("region", None)
         images[node] = part.placeholder(node.name, **marks)
     for node in _needed(graph, images, outputs):
         if node.op == "placeholder":

@@ -1,6 +1,6 @@
-"""The configuration (environment, patches, errors, threads) and the ledger (events, counters, listeners, threads).
+"""The configuration (environment, patches, errors, threads) and the event log (events, counters, listeners, threads).
 
-Input: a made-up environment; a ledger of its own.
+Input: a made-up environment; an event log of its own.
 """
 
 import contextvars
@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from stage_contracts import config
-from stage_contracts.events import KINDS, LEDGER, Event, Ledger, record
+from stage_contracts.events import EVENT_LOG, KINDS, Event, EventLog, record
 from stage_contracts.origin import Origin
 
 # ---- configuration ----------------------------------------------------------------------------------------------
@@ -100,94 +100,96 @@ def test_a_configuration_never_changes():
         assert dataclasses.is_dataclass(getattr(config.Config(), section.name))
 
 
-# ---- the ledger -------------------------------------------------------------------------------------------------
+# ---- the event log -------------------------------------------------------------------------------------------------
 
 
 def test_events_are_numbered_counted_and_found():
-    ledger = Ledger()
-    first = ledger.record("cache", "hit", key="abc")
-    mark = ledger.mark()
-    second = ledger.record("build", "cpp", duration_ns=2_500_000, origin=Origin("m.py", 1))
+    event_log = EventLog()
+    first = event_log.record("cache", "hit", key="abc")
+    mark = event_log.mark()
+    second = event_log.record("build", "cpp", duration_ns=2_500_000, origin=Origin("m.py", 1))
     assert (first.number, second.number, mark) == (0, 1, 1) and second.start_ns >= first.start_ns > 0
     assert (
-        ledger.since() == [first, second]
-        and ledger.since(mark) == [second]
-        and ledger.since(kind="cache") == [first]
+        event_log.since() == [first, second]
+        and event_log.since(mark) == [second]
+        and event_log.since(kind="cache") == [first]
     )
-    ledger.count("launches", 3)
-    ledger.count("launches")
-    assert ledger.counters == {"cache.hit": 1, "build.cpp": 1, "launches": 4}
+    event_log.count("launches", 3)
+    event_log.count("launches")
+    assert event_log.counters == {"cache.hit": 1, "build.cpp": 1, "launches": 4}
     assert str(first) == "[cache] hit key=abc" and str(second) == "[build] cpp 2.50 ms"
     assert str(Event(0, "cache", "miss", 1, details={"big": [1]})) == "[cache] miss"
-    ledger.clear()
-    assert ledger.since() == [] and ledger.counters == {} and ledger.mark() >= 0
+    event_log.clear()
+    assert event_log.since() == [] and event_log.counters == {} and event_log.mark() >= 0
 
 
 def test_marks_hold_after_clear():
-    ledger = Ledger()
+    event_log = EventLog()
     for _ in range(3):
-        ledger.record("cache", "hit")
-    ledger.clear()
-    mark = ledger.mark()
-    after = ledger.record("cache", "hit")
-    assert ledger.since(mark) == [after]
+        event_log.record("cache", "hit")
+    event_log.clear()
+    mark = event_log.mark()
+    after = event_log.record("cache", "hit")
+    assert event_log.since(mark) == [after]
 
 
 def test_unknown_kinds_are_refused():
     with pytest.raises(ValueError, match="unknown event kind 'compiled'; expected one of compile, pass"):
-        Ledger().record("compiled", "x")
+        EventLog().record("compiled", "x")
     assert all(KINDS.values())
 
 
 def test_timed_blocks():
-    ledger = Ledger()
-    with ledger.timed("pass", "fuse", nodes=3) as details:
+    event_log = EventLog()
+    with event_log.timed("pass", "fuse", nodes=3) as details:
         details["kernels"] = 1
-    with pytest.raises(KeyError), ledger.timed("pass", "lower"):
+    with pytest.raises(KeyError), event_log.timed("pass", "lower"):
         raise KeyError("x")
-    good, bad = ledger.since()
+    good, bad = event_log.since()
     assert good.details == {"nodes": 3, "kernels": 1} and good.duration_ns > 0
     assert bad.details == {"error": "KeyError"} and bad.name == "lower"
 
 
 def test_the_oldest_events_go_first():
-    ledger = Ledger(limit=5)
+    event_log = EventLog(limit=5)
     for i in range(8):
-        ledger.record("cache", "hit", i=i)
-    assert [e.details["i"] for e in ledger.since()] == [3, 4, 5, 6, 7] and ledger.counters["cache.hit"] == 8
-    assert ledger.mark() == 8 and ledger.since(6)[0].details["i"] == 6
+        event_log.record("cache", "hit", i=i)
+    assert [e.details["i"] for e in event_log.since()] == [3, 4, 5, 6, 7] and event_log.counters[
+        "cache.hit"
+    ] == 8
+    assert event_log.mark() == 8 and event_log.since(6)[0].details["i"] == 6
 
 
 def test_listeners_hear_events_only_while_their_block_runs():
-    ledger, heard = Ledger(), []
-    with ledger.listening(heard.append):
-        event = ledger.record("cache", "hit")
-        with ledger.listening(lambda e: ledger.count("inner")):  # a listener may use the ledger
-            ledger.record("cache", "miss")
-    ledger.record("cache", "hit")
-    assert heard[0] is event and len(heard) == 2 and ledger.counters["inner"] == 1
+    event_log, heard = EventLog(), []
+    with event_log.listening(heard.append):
+        event = event_log.record("cache", "hit")
+        with event_log.listening(lambda e: event_log.count("inner")):  # a listener may use the event_log
+            event_log.record("cache", "miss")
+    event_log.record("cache", "hit")
+    assert heard[0] is event and len(heard) == 2 and event_log.counters["inner"] == 1
 
 
 def test_threads_lose_nothing():
-    ledger = Ledger()
+    event_log = EventLog()
 
     def work():
         for _ in range(500):
-            ledger.record("cache", "hit")
-            ledger.count("n", 2)
+            event_log.record("cache", "hit")
+            event_log.count("n", 2)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert [e.number for e in ledger.since()] == list(range(2000)) and ledger.counters == {
+    assert [e.number for e in event_log.since()] == list(range(2000)) and event_log.counters == {
         "cache.hit": 2000,
         "n": 4000,
     }
 
 
 def test_there_is_one_ledger():
-    mark = LEDGER.mark()
+    mark = EVENT_LOG.mark()
     event = record("fallback", "numpy", reason="a test")
-    assert event in LEDGER.since(mark)
+    assert event in EVENT_LOG.since(mark)

@@ -13,7 +13,8 @@ from stage_contracts import dtype as dt
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, GraphError, Node, map_args, meta_of, metas_of, nodes_in
 from stage_contracts.graph_module import GraphModule
-from stage_contracts.graph_reader import parse_graph, print_graph
+from stage_contracts.graph_reader import parse_graph
+from stage_contracts.graph_text import print_graph
 from stage_contracts.origin import Origin, union
 from stage_contracts.tensor_meta import TensorMeta
 

@@ -84,16 +84,16 @@ def seam_result():
 
 def internal_error():
     """A pass of the compiler that fails, as a fault of ours would."""
-    from cutaway import backends
+    from cutaway import inductor
 
     def fails(*_):
         raise KeyError("a fault")
 
-    kept, backends.lower_and_build = backends.lower_and_build, fails
+    kept, inductor.lower_and_build = inductor.lower_and_build, fails
     try:
         return cutaway.compile(double)(cutaway.ones(3))
     finally:
-        backends.lower_and_build = kept
+        inductor.lower_and_build = kept
 
 
 def backend_raised():

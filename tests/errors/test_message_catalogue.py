@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import cutaway
-from cutaway import backends
+from cutaway import inductor
 from cutaway.torch_api import torch
 from stage_contracts import events
 from stage_contracts.errors import SeamError
@@ -108,7 +108,7 @@ def fails(*_, **__):
 
 @pytest.fixture
 def faulty(monkeypatch):
-    monkeypatch.setattr(backends, "lower_and_build", fails)
+    monkeypatch.setattr(inductor, "lower_and_build", fails)
     return lambda **options: cutaway.compile(lambda x: x * 2, **options)
 
 

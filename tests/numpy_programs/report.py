@@ -13,6 +13,7 @@ from datetime import date
 import numpy as np
 from hypothesis import HealthCheck, given, seed, settings
 
+from stage_contracts import events
 from tests import test_numpy_functions as functions
 from tests import test_numpy_programs as programs
 from tests import test_numpy_random as randoms
@@ -101,4 +102,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with events.no_internal_errors():
+        failed = main()
+    sys.exit(failed)

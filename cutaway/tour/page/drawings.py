@@ -278,10 +278,10 @@ _SHOWN = ("compile", "pass", "build", "cache", "fallback", "graph_break", "recom
 
 
 def waterfall(events: Sequence[Event]) -> Html:
-    """What the ledger recorded while this function was compiled: a bar per event, on one axis of time."""
+    """What the event log recorded while this function was compiled: a bar per event, on one axis of time."""
     shown = sorted((e for e in events if e.kind in _SHOWN), key=lambda e: (e.start_ns, -e.duration_ns))
     if not shown:
-        return el("p", "The ledger holds no event of this compile.", class_="empty")
+        return el("p", "The event log holds no event of this compile.", class_="empty")
     start = min(e.start_ns for e in shown)
     span = max(max(e.start_ns + e.duration_ns for e in shown) - start, 1)
     seen: dict[str, int] = {}

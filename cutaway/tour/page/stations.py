@@ -233,7 +233,7 @@ def _events(view: View) -> tuple[Html, Html] | None:
     for word, several in (("hit", "hits"), ("miss", "misses")):
         count = caches.count(word)
         counted += [(count, f"cache {word if count == 1 else several}")] if count else []
-    return facts(*counted), pane("the ledger of this compile", drawings.waterfall(events))
+    return facts(*counted), pane("the event log of this compile", drawings.waterfall(events))
 
 
 STATIONS = (
@@ -309,8 +309,8 @@ STATIONS = (
         "The program's steps as one Python function: one call per graph.",
     ),
     Station(
-        "events", "stage4", "ledger", "Where the time went", _events,
-        "Every event of this compile, from the one ledger that logs, counters and explain() read "
+        "events", "stage4", "event log", "Where the time went", _events,
+        "Every event of this compile, from the one event log that logs, counters and explain() read "
         "too.",
     ),
 )  # fmt: skip

@@ -7,19 +7,21 @@ Logarithms are kept from overflowing where torch keeps them; each formula is in 
 from __future__ import annotations
 
 import math
+import warnings
 
 from stage0_eager.functions.index_checks import (
     NAMES,
     check_classes,
     in_range,
     warn_of_broadcast,
+    within,
 )
 from stage0_eager.functions.nn.normalization import vector_norm
 from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
-from stage_contracts.core_metas import broadcast_shapes
+from stage_contracts.core_metas import broadcast_shapes, promoted_dtype
 
 
 def _relu(x):
@@ -36,6 +38,14 @@ def _weighted(loss, weight):
     return loss if weight is None else c.mul(loss, weight)
 
 
+def _as_common_float(name, input, target):
+    """Both in the dtype they promote to: a bool target beside float predictions counts as 0 and 1."""
+    common = promoted_dtype((input.meta, target.meta))
+    if not common.is_floating_point:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for {NAMES[common]!r}')
+    return [x if x.dtype is common else c.cast(x, common) for x in (input, target)]
+
+
 def _same_size(name, input, target):
     if input.shape != target.shape:
         raise ValueError(
@@ -45,7 +55,10 @@ def _same_size(name, input, target):
 
 @operator
 def binary_cross_entropy(input, target, weight=None, reduction="mean"):
-    """-(t log p + (1 - t) log(1 - p)) of probabilities p, logarithms no less than -100."""
+    """-(t log p + (1 - t) log(1 - p)) of probabilities p, logarithms no less than -100.
+
+    Eager code looks at the numbers and refuses what is no probability. Traced code cannot: it gives NaN for such a p.
+    """
     if input.shape != target.shape:
         raise ValueError(
             f"Using a target size ({tuple(target.shape)}) that is different to the input size "
@@ -53,9 +66,12 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
         )
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {NAMES[target.dtype]} but expected {NAMES[input.dtype]}")
+    for name, numbers in (("input", input), ("target", target)):
+        if not within(numbers, 0, 1):
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     yes = c.maximum(c.log(input), -100.0)
-    no = c.maximum(c.log(c.sub(1, input)), -100.0)
-    loss = c.neg(c.add(c.mul(target, yes), c.mul(c.sub(1, target), no)))
+    no = c.maximum(c.log1p(c.neg(input)), -100.0)
+    loss = c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes))
     return _reduce(_weighted(loss, weight), reduction)
 
 
@@ -79,6 +95,12 @@ def kl_div(input, target, reduction="mean", log_target=False):
     """target * (log target - input), with input log-probabilities; "batchmean" divides the sum by the batch size."""
     if not (input.is_floating_point() and target.is_floating_point()):
         raise RuntimeError("kl_div: Integral inputs not supported.")
+    if reduction == "mean":
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' "
+            "divides only by the batch size, and aligns with the KL div math definition.",
+            stacklevel=3,
+        )
     if log_target:
         loss = c.mul(c.exp(target), c.sub(target, input))
     else:
@@ -97,7 +119,7 @@ def smooth_l1_loss(input, target, reduction="mean", beta=1.0):
     if beta < 0:
         raise ValueError("smooth_l1_loss does not support negative values for beta.")
     warn_of_broadcast(input, target)
-    distance = c.abs(c.sub(input, target))
+    distance = c.abs(c.sub(*_as_common_float("smooth_l1", input, target)))
     if beta == 0:
         return _reduce(distance, reduction)
     square = c.mul(c.mul(distance, distance), 0.5 / beta)
@@ -110,10 +132,16 @@ def huber_loss(input, target, reduction="mean", delta=1.0):
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     warn_of_broadcast(input, target)
-    distance = c.abs(c.sub(input, target))
+    common = promoted_dtype((input.meta, target.meta))
+    if common.category > input.dtype.category:
+        raise RuntimeError(
+            f"result type {NAMES[common]} can't be cast to the desired output type {NAMES[input.dtype]}"
+        )
+    distance = c.abs(c.sub(*_as_common_float("huber", input, target)))
     square = c.mul(c.mul(distance, distance), 0.5)
     far = c.mul(c.sub(distance, 0.5 * delta), delta)
-    return _reduce(c.where(c.le(distance, delta), square, far), reduction)
+    loss = c.where(c.le(distance, delta), square, far)
+    return _reduce(loss if common is input.dtype else c.cast(loss, input.dtype), reduction)
 
 
 @operator
@@ -181,14 +209,21 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 
 @operator
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    """0.5 * (log v + (input - target)**2 / v) with v = max(var, eps), whose gradient ignores the bound."""
+    """0.5 * (log v + (input - target)**2 / v) with v = max(var, eps), whose gradient ignores the bound.
+
+    A negative variance is refused where its numbers can be seen: in eager code, and of a Python number.
+    """
     if isinstance(var, (int, float)):
+        if var < 0:
+            raise ValueError("var has negative entry/entries")
         var = c.full(input.shape, float(var), input.dtype, input.device)
     if var.shape != input.shape:
         if tuple(var.shape) == tuple(input.shape[:-1]):
             var = c.reshape(var, (*var.shape, 1))
         elif tuple(var.shape) != (*input.shape[:-1], 1):
             raise ValueError("var is of incorrect size")
+    if not within(var, 0, math.inf, nan=True):
+        raise ValueError("var has negative entry/entries")
     bounded = c.maximum(var, eps)
     bounded = c.add(var, c.detach(c.sub(bounded, var)))
     difference = c.sub(input, target)
@@ -286,7 +321,7 @@ def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean
 def mse_loss(input, target, reduction="mean"):
     """(input - target) ** 2, reduced."""
     warn_of_broadcast(input, target)
-    difference = c.sub(input, target)
+    difference = c.sub(*_as_common_float("mse", input, target))
     return _reduce(c.mul(difference, difference), reduction)
 
 
@@ -304,5 +339,10 @@ def _reduce(loss, reduction):
     if reduction == "sum":
         return total
     if reduction == "mean":
+        if not loss.is_floating_point():
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+                f"Got: {NAMES[loss.dtype]}"
+            )
         return c.div(total, loss.numel())
     raise ValueError(f"{reduction} is not a valid value for reduction")

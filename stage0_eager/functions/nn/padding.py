@@ -29,6 +29,14 @@ def pad(input, pad, mode="constant", value=None):
     pairs = list(zip(pad[::2], pad[1::2], strict=True))
     if mode == "constant":
         widths = (*[(0, 0)] * (input.ndim - len(pairs)), *reversed(pairs))
+        for size, (before, after) in zip(input.shape, widths, strict=True):
+            crop = min(before, 0) + min(after, 0)
+            if (
+                crop and size + crop < 0
+            ):  # asked here, also of open sizes: unused, the call may be left out later
+                raise RuntimeError(
+                    f"constant_pad: pads {widths} crop more than there is of {tuple(input.shape)}"
+                )
         return c.constant_pad(input, widths, 0 if value is None else value)
     if mode not in _BORDERS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")

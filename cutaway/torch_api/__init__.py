@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import cutaway
-from cutaway import torch_machine
 from cutaway.subjects import no_attribute
-from cutaway.torch_checks import CHECKS
-from cutaway.torch_dynamo import compiler_modules
+from cutaway.torch_api import machine as torch_machine
+from cutaway.torch_api.checks import CHECKS
+from cutaway.torch_api.dynamo import compiler_modules
 from stage0_eager import nn, optim
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import autograd

@@ -1,0 +1,57 @@
+"""The captured graph, run as it is: what eager does, wherever compiled code will not do.
+
+Input: a captured graph on tensors, its sizes known or open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+from stage0_eager.random.generator import default_generator
+from stage0_eager.state import no_grad
+from stage_contracts.errors import OutOfRange
+from stage_contracts.graph import Graph, Node
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+
+_SILENTLY = ("no_grad", "writes_silently")  # the marks of a call that stood under no_grad
+
+
+def ran_silently(node: Node) -> bool:
+    return any(map(node.meta.get, _SILENTLY))
+
+
+def as_captured(graph: Graph) -> Callable[..., tuple]:
+    """A callable on tensors, operator by operator, on the tape; what was under no_grad runs so."""
+    metas = [n.val for n in graph.placeholders]
+    if next(open_sizes_in(metas), None) is None and not any(map(ran_silently, graph.calls)):
+        return GraphModule(graph)
+    read = size_reader(shown_sizes(metas))
+
+    def call(*tensors: Any) -> tuple:
+        sizes = read(tensors)
+
+        def run(node: Node, args: tuple, kwargs: dict) -> Any:
+            with no_grad() if ran_silently(node) else nullcontext():
+                return node.target(*with_sizes(args, sizes), **with_sizes(kwargs, sizes))
+
+        return graph.interpret(tensors, run)
+
+    return call
+
+
+def with_errors_of_eager(graph: Graph, run: Callable[..., tuple], draws: int) -> Callable[..., tuple]:
+    """`run`, where an index outside ends in torch's own error, after the writes that come before it."""
+    eager = as_captured(graph)
+
+    def call(*tensors: Any) -> tuple:
+        try:
+            return run(*tensors)
+        except OutOfRange:  # nothing was written
+            default_generator().advance(-draws)
+            eager(*tensors)
+            raise
+
+    return call

@@ -1,0 +1,210 @@
+"""The map of the machine: every step from a captured graph to running kernels, by name and in order.
+
+Input: the captured graph, example inputs, the Pipeline (its seams are steps), where to keep each artifact. STEPS is the
+list; each is one call below, timed as an event of kind "pass". `aot_eager` and `eager` stop earlier on the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cutaway.artifacts import Artifacts, HalfArtifacts
+from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.building import emitted_program, in_background
+from cutaway.launch_errors import recover_backward, recover_forward
+from cutaway.policies import builds_in_background, until_ready
+from cutaway.shared_memory import on_shared_memory_too
+from cutaway.targets import device_of_graph, target_for
+from stage0_eager import is_grad_enabled
+from stage0_eager.core_interpreter import interpreter
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
+from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
+from stage4_runtime.runtime import launch_on_numpy, report_once
+from stage_contracts import config, events
+from stage_contracts.device import CPU, Device
+from stage_contracts.errors import CompilerMissing
+from stage_contracts.graph import Graph
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.joint import FunctionalGraph
+    from stage_contracts.pipeline import Pipeline
+    from stage_contracts.program import Program
+
+# (name, stage, what it gives). A name is what logs, timings and artifacts call the step; `decompose` is a table itself.
+STEPS: tuple[tuple[str, int, str], ...] = (
+    ("capture", 1, "a graph of public operators, guards, the code that remains (compile_frame.py calls it)"),
+    ("without_size_inputs", 2, "the graph on tensors alone: sizes travel as shapes"),
+    ("functionalize", 2, "a graph without writes, and what to write back"),
+    ("differentiate", 2, "the joint graph: forward and backward"),
+    ("decompose", 2, "core operators only, cleaned up"),
+    ("partition", 2, "a forward and a backward graph, and what is saved between"),
+    ("save_hidden_sizes", 2, "the same, every open size of the backward shown by a saved value"),
+    (
+        "lower",
+        3,
+        "loop nests and external calls (artifacts.py, as the next three, for the cache may know the program)",
+    ),
+    ("fuse", 3, "kernels and steps in order"),
+    ("schedule", 3, "how each kernel runs on the target"),
+    ("plan_memory", 4, "a pool slot for each temporary"),
+    ("emit", 3, "source (building.py, which asks the cache first)"),
+    ("build", 4, "loaded kernels"),
+    ("launch", 4, "a callable on arrays"),
+)
+
+
+def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
+    """One step, timed under its name."""
+    with events.timed("pass", name):
+        return function(*args)
+
+
+# ---- the backends ---------------------------------------------------------------------------------------------
+
+
+def eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Run the captured graph as it is: what capture did, nothing else."""
+    return as_captured(graph)
+
+
+def aot_eager(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Stage 2's graphs, operator by operator."""
+    return ahead_of_time(graph, pipeline, artifacts, lambda core, _=(): lambda: (interpreter(core), None))
+
+
+def inductor(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """Every stage: kernels for the device the inputs live on."""
+    device = device_of_graph(graph)
+
+    def compile_half(core: Graph, updates: Updates = ()) -> Finish:
+        built = lower_and_build(core, device, pipeline, updates)
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts]:
+            half = built()
+            assert half.run is not None
+            return half.run, half
+
+        return finish
+
+    return ahead_of_time(graph, pipeline, artifacts, compile_half)
+
+
+def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
+    """As inductor, each program captured as a CUDA graph."""
+    with config.patch({"runtime.cuda_graphs": True}):
+        return inductor(graph, inputs, pipeline, artifacts)
+
+
+# (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
+Updates = Sequence[tuple[int, int]]
+Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
+CompileHalf = Callable[
+    ..., Finish
+]  # (graph, updates) -> what waits for the build: so halves build at the same time
+
+
+# ---- stage 2 --------------------------------------------------------------------------------------------------
+
+
+def ahead_of_time(
+    graph: Graph,
+    pipeline: Pipeline,
+    artifacts: Artifacts,
+    compile_half: CompileHalf,
+) -> Callable[..., tuple]:
+    """Stage 2: a forward and, if gradients are wanted, a backward graph; each compiled by `compile_half`.
+
+    A graph that writes to inputs refuses a call in which they share memory with others (shared_memory.py).
+    """
+    on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
+    compile_graph = functools.partial(
+        two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
+    )
+    functional, run = compile_graph(on_tensors)
+    run = with_errors_of_eager(on_tensors, run, functional.rng_calls)
+    if functional.writes:
+        run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
+    return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
+
+
+def two_graphs(
+    graph: Graph,
+    pipeline: Pipeline,
+    artifacts: Artifacts,
+    compile_half: CompileHalf,
+) -> tuple[FunctionalGraph, Callable[..., tuple]]:
+    """The functional graph, and a callable on the user's tensors."""
+    functional = artifacts.functional = step("functionalize", pipeline.functionalize, graph)
+    functional.graph.verify()
+    metas = [n.val for n in functional.graph.placeholders]
+    if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
+        joint = artifacts.joint = step("differentiate", pipeline.differentiate, functional).verify()
+        core = step("decompose", pipeline.decompose, joint.graph)
+        joint = artifacts.decomposed = replace(joint, graph=core).verify()
+        cut = step("partition", pipeline.partition, joint).verify()
+        partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
+        halves = compile_half(partition.forward), compile_half(partition.backward)
+        (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
+        recover = (
+            recover_forward(graph, functional, artifacts),
+            recover_backward(partition.backward, artifacts),
+        )
+        return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
+    core = step("decompose", pipeline.decompose, functional.graph).verify()
+    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
+    forward, artifacts.forward = compile_half(core, updates)()
+    recover = recover_forward(graph, functional, artifacts), raise_it
+    return functional, make_runtime_wrapper(functional, forward, recover=recover)
+
+
+# ---- stages 3 and 4 -------------------------------------------------------------------------------------------
+
+
+def lower_and_build(
+    core: Graph, device: Device, pipeline: Pipeline, updates: Updates = ()
+) -> Callable[[], HalfArtifacts]:
+    """Stages 3 and 4 for one core-operator graph; what it returns waits for the build. Without a C++ compiler the graph
+    itself runs on NumPy.
+
+    The subgraphs of its control flow come first: each becomes a program of its own, which a step of this one calls.
+    """
+    inner = {
+        name: lower_and_build(value.graph, device, pipeline)()
+        for name, value in core.attributes.items()
+        if isinstance(value, GraphModule)
+    }
+    half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
+    program, constants = emitted_program(half, half.target)
+    is_built, built = in_background(build_all, program, pipeline)
+
+    def launched() -> Callable[..., tuple]:
+        try:
+            kernels = step("build", built)
+        except CompilerMissing as missing:
+            report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
+            events.record("fallback", "numpy", reason=str(missing))
+            return launch_on_numpy(core)
+        runs = {name: part.run for name, part in inner.items()}
+        return step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+
+    def finish() -> HalfArtifacts:
+        if builds_in_background() and device == CPU:
+            half.run = until_ready(launch_on_numpy(core), is_built, launched)
+        else:
+            half.run = launched()
+        return half
+
+    return finish
+
+
+def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
+    """Every kernel of a program, built and loaded, by name."""
+    kernels: dict[str, Any] = {}
+    for unit in program.units:
+        kernels.update(pipeline.build(unit))
+    return kernels

@@ -1,0 +1,78 @@
+"""A compiled graph that writes to inputs, called with inputs that share memory: compiled again for their places in it.
+
+Input: the graph, and the callable that refuses such a call before anything is written. Where no variant can be
+compiled, the captured graph itself runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cutaway.artifacts import Artifacts
+from cutaway.as_captured import as_captured
+from cutaway.internal_errors import Fault, reaches_the_user, stage_of
+from stage2_autograd.runtime.runtime_wrapper import LeafWritten
+from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
+from stage_contracts import events
+from stage_contracts.breaks import Unsupported
+from stage_contracts.graph import Graph
+from stage_contracts.shown_sizes import open_sizes_in
+
+if TYPE_CHECKING:
+    from stage_contracts.joint import FunctionalGraph
+
+Run = Callable[..., tuple]
+
+
+def on_shared_memory_too(
+    graph: Graph,
+    functional: FunctionalGraph,
+    run: Run,
+    artifacts: Artifacts,
+    compile_graph: Callable[..., tuple[FunctionalGraph, Run]],
+) -> Run:
+    """A callable on the user's tensors that also takes those which `run` refuses.
+
+    compile_graph: (graph, artifacts) to the functional graph and a callable; for a variant.
+    """
+    # a variant is compiled when its first call comes, which is too late for a question about sizes
+    sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
+    eager = as_captured(graph)
+    variants: dict[Any, Callable[..., tuple] | None] = {}
+
+    def guarded(*tensors: Any) -> tuple:
+        try:
+            return run(*tensors)  # it refuses before it has written anything
+        except LeafWritten:
+            return eager(*tensors)  # it writes what comes before, and raises the error
+        except Unsupported as refusal:
+            variant = on_shared_memory(tensors)
+            if variant is not None:
+                with suppress(Unsupported):  # yet another input lies there
+                    return variant(*tensors)
+            events.record("fallback", "eager", reason=refusal.construct)
+            return eager(*tensors)
+
+    def on_shared_memory(tensors: tuple) -> Callable[..., tuple] | None:
+        pattern = pattern_of(tensors, functional)
+        if pattern is not None and pattern not in variants and not sizes_open:
+            events.record("recompile", "aliased inputs", reason=f"inputs {pattern.members} share memory")
+            mark = events.EVENT_LOG.mark()
+            variants[pattern] = None  # not again, whatever comes
+            try:
+                _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
+                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
+            except Unsupported:
+                pass
+            except Exception as error:
+                stage = stage_of(mark)
+                assert artifacts.pipeline is not None
+                if reaches_the_user(error, stage, artifacts.fullgraph, artifacts.pipeline):
+                    raise
+                Fault(artifacts.function_name, stage, error).tell()
+        return variants.get(pattern)
+
+    return guarded

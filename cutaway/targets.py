@@ -1,0 +1,39 @@
+"""What a graph is compiled for: the device its tensors live on, and the target that stands for it.
+
+Input: a graph, or a device. Triton's architecture is the GPU's own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stage_contracts.device import CPU, Device
+from stage_contracts.graph import Graph
+from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage_contracts.program import Target
+
+
+def device_of_graph(graph: Graph) -> Device:
+    """The device a graph's tensors live on: a GPU if any does."""
+    devices = {n.val.device for n in graph.nodes if isinstance(n.val, TensorMeta)}
+    return next((d for d in sorted(devices, key=str) if d.type != "cpu"), CPU)
+
+
+def target_for(device: Device) -> Target:
+    return target_named("cpp" if device.type == "cpu" else "triton", device)
+
+
+def target_named(name: str, device: Device) -> Target:
+    """A Target; Triton's architecture is the GPU's own, or sm_90 where there is none."""
+    from stage_contracts.program import Target
+
+    if name == "cpp":
+        return Target("cpp", CPU)
+    arch = "sm_90"
+    if device.type == "cuda":
+        from stage4_runtime.runtime import gpu_architecture
+
+        arch = gpu_architecture(device)
+    return Target("triton", device, arch)

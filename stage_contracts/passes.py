@@ -1,0 +1,149 @@
+"""Passes: a stage is a table of named functions, run in order; each is timed, switched, shown, kept and checked here.
+
+Input: a PassTable, which a stage writes as data (name, function, summary; what must come before what, and why), and an
+artifact (a graph, a program). The order is checked when the table is made, at import.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage_contracts import events
+
+Verify = Callable[[str, Any, Any], None]  # (pass, artifact before, after); raises GraphError naming the pass
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One row. `run` changes the artifact in place, or gives another one."""
+
+    name: str
+    run: Callable[[Any], Any]
+    summary: str
+    needed: bool = False  # it cannot be switched off
+    rules: Mapping[str, Any] = field(default_factory=dict)  # its rewrites, by the operator each is about
+
+
+@dataclass(frozen=True)
+class PassTable:
+    """The passes of a stage (or of a seam), in order. Raises ValueError where they break a constraint."""
+
+    stage: str
+    passes: tuple[Pass, ...]
+    order: tuple[tuple[str, str, str], ...] = ()  # (earlier, later, why)
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if len(set(names)) != len(names):
+            raise ValueError(f"two passes of {self.stage} share a name: {names}")
+        for earlier, later, why in self.order:
+            if earlier not in names or later not in names:
+                raise ValueError(f"the order ({earlier}, {later}) names a pass that is not one of {names}")
+            if names.index(earlier) > names.index(later):
+                raise ValueError(f"pass {earlier} must come before {later}: {why}")
+
+    @property
+    def names(self) -> list[str]:
+        return [p.name for p in self.passes]
+
+    def chosen(self, option: str, words: str) -> set[str]:
+        """The passes that a comma-separated setting names; "all" is all. Raises ValueError for another name."""
+        asked = {w.strip() for w in words.split(",") if w.strip()}
+        if unknown := sorted(asked - {*self.names, "all"}):
+            raise ValueError(
+                f"{option} names {unknown[0]!r}; expected some of {', '.join(sorted(self.names))}"
+            )
+        return {*self.names} if "all" in asked else asked
+
+    def run(
+        self,
+        artifact: Any,
+        *,
+        off: Collection[str] = (),
+        shown: Collection[str] = (),
+        verify: Verify | None = None,
+    ) -> Any:
+        """`artifact` through all passes but those that are `off`; those `shown` print to stderr what they made."""
+        if needed := sorted({p.name for p in self.passes if p.needed} & {*off}):
+            raise ValueError(f"pass {needed[0]} of {self.stage} is switched off, and it is needed")
+        for step in self.passes:
+            if step.name in off:
+                continue
+            before = artifact.copy() if verify else artifact
+            with events.timed("pass", f"{self.stage}.{step.name}"):
+                artifact = step.run(artifact) or artifact
+            if verify:
+                verify(step.name, before, artifact.verify())
+            keep(f"{self.stage}.{step.name}", step.summary, artifact)
+            if step.name in shown:
+                print(f"# ---- after {step.name}: {step.summary}\n{artifact}", file=sys.stderr)
+        return artifact
+
+
+# ---- what each pass made --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PassResult:
+    """What one pass made. It prints as the artifact does."""
+
+    name: str
+    summary: str
+    artifact: Any
+
+    def __str__(self) -> str:
+        return str(self.artifact)
+
+
+class PassResults(tuple[PassResult, ...]):
+    """Results in order; one by its name or its number. Printed, they are a list of the names."""
+
+    def __getitem__(self, which: Any) -> Any:
+        if not isinstance(which, str):
+            return super().__getitem__(which)
+        found = [r for r in self if which in (r.name, r.name.rpartition(".")[2])]
+        if not found:
+            raise KeyError(f"no pass {which!r}; there are {', '.join(r.name for r in self)}")
+        return found[0]  # those of subgraphs come later
+
+    def __str__(self) -> str:
+        width = max((len(r.name) for r in self), default=0)
+        return "\n".join(f"{r.name:{width}}  {r.summary}" for r in self)
+
+    def diff(self, before: str | int, after: str | int) -> str:
+        """What the passes from `before` to `after` changed, as a unified diff of the two artifacts' texts."""
+        return diff(self[before], self[after])
+
+
+def diff(before: PassResult, after: PassResult) -> str:
+    """A unified diff of what two passes made; "" where they made the same."""
+    old, new = str(before).splitlines(), str(after).splitlines()
+    return "\n".join(difflib.unified_diff(old, new, before.name, after.name, lineterm=""))
+
+
+_KEPT: ContextVar[list[PassResult] | None] = ContextVar("kept passes", default=None)
+
+
+@contextmanager
+def keeping() -> Iterator[list[PassResult]]:
+    """What each pass makes while the block runs, in order. A compile keeps none: it would copy every graph."""
+    results: list[PassResult] = []
+    token = _KEPT.set(results)
+    try:
+        yield results
+    finally:
+        _KEPT.reset(token)
+
+
+def keep(name: str, summary: str, artifact: Any) -> None:
+    """Keep what a pass made, as it is now, if somebody asked for it."""
+    results = _KEPT.get()
+    if results is not None:
+        now = artifact.copy() if hasattr(artifact, "copy") else artifact
+        results.append(PassResult(name, summary, now))

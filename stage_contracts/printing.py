@@ -1,0 +1,21 @@
+"""Where each intermediate representation is written as text: the IRs know no printer, the printers know the IRs.
+
+Input: any IR. The printers are named here as import paths only, and loaded when something is first printed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+PRINTERS = {
+    "LoopNest": "stage_contracts.loop_text:print_nest",
+    "LoweredGraph": "stage_contracts.loop_text:print_lowered",
+    "Program": "stage_contracts.program_text:print_program",
+}
+
+
+def printed(kind: str, artifact: Any) -> str:
+    """The artifact as text that reads back."""
+    module, _, name = PRINTERS[kind].partition(":")
+    return getattr(importlib.import_module(module), name)(artifact)
