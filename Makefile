@@ -18,6 +18,7 @@
 #   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled; keeps the report
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
+#   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`); keeps the table
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
@@ -38,7 +39,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: random-bits call-overhead training-step capture-time capture-coverage
+.PHONY: random-bits call-overhead training-step cpu-speed capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -152,6 +153,14 @@ call-overhead: $(VENV)/installed-oracle | build
 training-step: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_step > build/training_step.txt || { cat build/training_step.txt; exit 1; }
 	mv build/training_step.txt benchmarks/training_step.txt
+
+# SPEED_TORCH=/path/to/python, SPEED_JAX=...: ask a torch or a jax that lives in an environment of its own.
+# SPEED_ARGS="--quick" or "--rows softmax" prints a part; the kept table is that of a whole run.
+cpu-speed: $(VENV)/installed-bench | build
+	$(BIN)/python -m benchmarks.cpu_speed $(if $(SPEED_TORCH),--torch-python $(SPEED_TORCH)) \
+	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/cpu_speed.txt
+	cat build/cpu_speed.txt
+	$(if $(SPEED_ARGS),,mv build/cpu_speed.txt benchmarks/cpu_speed.txt)
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py > build/capture_time.txt || { cat build/capture_time.txt; exit 1; }

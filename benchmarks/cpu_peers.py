@@ -1,0 +1,241 @@
+"""A server of fresh processes for one framework: it imports, then forks one process per request and measures there.
+
+Input: a library (cutaway, torch, jax), a number of threads, a cache folder; requests in JSON from `cpu_speed.py`.
+The fork is fresh (nothing compiled, no threads, no caches in memory), yet imports are no part of what it measures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from multiprocessing.connection import Client
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cpu_rows import PRIME, ROWS, SEED, Row
+
+IMPORTS = {
+    "cutaway": ("cutaway", "cutaway.torch_api", "cutaway.nn.functional"),
+    "torch": ("torch", "torch._dynamo", "torch._inductor.compile_fx", "torch._inductor.codegen.cpp"),
+    "jax": ("jax", "jax.numpy", "jax.nn"),
+}
+ENOUGH = 0.1  # seconds of calls in one timed run
+
+
+def jax_names() -> tuple[Any, Any]:
+    """torch's names, as far as the rows use them, in jax."""
+    import jax
+    import jax.numpy as jnp
+
+    def normal(x: Any, axes: tuple, w: Any, b: Any, shape: tuple) -> Any:
+        centred = x - jnp.mean(x, axes, keepdims=True)
+        scale = jax.lax.rsqrt(jnp.mean(centred * centred, axes, keepdims=True) + 1e-5)
+        return centred * scale * w.reshape(shape) + b.reshape(shape)
+
+    def cross_entropy(x: Any, target: Any) -> Any:
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(x, -1), target[:, None], 1))
+
+    m = SimpleNamespace(
+        **{name: getattr(jnp, name) for name in "sin cos tanh exp sum matmul swapaxes cumsum".split()},
+        mean=lambda x, dim, keepdim=False: jnp.mean(x, dim, keepdims=keepdim),
+        rsqrt=jax.lax.rsqrt,
+        softmax=jax.nn.softmax,
+        log_softmax=jax.nn.log_softmax,
+        gather=lambda x, dim, index: jnp.take_along_axis(x, index, dim),
+    )
+    f = SimpleNamespace(
+        layer_norm=lambda x, shape, w, b: normal(x, (-1,), w, b, (-1,)),
+        batch_norm=lambda x, mean, var, w, b, training: normal(x, (0, 2, 3), w, b, (1, -1, 1, 1)),
+        cross_entropy=cross_entropy,
+        embedding=lambda rows, table: table[rows],
+        gelu=lambda x: jax.nn.gelu(x, approximate=False),
+    )
+    return m, f
+
+
+def names(library: str) -> tuple[Any, Any]:
+    if library == "jax":
+        return jax_names()
+    return importlib.import_module(library), importlib.import_module(f"{library}.nn.functional")
+
+
+def program(row: Row, library: str, compiles: bool) -> Callable[[], Any]:
+    """One call of the row in this framework, results ready when it returns."""
+    arrays = row.inputs(np.random.default_rng(SEED))
+    if library == "jax":
+        return in_jax(row, arrays)
+    m, f = names(library)
+    compiled = m.compile if compiles else lambda function: function
+    if row.group == "numpy":
+        run = compiled(lambda *args: row.function(np, None, *args))
+        return lambda: run(*arrays)
+    tensors = [m.from_numpy(a) for a in arrays]
+    if row.group == "half":
+        tensors = [t.to(m.bfloat16) for t in tensors]
+    if row.group == "model":
+        if library == "cutaway":
+            from cutaway.torch_api import as_torch
+
+            with as_torch():
+                return row.function(importlib.import_module("torch"), compiled, *tensors)
+        return row.function(m, compiled, *tensors)
+    function = row.function
+    if row.group == "growth":
+        from benchmarks.cpu_rows import growing
+
+        function = growing(int(row.name.split()[0]))
+    run = compiled(lambda *args: function(m, f, *args))
+    if not row.gradients:
+        return lambda: run(*tensors)
+    wanting = tensors[: row.gradients]
+    for tensor in wanting:
+        tensor.requires_grad_(True)
+
+    def step() -> Any:
+        for tensor in wanting:
+            tensor.grad = None
+        out = run(*tensors)
+        out.backward(m.ones_like(out))
+        return wanting[0].grad
+
+    return step
+
+
+def in_jax(row: Row, arrays: list) -> Callable[[], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)  # NumPy programs are float64, the others say float32 themselves
+    m, f = (jnp, None) if row.group == "numpy" else jax_names()
+    values = [jnp.asarray(a) for a in arrays]
+    if row.group == "half":
+        values = [v.astype(jnp.bfloat16) for v in values]
+
+    def forward(*args: Any) -> Any:
+        return row.function(m, f, *args)
+
+    def backward(*args: Any) -> Any:
+        out, pull = jax.vjp(lambda *some: forward(*some, *args[row.gradients :]), *args[: row.gradients])
+        return pull(jnp.ones_like(out))[0]
+
+    run = jax.jit(backward if row.gradients else forward)
+    return lambda: run(*values).block_until_ready()
+
+
+def fingerprint(value: Any) -> float:
+    """The mean magnitude of a result: enough to see that frameworks computed the same thing."""
+    value = value.detach().float().numpy() if hasattr(value, "detach") else value
+    return float(np.abs(np.asarray(value, np.float64)).mean())
+
+
+def timed_run(call: Callable[[], Any], count: int) -> float:
+    started = time.perf_counter()
+    for _ in range(count):
+        call()
+    return (time.perf_counter() - started) / count
+
+
+def use_cache(library: str, folder: str) -> None:
+    """A cache on disk of this run's own: the first process finds nothing of its row in it, the second one all."""
+    if library == "cutaway":
+        from stage_contracts import config
+
+        config.change(cache_dir=folder, never_slower=False)
+    elif library == "torch":
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    else:
+        import jax
+
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+
+def longest_passes(library: str) -> str:
+    """Where our own first call went."""
+    if library != "cutaway":
+        return ""
+    from stage_contracts.events import LEDGER
+
+    took: dict[str, float] = {}
+    for event in LEDGER.since(0, "pass"):
+        took[event.name] = took.get(event.name, 0.0) + event.duration_ns / 1e9
+    longest = sorted(took.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {seconds:.2f}" for name, seconds in longest)
+
+
+def measure(library: str, request: dict[str, Any]) -> None:
+    """In the fork: the first call, then a timed run each time it is asked, until the connection closes."""
+    with Client(request["address"]) as talk:
+        talk.send(os.getpid())
+        try:
+            row = next(row for row in ROWS if row.name == request["row"])
+            use_cache(library, request["cache"])
+            call = program(row, library, request["compiles"])
+            started = time.perf_counter()
+            result = call()
+            cold = time.perf_counter() - started
+            talk.send({"cold": cold, "result": fingerprint(result), "passes": longest_passes(library)})
+            call()
+            call()
+            once = timed_run(call, 1)
+            count = max(1, min(10_000, int(ENOUGH / max(once, 1e-7))))
+            while talk.recv() == "run":
+                talk.send(timed_run(call, count))
+        except EOFError:
+            pass
+        except Exception as error:  # told in the table: one framework's refusal is a result
+            talk.send({"error": f"{type(error).__name__}: {str(error).strip().splitlines()[0][:150]}"})
+
+
+def prime(library: str, cache: str) -> None:
+    """Compile once in a process of its own; print the modules that it took."""
+    use_cache(library, cache)
+    program(PRIME, library, True)()
+    print(json.dumps([name for name in sys.modules if name != "__main__"]))
+
+
+def import_all(library: str, threads: str, cache: str) -> str:
+    """Import what a compile imports, early or late; gives the library's version."""
+    command = [sys.executable, "-m", "benchmarks.cpu_peers", library, threads, cache, "prime"]
+    primed = subprocess.run(command, capture_output=True, text=True, check=False)
+    modules = json.loads(primed.stdout.splitlines()[-1]) if primed.returncode == 0 else []
+    for name in (*IMPORTS[library], *modules):
+        try:
+            importlib.import_module(name)
+        except Exception:  # a module made while running, not on disk
+            if name in IMPORTS[library]:
+                raise
+    return f"{library} {importlib.import_module(library).__version__}"
+
+
+def main(library: str, threads: str, cache: str) -> None:
+    version = import_all(library, threads, cache)
+    if library == "torch":
+        importlib.import_module("torch").set_num_threads(int(threads))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # children are not waited for
+    print(json.dumps({"version": version}), flush=True)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            try:
+                measure(library, json.loads(line))
+            finally:
+                os._exit(0)
+
+
+if __name__ == "__main__":
+    warnings.filterwarnings("ignore")
+    if sys.argv[4:] == ["prime"]:
+        prime(sys.argv[1], sys.argv[3])
+    else:
+        main(*sys.argv[1:])
