@@ -199,7 +199,13 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     else:
         known = next((_PYTHON_TYPES[c] for c in type(value).__mro__ if c in _PYTHON_TYPES), None)
     if known is not None:
-        there = class_lookup(getattr(value, "kind", known), name) is not MISSING and name != "__dict__"
+        kind = getattr(value, "kind", known)
+        found = class_lookup(kind, name)
+        there = found is not MISSING and name != "__dict__"
+        if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+            tx.unsupported("GB0022", f"the descriptor {kind.__name__}.{name}")
+        if not there and kind is not known and is_users({"__name__": kind.__module__}):
+            tx.output.guard("LACKS", child(value, "__class__") or RegisteredSource(register(kind)), name)
         return UserMethodVariable(name, value) if there else None
     tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
 

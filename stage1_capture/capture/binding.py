@@ -176,7 +176,7 @@ def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: s
     """A class of the user's may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
     if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
-        output.guard("LACKS", class_of(value), name, under_epoch=isinstance(value.real, Module))
+        output.guard("LACKS", class_of(value), name)  # of which no module's epoch tells
 
 
 def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
@@ -184,7 +184,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
-    elif not isinstance(target.real, Module):
+    elif not isinstance(target.real, Module) or is_users({"__name__": type(target.real).__module__}):
         output.guard("IDENTITY", dict_source(target, name), found)
 
 
@@ -231,6 +231,9 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         return UserMethodVariable(UserDefinedObjectVariable(found), value)
     if hasattr(type(found), "__get__"):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+            if on_instance and not value.fresh and isinstance(getattr(value.real, "__dict__", None), dict):
+                place = value.source and AttrSource(value.source, "__dict__")
+                tx.output.guard("ABSENT_KEY", place, name)  # which would go first
             return call_descriptor(tx, value, found, name)
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)

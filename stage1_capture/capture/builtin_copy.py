@@ -13,7 +13,7 @@ from typing import Any
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.capture.attributes import load_attribute, special_method
-from stage1_capture.capture.binding import class_variable, guard_lacking
+from stage1_capture.capture.binding import class_variable, guard_class
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import METHODS, call_function
 from stage1_capture.capture.derived import blank
@@ -105,17 +105,19 @@ def _object(
 ) -> Variable:
     """A new object of the same class, its attributes copied by `inside`."""
     cls = type(value.real)
+    if value.base is not None:  # C copies it, and keeps its class
+        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     if special_method(tx, value, name) is not None and name == "__copy__":
         return call_function(tx, load_attribute(tx, value, name), [], {})
     if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
-    special = isinstance(value.real, types.ModuleType) or value.base is not None or hasattr(cls, "__slots__")
+    special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")
     entries = {} if special or not has_dict(value.real) else dict_of(tx.output, value).items
     if special or not has_dict(value.real) or any(n in entries for n in _ON_THE_OBJECT):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     for asked, *_ in _ASKED:
-        if class_lookup(cls, asked) is MISSING:  # the class may get it later
-            guard_lacking(tx.output, value, asked)
+        if class_lookup(cls, asked) in (MISSING, Module.__getattr__):  # the class may get one later
+            guard_class(tx.output, value, asked)
     new = UserDefinedObjectVariable(
         blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
     )

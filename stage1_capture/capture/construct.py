@@ -13,12 +13,14 @@ from typing import Any
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture.attributes import load_attribute, special_method
+from stage1_capture.capture.binding import guard_class
 from stage1_capture.capture.builder import refuse_watched, wrap
 from stage1_capture.capture.builtin_types import python_type
 from stage1_capture.capture.calls import BUILTINS, Args, Kwargs, call_function
 from stage1_capture.capture.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.capture.exceptions import new_exception
 from stage1_capture.capture.mro import MISSING, class_lookup
+from stage1_capture.capture.output_graph import is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -63,6 +65,9 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     else:
         made = new(tx, cls, maker, args, kwargs)
     initial = class_lookup(real, "__init__")
+    written = isinstance(initial, types.FunctionType)
+    if isinstance(made, UserDefinedObjectVariable) and not (written and is_users(initial.__globals__)):
+        guard_class(tx.output, made, "__init__")  # the class may get one of its own
     if isinstance(initial, types.FunctionType):
         method = special_method(tx, made, "__init__")
         assert method is not None

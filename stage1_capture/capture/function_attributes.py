@@ -113,6 +113,8 @@ def method_attribute(tx: Tx, value: UserMethodVariable, name: str) -> Variable |
         tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     if name == "__func__":
         return value.function
+    if name == "__class__":
+        return UserDefinedObjectVariable(types.MethodType)
     from stage1_capture.capture.attributes import lookup
 
     return lookup(tx, value.function, name)

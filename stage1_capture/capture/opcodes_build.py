@@ -20,6 +20,7 @@ from stage1_capture.capture.variables import (
     SetVariable,
     SliceVariable,
     TupleVariable,
+    UserFunctionVariable,
     describe,
 )
 
@@ -73,7 +74,10 @@ def list_append(tx: Tx, i: Instruction) -> None:
 
 @handles("LIST_EXTEND")
 def list_extend(tx: Tx, i: Instruction) -> None:
-    values = gathered(tx, tx.pop())
+    value = tx.pop()
+    if isinstance(value, UserFunctionVariable):
+        tx.throw(TypeError, "Value after * must be an iterable, not function")
+    values = gathered(tx, value)
     grown(tx, i).items.extend(values)
 
 

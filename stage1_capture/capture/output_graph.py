@@ -225,7 +225,7 @@ class OutputGraph:
             return
         if self.draws:
             self._known_without_drawing(source, expected)
-        key = (kind, source, expected if isinstance(expected, (Source, str)) else None)
+        key = (kind, source, expected if isinstance(expected, Source) or type(expected) is str else None)
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 

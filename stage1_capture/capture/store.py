@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.capture.binding import child, class_of, dict_source, guard_class, guard_storing, inherited
+from stage1_capture.capture.binding import child, dict_source, guard_class, guard_storing, on_class
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.calls import call_function
 from stage1_capture.capture.inline import inline_call
@@ -35,7 +35,7 @@ from stage1_capture.capture.variables import (
     Variable,
     describe,
 )
-from stage_contracts.source import AttrSource
+from stage_contracts.source import AttrSource, Source
 
 Tx = InstructionTranslator
 
@@ -141,7 +141,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     if isinstance(value, UserDefinedObjectVariable):
         data = not any(class_lookup(type(value.real), n) is not MISSING for n in _DESCRIPTOR)
     found = class_lookup(real, name)
-    shown = found is MISSING or not hasattr(type(found), "__get__")
+    shown = found is MISSING or not any(class_lookup(type(found), n) is not MISSING for n in _DESCRIPTOR)
     user = real.__flags__ & _HEAP and not is_library({"__name__": real.__module__})
     plain = (
         class_lookup(type(real), "__setattr__") is type.__setattr__
@@ -205,7 +205,9 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if not slot and has_dict(target.real):
         there = name in dict_of(tx.output, target).items
     filled = slot and not target.fresh and _fills(found, target.real)
-    if slot and name not in target.attrs and not target.fresh:
+    if (
+        slot and not target.fresh
+    ):  # also where the program stored there before: it is deleted in what there is
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
         elif class_lookup(type(target.real), "__getattr__") is not MISSING:
@@ -277,15 +279,11 @@ def _store_on_exception(tx: Tx, target: ExceptionVariable, name: str, value: Var
         target.suppress = bool(tx.constant(value, name))
 
 
-def _class_source(target: Variable, name: str, function: Any, *more: str) -> AttrSource | None:
+def _class_source(target: Variable, name: str, function: Any, *more: str) -> Source | None:
     """How something found on the class of `target` is reached again; None for the library's."""
-    base = class_of(target) or inherited(type(getattr(target, "real", None)), name)
-    if base is None or (function is not None and is_library(function.__globals__)):
-        return None
-    source = AttrSource(base, name)
-    for part in more:
-        source = AttrSource(source, part)
-    return source
+    return (
+        None if function is not None and is_library(function.__globals__) else on_class(target, name, *more)
+    )
 
 
 __all__ = ["delete_attribute", "delete_plainly", "store_attribute", "store_plainly"]

@@ -15,6 +15,7 @@ FORMS = {
     "on": "o | o | o | P | P | x | l[0] | type(o) | type(P) | c",
     # ---- values: those that are equal and not the same, not equal to themselves, or objects with their own `==`
     "value": "<constant> | <constant> | <constant> | <object>",
+    # (no np.finfo itself: NumPy keeps one of each, so that both worlds, and later programs, would write to the same object)
     "constant": """1 | True | 1.0 | 0.0 | -0.0 | float('nan') | 'z' | None | 2 | -3 | (1, True) | (0.0, float('nan')) | b'b'
         np.float32(1.5) | np.float64('nan') | np.float32(-0.0) | np.float64(0.0) | complex(0.0, -0.0) | complex('nan')
         np.finfo(np.float32).eps | np.iinfo(np.int8) | np.finfo(np.float64).tiny | np.float64(2.5) | np.int64(1) | np.bool_(True) | np.float16(1) | np.longdouble(0.1)

@@ -5,6 +5,7 @@ comes, goes or changes, an object or a class becomes another. Compared are resul
 """
 
 import contextlib
+import copyreg
 import io
 import linecache
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from stage0_eager.nn import Linear, Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.attribute_grammar import CALLS, write_program
@@ -92,6 +94,15 @@ def of_class(cls):
 
 
 # ---- one program -------------------------------------------------------------------------------------
+
+
+for shared in (
+    Tensor,
+    Parameter,
+    Module,
+    Linear,
+):  # the worlds share these, and copying notes their slots on them
+    copyreg._slotnames(shared)
 
 
 @cache
