@@ -47,7 +47,7 @@ META_KEYS: dict[str, MetaKey] = {
                        lambda value: isinstance(value, str)),
     "no_grad": MetaKey("computed under no_grad: no gradient flows through it", COMPUTED,
                        lambda value: isinstance(value, bool)),
-    "writes_silently": MetaKey("a write under no_grad, in a graph that runs with gradients on", COMPUTED, _one_of(True)),
+    "writes_silently": MetaKey("a write under no_grad, in a graph that has gradients on", COMPUTED, _one_of(True)),
     "stands_for_no_grad": MetaKey("a detach that capture put in for no_grad: the program has no such call", COMPUTED,
                                   _one_of(True)),
     "recomputed": MetaKey("a forward value that the backward computes again", COMPUTED, _one_of(True)),
