@@ -107,7 +107,8 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return still_open
     both = _constants(left, right)
     if both is not None:
-        return attempt(tx, symbol, lambda: from_constant(function(*both)), exact=True)
+        exactly = getattr(operator, f"i{name}") if in_place else function  # which its messages tell apart
+        return attempt(tx, symbol, lambda: from_constant(exactly(*both)), exact=True)
     if symbol == "|" and all(map(_is_type, (left, right))):
         return UserDefinedObjectVariable(_real_type(left) | _real_type(right))
     if symbol.startswith("%") and isinstance(left, ConstantVariable) and isinstance(left.value, (str, bytes)):

@@ -110,6 +110,8 @@ def missing(value: Variable, name: str) -> str:
             kind = full_name(type(real))
         case UserFunctionVariable() | UserMethodVariable(function=UserFunctionVariable()):
             kind = "function"
+        case UserMethodVariable(function=UserDefinedObjectVariable(real=function)):
+            kind = full_name(type(function))
         case ConstantVariable(value=constant):
             kind = full_name(type(constant))
         case TensorVariable(real=real):
@@ -140,8 +142,9 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
             field = class_lookup(kind, name)
             if type(field) is not _FIELD:  # the user put something else there
                 tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
-            if value.source is not None and is_users({"__name__": kind.__module__}):
-                tx.output.guard("IDENTITY", AttrSource(AttrSource(value.source, "__class__"), name), field)
+            if is_users({"__name__": kind.__module__}):
+                place = child(value, "__class__") or RegisteredSource(register(kind))
+                tx.output.guard("IDENTITY", AttrSource(place, name), field)
             return items[kind._fields.index(name)]  # type: ignore[attr-defined]
         case TupleVariable(kind=kind) if isinstance(class_lookup(kind, name), (types.FunctionType, property)):
             return _named_tuple_method(tx, value, class_lookup(kind, name), name)
@@ -231,6 +234,7 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
     stored = tx.output.effects.global_of(vars(module.real), name)
     if stored is not None:
         return None if stored is DELETED else realize(stored)
+    refuse_second_way(tx.output, module.real)
     if name in vars(module.real):
         return wrap(tx.output, vars(module.real)[name], child(module, name))
     if hasattr(types.ModuleType, name):  # `__dict__`
@@ -248,9 +252,11 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     try:
         found = plain_attribute(tx, value, name)
     except Raised as raised:
-        if computed in (MISSING, Module.__getattr__) or not isinstance(raised.value.real, AttributeError):
+        if computed is MISSING or not isinstance(raised.value.real, AttributeError):
             raise
         tx.resume_here()
+        if computed is Module.__getattr__:  # which looks at the registries, and has a message of its own
+            return _registered(tx, value, {} if value.fresh else own_dict(value.real), name)
         found = None
     if found is not None or computed in (MISSING, Module.__getattr__):
         return found
@@ -272,7 +278,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     deleted = stored is None  # here
-    if own and not value.fresh:
+    if not value.fresh:
         refuse_second_way(tx.output, real)
     if deleted:
         if isinstance(found, types.MemberDescriptorType):
@@ -310,6 +316,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         if registered is not None:
             return registered
     if waiting is not MISSING:
+        if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
+            tx.output.guard("ABSENT_KEY", value.source and AttrSource(value.source, "__dict__"), name)
         return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=not deleted)
@@ -319,6 +327,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             guard_lacking(tx.output, value, "__getattr__")
     elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
+        guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
         guard_lacking(tx.output, value, name)
         if has_dict(real):

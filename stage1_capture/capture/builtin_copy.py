@@ -11,12 +11,13 @@ import types
 from typing import Any
 
 from stage0_eager import TABLE
+from stage0_eager.nn import Module
 from stage1_capture.capture.attributes import load_attribute, special_method
-from stage1_capture.capture.binding import class_variable
+from stage1_capture.capture.binding import class_variable, guard_lacking
 from stage1_capture.capture.builtin_functions import builtin
 from stage1_capture.capture.calls import METHODS, call_function
 from stage1_capture.capture.derived import blank
-from stage1_capture.capture.mro import class_lookup
+from stage1_capture.capture.mro import MISSING, class_lookup
 from stage1_capture.capture.object_dict import dict_of, has_dict
 from stage1_capture.capture.operators import call_operator
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
@@ -92,7 +93,7 @@ def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
             copied = made[id(value)] = ConstDictVariable({}, value.kind)
             copied.items.update({k: again(v) for k, v in entries.items()})
             return copied
-        case UserDefinedObjectVariable(real=type() | types.ModuleType() | types.BuiltinFunctionType()):
+        case UserDefinedObjectVariable(real=type() | types.BuiltinFunctionType()):
             return value
         case UserDefinedObjectVariable():
             return _object(tx, value, "__deepcopy__", again, made)
@@ -106,18 +107,29 @@ def _object(
     cls = type(value.real)
     if special_method(tx, value, name) is not None and name == "__copy__":
         return call_function(tx, load_attribute(tx, value, name), [], {})
-    own = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__deepcopy__")
-    plain = all(class_lookup(cls, n) in (getattr(object, n, None), _MISSING) for n in own)
-    if not plain or not has_dict(value.real) or hasattr(cls, "__slots__") or value.base is not None:
+    if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
+    special = isinstance(value.real, types.ModuleType) or value.base is not None or hasattr(cls, "__slots__")
+    entries = {} if special or not has_dict(value.real) else dict_of(tx.output, value).items
+    if special or not has_dict(value.real) or any(n in entries for n in _ON_THE_OBJECT):
+        tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
+    for asked, *_ in _ASKED:
+        if class_lookup(cls, asked) is MISSING:  # the class may get it later
+            guard_lacking(tx.output, value, asked)
     new = UserDefinedObjectVariable(
         blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
     )
     if made is not None:
         made[id(value)] = new
-    for key, attribute in list(dict_of(tx.output, value).items.items()):
+    for key, attribute in list(entries.items()):
         new.attrs[key] = inside(attribute)
     return new
 
 
-_MISSING = class_lookup(object, "no such name")
+# What copying asks of a class, and what else than object's says nothing new. It asks the new object too, so that a
+# `__getattr__` would answer; and it calls the class's `__new__`.
+_ASKED: tuple[tuple[Any, ...], ...] = (
+    ("__reduce_ex__",), ("__reduce__",), ("__getstate__",), ("__setstate__",), ("__deepcopy__",), ("__new__",),
+    ("__getnewargs__",), ("__getnewargs_ex__",), ("__getattribute__",), ("__getattr__", Module.__getattr__),
+)  # fmt: skip
+_ON_THE_OBJECT = ("__deepcopy__", "__setstate__")

@@ -23,7 +23,7 @@ from stage1_capture.capture.binding import (
 from stage1_capture.capture.builder import wrap
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.mro import MISSING, class_lookup, lookup_behind, made_inside
-from stage1_capture.capture.output_graph import is_library
+from stage1_capture.capture.output_graph import is_library, is_users
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     ConstantVariable,
@@ -89,6 +89,8 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     elif name == "__new__" and found is object.__new__:
         pass
     elif isinstance(found, _C_METHODS):  # list.append, object.__setattr__
+        if is_users({"__name__": real.__module__}):  # which may get one of its own
+            tx.output.guard("IDENTITY", child(cls, name), found)
         return UserDefinedObjectVariable(found)
     elif isinstance(found, property):
         return wrap(tx.output, found, in_class(cls.source, real, name))

@@ -10,6 +10,7 @@ from typing import Any
 
 from stage1_capture.capture.binding import child
 from stage1_capture.capture.builder import wrap
+from stage1_capture.capture.object_dict import refuse_second_way
 from stage1_capture.capture.symbolic_convert import InstructionTranslator
 from stage1_capture.capture.variables import (
     NONE,
@@ -33,6 +34,8 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
     real: Any = value.real
     if name in value.attrs:
         return value.attrs[name]
+    if real is not None:
+        refuse_second_way(tx.output, real)
     if name == "__name__":
         return (
             ConstantVariable(value.name)

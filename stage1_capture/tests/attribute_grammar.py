@@ -17,7 +17,7 @@ FORMS = {
     "value": "<constant> | <constant> | <constant> | <object>",
     "constant": """1 | True | 1.0 | 0.0 | -0.0 | float('nan') | 'z' | None | 2 | -3 | (1, True) | (0.0, float('nan')) | b'b'
         np.float32(1.5) | np.float64('nan') | np.float32(-0.0) | np.float64(0.0) | complex(0.0, -0.0) | complex('nan')
-        np.finfo(np.float32).eps | np.iinfo(np.int8) | np.finfo(np.float64) | np.float64(2.5) | np.int64(1) | np.bool_(True) | np.float16(1) | np.longdouble(0.1)
+        np.finfo(np.float32).eps | np.iinfo(np.int8) | np.finfo(np.float64).tiny | np.float64(2.5) | np.int64(1) | np.bool_(True) | np.float16(1) | np.longdouble(0.1)
         np.dtype('float32') | Fraction(1, 2) | range(2) | frozenset({1}) | frozenset({True}) | ... | slice(1, True)
         {1: 2} | {True: 2} | {1.0: 2} | [1, 2] | {1, 2} | np.complex64(1) | np.str_('z') | np.datetime64('2020-01-01')
         frozenset({float('nan')}) | {0.0: 1} | {-0.0: 1} | range(0) | range(1, 1)
