@@ -103,7 +103,7 @@ def verify_val(node: Node) -> None:
     if unchecked(node):
         return
     try:
-        promised = _promised(node)
+        promised = promised_val(node)
     except (Unsupported, DataDependentError):
         return  # only the data knows
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
@@ -132,7 +132,7 @@ def unchecked(node: Node) -> str:
     return ""
 
 
-def _promised(node: Node) -> Any:
+def promised_val(node: Node) -> Any:
     """The val by the rule."""
     if node.target is operator.getitem:
         return node.args[0].val[node.args[1]]
@@ -155,7 +155,9 @@ def _core_rule(op: Any, *args: Any) -> Any:
 
 
 def _agree(val: Any, promised: Any) -> bool:
-    """Whether two descriptions are of one value; open sizes are compared at their hints. Gradients are not asked."""
+    """Whether two descriptions are of one value; open sizes are compared at their hints.
+
+    Gradients are not asked, nor the strides of dimensions of one element, which no step is taken along."""
     if isinstance(promised, (tuple, list)):
         return (
             isinstance(val, (tuple, list)) and len(val) == len(promised) and all(map(_agree, val, promised))
@@ -164,8 +166,12 @@ def _agree(val: Any, promised: Any) -> bool:
         return isinstance(promised, TensorMeta) == isinstance(val, TensorMeta)
     if (val.dtype, val.device, val.ndim) != (promised.dtype, promised.device, promised.ndim):
         return False
-    pairs = zip((*val.shape, *val.strides), (*promised.shape, *promised.strides), strict=True)
-    return all(hinted(a) == hinted(b) for a, b in pairs)
+    if any(hinted(a) != hinted(b) for a, b in zip(val.shape, promised.shape, strict=True)):
+        return False
+    if any(hinted(size) == 0 for size in val.shape):
+        return True
+    pairs = zip(val.shape, val.strides, promised.strides, strict=True)
+    return all(hinted(size) == 1 or hinted(a) == hinted(b) for size, a, b in pairs)
 
 
 def _words(val: Any) -> str:

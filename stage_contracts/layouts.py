@@ -52,10 +52,10 @@ def is_dense(shape: Sequence[Any], strides: Sequence[Any]) -> bool:
     return True
 
 
-def lies_in_order(meta: TensorMeta) -> bool:
-    """Whether `contiguous` has nothing to do. Of open sizes it is asked: the one is a view, the other a copy."""
+def turns_contiguous(meta: TensorMeta) -> bool:
+    """Whether strides that are not row-major for all sizes are so for these. Asks open sizes, which guards them."""
     if meta.is_contiguous or not any(isinstance(n, SymInt) for n in (*meta.shape, *meta.strides)):
-        return meta.is_contiguous
+        return False
     steps = zip(meta.shape, meta.strides, contiguous_strides(meta.shape), strict=True)
     return any(bool(size == 0) for size in meta.shape) or all(
         bool(size == 1) or bool(stride == wanted) for size, stride, wanted in steps
@@ -72,6 +72,8 @@ def view_strides(
     """
     if same_shape(meta.shape, tuple(shape)):
         return meta.strides
+    if holds is bool and (for_all := view_strides(meta, shape)) is not None:
+        return for_all  # no question, hence no guard
     if meta.is_contiguous or (holds is bool and any(holds(size == 0) for size in meta.shape)):
         return contiguous_strides(shape)
     old = [

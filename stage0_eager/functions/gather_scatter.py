@@ -34,7 +34,8 @@ def _long(name, index):
 def index_select(input, dim, index):
     """The positions of `dim` that a vector of indices names, in its order; a copy."""
     dim, index = wrap_dim(dim, input.ndim), _vector("index_select", index)
-    index = not_negative(index, size_along(input, dim), RuntimeError, OUTSIDE)
+    outside = RuntimeError if dim == 1 else IndexError  # torch has a loop of its own for dimension 1
+    index = not_negative(index, size_along(input, dim), outside, OUTSIDE)
     if not input.ndim:
         return c.reshape(c.gather(c.reshape(input, (1,)), 0, index), ())
     return indexing.read(input, [(dim, index)])

@@ -153,7 +153,8 @@ def test_by_index(name):
 
 WRONG = {
     "vector": (lambda x: x.index_select(0, tensor([[0]])), IndexError),
-    "place": (lambda x: x.index_select(0, tensor([3])), RuntimeError),
+    "place": (lambda x: x.index_select(0, tensor([3])), IndexError),
+    "place in dimension 1": (lambda x: x.index_select(1, tensor([9])), RuntimeError),
     "two places": (lambda x: x[tensor([0]), tensor([4])], IndexError),
     "take": (lambda x: x.take(tensor([60])), IndexError),
     "index dtype": (lambda x: x.take(tensor([1.0])), RuntimeError),

@@ -6,6 +6,9 @@ composites with a derivative of their own, and says which inputs eager would hav
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+
 from stage0_eager.autograd.custom_gradient import with_backward
 from stage0_eager.functions.autograd_grad import autograd_grad
 from stage0_eager.state import interpreting, no_grad
@@ -19,7 +22,11 @@ from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.graph_verify import promised_val, unchecked
 from stage_contracts.joint import FunctionalGraph
+from stage_contracts.layouts import is_dense
+from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.tensor_meta import TensorMeta
 
 
 def functionalize(graph: Graph) -> FunctionalGraph:
@@ -47,6 +54,8 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         with no_grad():  # gradients apart in eager may be one value here
             functional.output(with_own_storage(again, stored, len(computed)))
     results = with_views_apart(functional, results)
+    if any(not is_dense(inputs[i].shape, inputs[i].stride()) for i in written):
+        restate_strides(functional)
     return FunctionalGraph(
         within(functional, functional_subgraph),
         len(computed),
@@ -56,6 +65,20 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         silent,
         versions,
     ).verify()
+
+
+def restate_strides(graph: Graph) -> None:
+    """The strides that each value is computed with.
+
+    While it was traced, what was written to an input with gaps kept the input's, since eager asks them whether a view
+    copies; as a value of its own it has none of the gaps."""
+    for node in graph.calls:
+        if not isinstance(node.val, TensorMeta) or unchecked(node) or any(open_sizes_in([node.val])):
+            continue
+        with suppress(Unsupported):  # only the data knows
+            val = promised_val(node)
+            if isinstance(val, TensorMeta) and val.shape == node.val.shape:
+                node.meta["val"] = replace(node.val, strides=val.strides)
 
 
 def with_functional_backwards(graph: Graph) -> Graph:

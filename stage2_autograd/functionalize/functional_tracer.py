@@ -32,7 +32,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import infer_shape
 from stage_contracts.core_ops import COPY_
 from stage_contracts.graph import Graph, Node
-from stage_contracts.layouts import view_strides
+from stage_contracts.layouts import turns_contiguous, view_strides
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -80,7 +80,11 @@ class FunctionalTracer(Tracer):
         node = out._data.node
         self._note(node)
         if op.core is None or not shares_storage(op, metas):
-            return Storage().owns(out)
+            made = Storage()
+            if op.name == "contiguous":
+                made.copies.append(metas[0])
+                self._stored(args[0]).storage.copies.append(metas[0])
+            return made.owns(out)
         source = self._stored(args[0])
         silent = made_silently(source.chain, self.marks) and (
             op.name != "detach" or self.marks.get("stands_for_no_grad")
@@ -177,6 +181,12 @@ class FunctionalTracer(Tracer):
             self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
         if storage.origin[0] == "constant":
             self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
+        if any(
+            map(turns_contiguous, storage.copies)
+        ):  # asked here alone: a copy that nobody writes is as good
+            self.refuse(
+                "a write to contiguous(), or to what it was made of, where only other sizes are copied"
+            )
         value = src if src.dtype is target.dtype else c.cast(src, target.dtype)
         value = value if value.shape == target.shape else c.expand(value, target.shape)
         value = self._with_history(place, whole, value)

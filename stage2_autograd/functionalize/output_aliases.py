@@ -19,7 +19,7 @@ from stage2_autograd.functionalize.storages import (
 )
 from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import ResultPlan
-from stage_contracts.layouts import is_dense
+from stage_contracts.layouts import is_dense, turns_contiguous
 
 
 def plan_results(
@@ -42,6 +42,8 @@ def plan_results(
         (kind, which), chain = place.storage.origin, place.chain
         if kind == "twin":
             tracer.refuse("a result that an autograd.Function or a hook shows of another tensor")
+        if any(map(turns_contiguous, place.storage.copies)) and kind == "made":
+            tracer.refuse("a result that contiguous() copies at other sizes only")
         if kind == "made":
             whole = place.storage.base
             assert whole is not None

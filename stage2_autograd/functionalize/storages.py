@@ -45,10 +45,12 @@ class Storage:
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
         history of the user's own.
     twin: whether there is one of those.
+    copies: what contiguous() copied from or into it; at sizes where that is contiguous, eager makes no copy.
     """
 
     def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
         self.origin = origin
+        self.copies: list[TensorMeta] = []
         self.base: Tensor | None = None  # set by `owns`
         self.gaps: tuple | None = (
             None  # the strides of memory that is not dense, which a written value cannot have

@@ -37,6 +37,7 @@ class KernelText:
         self.width = dict(schedule.tiles).get(self.column, 0)
         self.block, self.end = self.fresh(f"{self.column}_block"), self.fresh(f"{self.column}_end")
         self.lane = f"{self.column} - {self.block}" if columns else ""
+        self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.rows = self._declare_rows()
 
     def fresh(self, name: str) -> str:
@@ -62,6 +63,7 @@ class KernelText:
                 else:
                     declared.append(f"{of} {name}[{size}];")
                 self.inside[instr.args[0]] = f"{name}[{cpp_index(row)}]"
+                self.kept_rows[instr.args[0]] = name
         return declared
 
     def lines(self) -> list[str]:

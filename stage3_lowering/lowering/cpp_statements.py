@@ -54,6 +54,8 @@ class Statements:
         names |= {str(s) for a in instr.args for s in getattr(a, "free_symbols", ())}
         if instr.op == "load" and self.kernel.lane and instr.args[0] in self.kernel.inside:
             names.add(self.kernel.column)
+        if instr.op == "load" and instr.args[0] in self.kernel.kept_rows:
+            names |= {str(v) for v in self.nest.reduction_variables}  # of a row of one, the index names none
         depth = max((self.loops.get(n, self.depth.get(n, 0)) for n in names), default=0)
         self.depth[instr.name] = depth
         if instr.op == "indirect_index":
@@ -80,6 +82,9 @@ class Statements:
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
     def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
+        if buffer in self.kernel.kept_rows and not self.nest.reduction_variables:  # a row of one has no loop here
+            self.text[instr.name] = f"{self.kernel.kept_rows[buffer]}[0]"
+            return []
         if buffer in self.kernel.inside:
             self.text[instr.name] = self.kernel.inside[buffer]
             return []

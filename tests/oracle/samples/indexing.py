@@ -5,7 +5,7 @@ Input: none. Indices are operands of fixed dtype; what has an order is drawn wit
 
 import numpy as np
 
-from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, Invalid, S, T, V, declaring, refuses
+from tests.oracle.spec import ALL, FLOATS, NUMBERS, WIDE, B, I, S, T, V, declaring, refuses
 
 DATA = {
     "meta": "the shape of the result depends on the data",
@@ -42,8 +42,8 @@ moves("setitem", set_and_get, *[S(_X, i, v) for i, v in _VALUES], torch=lambda x
       exceptions={"vmap": "it gives None", "meta": "it gives None"}, invalid=(refuses(IndexError, "", T(3), 5, 1), refuses(RuntimeError, "", T(3), slice(0, 2), T(3))))  # fmt: skip
 
 
-# One kernel reads for gather and for x[index], and has one exception for both: the second's.
-_OUT_OF_BOUNDS = Invalid(S(T(3), 0, V([5], "int64")), IndexError, "out of bounds", torch_error=RuntimeError)
+# x[index] raises IndexError, gather and scatter RuntimeError. tests/errors asks this of compiled calls too.
+_OUT_OF_BOUNDS = refuses(RuntimeError, "out of bounds", T(3), 0, V([5], "int64"))
 
 # ---- picking ---------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ _PLACES = V([[0, 1, 2], [2, 0, 1]], "int64")  # distinct along dim 0 in each col
 _SCATTERED = (S(T(3, 4), 0, _PLACES, T(2, 3)), S(T(3, 4), 1, V([[3, 0], [1, 2]], "int64"), T(2, 2)))
 _REFUSED = (
     refuses(RuntimeError, "", T(3, 4), 0, I(2, below=3), T(2)),
-    Invalid(S(T(3), 0, V([5], "int64"), T(1)), IndexError, "out of bounds", torch_error=RuntimeError),
+    refuses(RuntimeError, "out of bounds", T(3), 0, V([5], "int64"), T(1)),
 )
 
 
