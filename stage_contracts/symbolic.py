@@ -90,6 +90,10 @@ class ShapeEnv:
 
     def bounds(self, expr: Any) -> tuple[float, float]:
         """The least and greatest value of an expression of sizes, as far as their ranges tell."""
+        for zero in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
+            for whole in (expr - zero, expr + zero):
+                if whole.is_Integer:
+                    return int(whole), int(whole)
         return interval(expr, self.ranges)
 
     def assume(self, condition: Any) -> bool:

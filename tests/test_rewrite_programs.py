@@ -53,11 +53,14 @@ FOUND = {
         shape="0, 3",
     ),
 }
-# What only the compiler's kernels show. Seeds 20348, 104, 100 and 1154.
+# What only the compiler's kernels show. Seeds 20348, 2428, 104, 1154 and 100.
 KERNELS = {
     "a pad that moves": FOUND["a pad that moves"],
     "a sum of sizes that is 1 broadcasts": found(
         "v = x.tensor_split(3, 1)[0]", results=("x * x.sum() + v",), shape="BATCH, 3, 4"
+    ),
+    "a rest of an open size that is 1 broadcasts": found(
+        "v = torch.where(x > 0, x, x.chunk(3, -1)[-1])", shape="BATCH, 3"
     ),
     "a fold meets what it folded": found(
         "v = x.expand(2, *x.shape) * x.cos()", results=("v", "v.sum() - v"), shape="2, 2, 2"

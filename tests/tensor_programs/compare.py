@@ -51,11 +51,11 @@ UNNOTICED = re.compile(r"\.data\b")
 SPENT = "Trying to backward through the graph a second time"
 # Likewise what the graph before a break computed inside: its results do not depend on one another, to the tape.
 APART = "appears to not have been used in the graph"
-# A gradient that comes through a cast is as coarse as that; one through a norm of equal elements is divided by sqrt(eps).
+# What comes through float32 is as coarse as that; a gradient through a norm of equal elements is divided by sqrt(eps).
 COARSE = (
     (re.compile(r"bfloat16"), 2.0**-7),
     (re.compile(r"half\(|float16"), 2.0**-10),
-    (re.compile(r"\bfloat\("), 2.0**-23),
+    (re.compile(r"\bfloat\(|float32"), 2.0**-23),
 )
 DIVIDED, BY = re.compile("layer_norm"), 512
 # Which of them a BLAS rounds by the layout of its operands: what was written has none of the gaps of the user's memory.
