@@ -65,9 +65,8 @@ def make_runtime_wrapper(
     checks = _input_checks(functional)
     recover_forward, recover_backward = recover
 
-    if (
-        backward is None and not random and finish is as_they_are
-    ):  # most inference: nothing to do but the call
+    # most inference: nothing to do but the call
+    if backward is None and not random and finish is as_they_are:
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             try:
