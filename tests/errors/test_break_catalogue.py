@@ -14,9 +14,9 @@ import cutaway
 from stage_contracts import events, python_version
 from stage_contracts.breaks import CATALOGUE
 from stage_contracts.guards import GUARD_KINDS
-from tests import break_examples
+from tests.errors import break_examples
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("cutaway", *(path.name for path in ROOT.glob("stage*")))
 
 
