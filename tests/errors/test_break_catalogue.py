@@ -30,7 +30,7 @@ def outcome(function, args):
 
 def codes_met(compiled, mark):
     """Those of the breaks, and of what was compiled another way than asked."""
-    fallbacks = [e.details.get("code") for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+    fallbacks = [e.details.get("code") for e in events.EVENT_LOG.since(mark) if e.kind == "fallback"]
     return {b.code for b in compiled.breaks}.union(fallbacks)
 
 
@@ -44,7 +44,7 @@ def test_the_example_breaks_and_its_replacement_does_not(code, monkeypatch):
         cutaway.compile(instead, fullgraph=True, **settings),
     )
     want = outcome(example, break_examples.arguments(name))
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with monkeypatch.context() as patched:
         if code == "GB0007":  # no program's doing
             patched.setattr(python_version, "VERSION", (3, 99))
@@ -52,7 +52,7 @@ def test_the_example_breaks_and_its_replacement_does_not(code, monkeypatch):
     assert got[0] == want[0]
     np.testing.assert_array_equal(got[1], want[1])
     assert codes_met(compiled, mark) >= {code}, [str(b) for b in compiled.breaks]
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     result = outcome(whole, break_examples.arguments(f"{name}_instead"))
     if got[0] == "returns":
         np.testing.assert_array_equal(result[1], got[1])

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from tests.many_programs import Family, Way, main
+from stage_contracts.tests.many_programs import main
 from tests.tensor_programs.compare import INDUCTOR, ONLY_CAPTURED, STAGE_2, VERIFIED, WAYS, check
+from tests.tensor_programs.family import Family, Way, fuzzer
 from tests.tensor_programs.grammar import TensorProgram, write_program
 
 INDUCTOR_EVERY, VERIFIED_EVERY = 50, 20
@@ -28,7 +29,8 @@ def ways(seed: int, program: TensorProgram) -> list[Way]:
 
 
 FAMILY = Family(
-    "tests/tensor_programs/grammar.py",
+    "Random tensor programs, compiled against eager",
+    "make fuzz-autograd",
     write_program,
     ways,
     check,
@@ -37,4 +39,4 @@ FAMILY = Family(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(FAMILY))
+    sys.exit(main(fuzzer(FAMILY)))
