@@ -81,9 +81,7 @@ UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
     "expand": lambda whole, part, shape: (
-        _of_nothing(whole, part)
-        if any(same_size(n, 0) for n in part.shape)
-        else c.reshape(part, whole.shape)
+        _of_nothing(whole, part) if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
     ),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step
