@@ -83,7 +83,7 @@ def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
 
 
 def _body(op: Any) -> Callable[..., Any]:
-    """A composite. What it shows of memory that it made itself is, to the user, no view made under no_grad."""
+    """A composite. What it shows of memory that it made itself is, to the user, no view that was made under no_grad."""
     body = op.body
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -94,7 +94,8 @@ def _body(op: Any) -> Callable[..., Any]:
             if isinstance(made, Tensor) and made._made_silently:
                 whole = root(made)
                 if not any(root(t) is whole for t in _tensors_in((args, *kwargs.values()))):
-                    made._made_silently = False
+                    made._version = whole._version  # untracked, in inference mode
+                    made._made_silently, made._view, made._base = False, None, None
         return out
 
     return call
