@@ -150,8 +150,7 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(
                     f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
-                    code="GB0008",
-                    hint="pass a clone of one, or run this function without cutaway.compile",
+                    code="GB0089",
                 )
 
     return check
