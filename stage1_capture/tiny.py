@@ -213,7 +213,7 @@ def load_global(c: Capture, f: Any, i: Any) -> None:
         f.function.source and AttrSource(f.function.source, "__globals__"),
     )
     if i.argval not in names:
-        c.stop(f"the builtin {i.argval}")
+        c.stop(f"the builtin {i.argval}", "GB0002")
     f.stack += [None, c.read(names[i.argval], home and ItemSource(home, i.argval))][not i.arg & 1 :]
 
 

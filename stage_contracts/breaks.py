@@ -104,19 +104,12 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "a send or a throw that `yield from` passes on",
         "loop over the inner iterator, and yield its items one by one",
     ),
-    "GB0034": (
-        "a generator that stands at a yield at a break, and reads variables of the function around it",
-        "walk it to its end before the break: list(generator)",
-    ),
     "GB0035": ("calls inside each other beyond the limit", "write the recursion as a loop"),
     "GB0036": (
         "a loop with too many steps to unroll",
         "use cutaway.while_loop or scan, or compile the body of the loop alone",
     ),
-    "GB0037": (
-        "the end of an except block that began before a break",
-        "avoid the break inside the except block",
-    ),
+    "GB0037": ("an exception from before a break", "avoid the break inside the except block"),
     "GB0038": (
         "an operator that capture cannot apply to these values",
         "convert both to tensors, numbers or containers first",
@@ -277,10 +270,6 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0087": ("a read of what a schedule's step changes, after the step", "read it before the step"),
     "GB0088": ("a write to an input of a function of cond, scan or vmap", "write to a clone of it"),
     "GB0089": (
-        "two inputs that share memory, one of them written",
-        "pass a clone of one, or run this function without cutaway.compile",
-    ),
-    "GB0090": (
         "a step that this launch does not run",
         "launch it with stage4_runtime.runtime:launch, on one stream",
     ),

@@ -1,4 +1,4 @@
-"""Which break a call that cannot be captured is: a table by the function that is called, each row a code of the catalogue.
+"""Which break a call that cannot be captured is: a table by the function that is called, of codes of the catalogue.
 
 Input: the real function or class of the call. What has no row is GB0002, a call that capture cannot look into.
 """

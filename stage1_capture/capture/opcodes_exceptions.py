@@ -112,7 +112,7 @@ def reraise(tx: Tx, i: Instruction) -> NoReturn:
 
 def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
     if not isinstance(raised, ExceptionVariable):
-        tx.unsupported("GB0009", "an exception from before a break is raised again")
+        tx.unsupported("GB0037", "an exception from before a break is raised again")
     return raised
 
 
