@@ -304,7 +304,7 @@ class Watched:
 
 
 def gb0052(x, watched):
-    return x * watched.scale
+    return watched.scale * x
 
 
 def gb0052_instead(x, scale):
