@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.artifacts import Artifacts
 from cutaway.as_captured import as_captured, with_errors_of_eager
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
-from stage2_autograd.runtime.runtime_wrapper import LeafWritten
+from stage2_autograd.runtime.input_checks import LeafWritten
 from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
 from stage_contracts import events
 from stage_contracts.breaks import Unsupported
