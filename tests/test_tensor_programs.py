@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import cutaway
-from tests.tensor_programs.compare import ONLY_CAPTURED, STAGE_2, WAYS, check, functions_of, observe
+from tests.tensor_programs.compare import ONLY_CAPTURED, STAGE_2, WAYS, functions_of, observe
 from tests.tensor_programs.found import FOUND
+from tests.tensor_programs.fuzz import check_layouts_too as check
 from tests.tensor_programs.fuzz import way_of
 from tests.tensor_programs.grammar import write_program
 
