@@ -97,11 +97,11 @@ cache-faults: $(VENV)/installed-test
 
 PRODUCTS ?= 2000
 fuzz-products: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_contractions_compiled --programs $(PRODUCTS) --seed $(or $(SEED),0)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.test_contractions_compiled --programs $(PRODUCTS) --seed $(or $(SEED),0)
 
 UPDATE_PROGRAMS ?= 2000
 fuzz-updates: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
 
 DRAWS ?= 1000000
 random-bits: $(VENV)/installed-test

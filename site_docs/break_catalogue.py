@@ -1,7 +1,7 @@
 """Two pages made of tables: the catalogue of breaks, with a program for each code, and the kinds of guards.
 
-Input: stage_contracts/breaks.py and guards.py, and the programs in tests/break_examples*.py, read as text, so that the
-site is built without the library's dependencies.
+Input: stage_contracts/breaks.py and guards.py, and the programs in tests/errors/break_examples*.py, read as text, so
+that the site is built without the library's dependencies.
 """
 
 import ast
@@ -26,7 +26,10 @@ def catalogue_page() -> str:
         for node in breaks.body
         if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "CATALOGUE"
     )
-    files = [_Programs(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests").glob(EXAMPLES))]
+    files = [
+        _Programs(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "tests" / "errors").glob(EXAMPLES))
+    ]
     parts = [HEAD]
     for code, (title, hint) in sorted(table.items()):
         parts.append(f"## {code}\n\n**{title[0].upper()}{title[1:]}.** What to do: {hint}.\n")

@@ -3,7 +3,7 @@
 Input: `shown` hands back what it is given, after a break.
 """
 
-from stage1_capture.tests.programs.awkward_helpers import LOG, fails, mark, shown  # noqa: F401
+from stage1_capture.tests.programs.break_helpers import LOG, fails, mark, shown  # noqa: F401
 from stage1_capture.tests.programs.registry import enter_blocks
 
 enter_blocks(

@@ -11,7 +11,7 @@ import pytest
 
 import cutaway
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.S | re.M)
 
 

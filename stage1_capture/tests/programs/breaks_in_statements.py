@@ -5,7 +5,7 @@ Input: `shown` hands back what it is given, after a break.
 
 import functools
 
-from stage1_capture.tests.programs.awkward_helpers import LOG, mark, shown
+from stage1_capture.tests.programs.break_helpers import LOG, mark, shown
 from stage1_capture.tests.programs.registry import enter_blocks
 
 STATE = {"count": 0}

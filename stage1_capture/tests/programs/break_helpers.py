@@ -1,4 +1,4 @@
-"""What the programs with breaks in awkward places share. No program is entered here.
+"""What the programs of breaks_in_*.py share. No program is entered here.
 
 Input: `mark` is a function that does nothing, or `print`, as the corpus says; LOG is compared with eager's.
 """

@@ -15,7 +15,7 @@ import pytest
 from stage0_eager.triton.writes import written_parameters
 
 pytest.importorskip("triton")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 BACKENDS = ["eager", "aot_eager", "inductor"]
 NAMES = ["added", "tuned", "into_an_argument", "transposed", "helped", "as_an_operator"]
 
@@ -27,7 +27,7 @@ def answers(mode):
     if mode == "interpret":
         environment["TRITON_INTERPRET"] = "1"
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "triton_programs.py"), mode],
+        [sys.executable, str(ROOT / "tests/kernels/triton_programs.py"), mode],
         env=environment, capture_output=True, text=True, timeout=300, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -5,7 +5,7 @@ Input: classes whose methods say mark() before they answer. One program a block.
 
 import copy
 
-from stage1_capture.tests.programs.awkward_helpers import Answers, mark, noted  # noqa: F401
+from stage1_capture.tests.programs.break_helpers import Answers, mark, noted  # noqa: F401
 from stage1_capture.tests.programs.registry import enter_blocks
 
 

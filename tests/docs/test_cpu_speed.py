@@ -13,7 +13,7 @@ import pytest
 from benchmarks.cpu_rows import ROWS, Row, of, tiny
 from benchmarks.cpu_table import table
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pins processes to cores")

@@ -4,7 +4,7 @@ Input: each line is a name and an expression of a tensor x and an int n; the pro
 `shown` hands back what it is given, after a break.
 """
 
-from stage1_capture.tests.programs.awkward_helpers import LOG, shown
+from stage1_capture.tests.programs.break_helpers import LOG, shown
 from stage1_capture.tests.programs.registry import enter
 
 

@@ -15,9 +15,9 @@ import cutaway
 from stage_contracts import events, python_version
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.guards import GUARD_KINDS
-from tests import break_examples, break_examples_calls, break_examples_language
+from tests.errors import break_examples, break_examples_calls, break_examples_language
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PACKAGES = ("cutaway", *(path.name for path in ROOT.glob("stage*")))
 
 EXAMPLES = (break_examples, break_examples_language, break_examples_calls)

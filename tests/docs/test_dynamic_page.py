@@ -6,7 +6,7 @@ Input: site_docs/dynamic_shapes.md and the texts that the site's hook puts in it
 import importlib.util
 from pathlib import Path
 
-SITE = Path(__file__).parents[1] / "site_docs"
+SITE = Path(__file__).parents[2] / "site_docs"
 
 
 def test_the_texts_of_the_page_have_open_sizes():

@@ -1,6 +1,6 @@
 """Contractions in C++: random products of every shape and layout, beside NumPy in float64.
 
-`python -m tests.test_contractions_compiled --programs N --seed S` draws more. Axes: one to four dimensions, sizes from 0
+`python -m tests.kernels.test_contractions_compiled --programs N --seed S` draws more. Axes: one to four dimensions, sizes from 0
 to 40 with ones, batches that broadcast, operands whole, transposed, sliced and shifted, float32 and float64, open sizes.
 """
 

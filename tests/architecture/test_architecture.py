@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 STAGES = ("stage0_eager", "stage1_capture", "stage2_autograd", "stage3_lowering", "stage4_runtime")
 PACKAGES = ("cutaway", "labs", "stage_contracts", *STAGES)
 FILES = sorted(path for package in (*PACKAGES, "tests") for path in (ROOT / package).rglob("*.py"))

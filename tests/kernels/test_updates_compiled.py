@@ -1,6 +1,6 @@
 """Updates in place, compiled: random programs that write to their inputs, beside eager.
 
-`python -m tests.test_updates_compiled --programs N --seed S` draws more. Axes: two to four inputs of one shape, updates
+`python -m tests.kernels.test_updates_compiled --programs N --seed S` draws more. Axes: two to four inputs of one shape, updates
 by pointwise steps, reductions, transposes, flips, running sums, one value that goes to two inputs; each run twice.
 """
 
