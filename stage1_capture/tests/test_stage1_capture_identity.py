@@ -3,13 +3,17 @@
 Input: identity.txt. A change that is meant to change guards, graphs or residual code writes it anew.
 """
 
-from stage1_capture.tests.identity import digest, expected, recorded, subjects, text_of
+import pytest
+
+from stage1_capture.tests.identity import VERSION, digest, expected, recorded, subjects, text_of
 
 EVERY = 40
 
 
 def test_what_capture_makes_has_not_changed():
     table, programs = recorded(), subjects()
+    if VERSION != "3.11" and not any(name.endswith(f"@{VERSION}") for name in table):
+        pytest.skip(f"no digests of Python {VERSION} are recorded")
     chosen = list(programs)[::EVERY]
     assert len(chosen) > 90
     differ = [name for name in chosen if digest(text_of(programs[name])) != expected(table, name)]
