@@ -35,6 +35,7 @@
 #   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`)
 #
 # These look for faults and print them:
+#   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
 #   make cache-faults    many processes on one cache folder, with random kills and damage
 #   make fuzz-products   random contractions in C++ beside NumPy
 #   make fuzz-updates    random updates in place, compiled, beside eager
@@ -51,7 +52,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
+.PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -80,6 +81,9 @@ test-versions:
 FUZZ_PROGRAMS ?= 20000
 fuzz-capture:
 	.ci/fuzz-capture $(FUZZ_PROGRAMS)
+
+capture-identity: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.identity $(if $(WRITE),--write)
 
 ATTRIBUTE_PROGRAMS ?= 20000
 fuzz-attributes: $(VENV)/installed-test

@@ -14,17 +14,28 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("*/README.md")), ROOT / "tests/oracle/README.md"]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(ROOT.glob("*/README.md")),
+    ROOT / "tests/oracle/README.md",
+]
 COMMAND = re.compile(
     r"(?:^ {4}|`)((?:[A-Z_]+=\S+ )*(?:make|\.venv/bin/python -m|python -m|pytest)\b [^`#\n]+)", re.M
 )
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.M))
 CI = (ROOT / ".ci/run").read_text(encoding="utf-8")
-SUITE = re.compile(r"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/python -m )?pytest (\S+)$")  # `make test` runs all of these
+SUITE = re.compile(
+    r"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/python -m )?pytest (\S+)$"
+)  # `make test` runs all of these
 # The conformance tests of these take minutes: the swapped function is found, and its tests are collected.
 COLLECTED = re.compile(r"-m pytest stage[134]_\w+ --swap")
-LARGE = {"--programs 20000": "--programs 5", "--jobs 16": "--jobs 1", "ulp_table": "ulp_table --values 100 --values64 2"}
+LARGE = {
+    "--programs 20000": "--programs 5",
+    "--jobs 16": "--jobs 1",
+    "ulp_table": "ulp_table --values 100 --values64 2",
+}
 YOURS = """
 from stage1_capture.capture import capture as my_capture
 from stage2_autograd.partition import recompute_pointwise as my_partition
@@ -82,8 +93,14 @@ def test_the_command_runs(command, yours, tmp_path):
         words = words.replace(large, small)
     words = words.replace("--report fuzz.txt", f"--report {tmp_path}/fuzz.txt")
     if "-m pytest" in words:
-        words += " -q -p no:cacheprovider" + (" --collect-only" if COLLECTED.search(words) else " --tier core")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(yours), str(ROOT)]), "OMP_NUM_THREADS": "1"}
+        words += " -q -p no:cacheprovider" + (
+            " --collect-only" if COLLECTED.search(words) else " --tier core"
+        )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(yours), str(ROOT)]),
+        "OMP_NUM_THREADS": "1",
+    }
     words = words.replace("python -m", f"{shlex.quote(sys.executable)} -m")
     found = subprocess.run(words, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert found.returncode == 0, f"{words}\n{found.stdout[-2000:]}{found.stderr[-2000:]}"
