@@ -3,6 +3,7 @@
 #
 #   make tour            install, train the digit classifier, write the page that shows the machine
 #   make test            lint, format, types, import rules, every test
+#   make install         .venv, with what the tests need
 #   make lint            of these, what takes seconds
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
@@ -50,10 +51,12 @@ KEEP = > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
+.PHONY: install tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .NOTPARALLEL:
+
+install: $(VENV)/installed-dev
 
 tour: $(VENV)/installed
 	$(BIN)/cutaway tour $(TOUR_ARGS)
