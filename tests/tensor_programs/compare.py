@@ -56,6 +56,7 @@ APART = "appears to not have been used in the graph"
 # Which of them a BLAS rounds by the layout of its operands: what was written has none of the gaps of the user's memory.
 ROUNDED = re.compile(r"@|matmul|linear|einsum|addmm|outer")
 
+
 class Differs(AssertionError):
     """Compiled is not eager; what differs."""
 
@@ -288,7 +289,11 @@ def compare(
             raise Differs(f"{len(got)} observations, in eager {len(expected)}")
     if doubts:
         values = (
-            {i: as_promised(w, got[i][1], v, unused) for i, (w, v) in enumerate(run) if i in doubts and w == got[i][0]}
+            {
+                i: as_promised(w, got[i][1], v, unused)
+                for i, (w, v) in enumerate(run)
+                if i in doubts and w == got[i][0]
+            }
             for run in runs()
         )
         wrong = unexplained(doubts, values)

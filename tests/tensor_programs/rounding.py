@@ -52,7 +52,12 @@ class Roundings:
     def process(self, op: Any, args: tuple) -> Any:
         if op.core.kind in EXACT:
             return evaluate(op, args)
-        operands = [t._data for a in args for t in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(t, Tensor)]
+        operands = [
+            t._data
+            for a in args
+            for t in (a if isinstance(a, (list, tuple)) else [a])
+            if isinstance(t, Tensor)
+        ]
         if op.name in ADDED_UP and not all(map(few_digits, operands)):
             args = tuple(Tensor(self.otherwise(a._data)) if isinstance(a, Tensor) else a for a in args)
         out = evaluate(op, args)
@@ -146,7 +151,9 @@ class Spread:
 KINDS: dict[str, Any] = {"nan": np.isnan, "inf": np.isposinf, "-inf": np.isneginf}
 
 
-def unexplained(doubts: dict[int, tuple[np.ndarray, np.ndarray]], runs: Iterator[dict[int, np.ndarray]]) -> int | None:
+def unexplained(
+    doubts: dict[int, tuple[np.ndarray, np.ndarray]], runs: Iterator[dict[int, np.ndarray]]
+) -> int | None:
     """The first of `doubts` (place: got, expected) that rounding does not explain, or None. Each run gives its values
     by place."""
     spreads = {place: Spread(expected) for place, (_, expected) in doubts.items()}
