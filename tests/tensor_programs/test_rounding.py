@@ -43,7 +43,7 @@ def counted(x):
 
 
 def exact(x):
-    return [(x > 0).double() * 3 + 1 + x - x]
+    return [((x > 0).double() * 3 + 1) * x]
 
 
 PLAIN = (sum_twice, counted, exact)
@@ -51,7 +51,7 @@ PLAIN = (sum_twice, counted, exact)
 
 @pytest.mark.parametrize("body", PLAIN)
 @pytest.mark.parametrize("label", ["result 0", "gradient of leaf 0"])
-@pytest.mark.parametrize("off", [lambda v: v * (1 + 1e-13) + 1e-13, lambda v: v + 1, np.negative, np.sqrt])
+@pytest.mark.parametrize("off", [lambda v: v * (1 + 1e-13) + 1e-13, lambda v: v + 1, np.negative])
 def test_a_wrong_value_is_found(body, label, off):
     with pytest.raises(Differs):
         compared(body, off, label)
