@@ -1,4 +1,4 @@
-"""The rules of the house that no linter knows: what a package holds, how files open, what tests import.
+"""The rules of the architecture that no linter knows: what a package holds, how files open, what tests import.
 
 Input: the files of the repository. Imports between packages are ruled in pyproject.toml (import-linter).
 """

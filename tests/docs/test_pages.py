@@ -26,7 +26,7 @@ PAGES = {
     "site_docs/control_flow.md": (4, dict),
     "site_docs/custom_operators.md": (4, dict),
     "site_docs/dynamic_shapes.md": (1, dict),
-    "site_docs/house.md": (1, functions),
+    "site_docs/architecture.md": (1, functions),
     "site_docs/index.md": (1, functions),
     "site_docs/numpy.md": (2, dict),
     "site_docs/training_step.md": (4, dict),
