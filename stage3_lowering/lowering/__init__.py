@@ -15,11 +15,12 @@ from stage3_lowering.lowering.fuse import fuse, why_not_fused
 from stage3_lowering.lowering.lower import lower
 from stage3_lowering.lowering.schedule_kernels import schedule
 from stage3_lowering.lowering.share_kernels import share_kernels
+from stage_contracts.kernel_tables import rows_apart
 from stage_contracts.program import Program, Target
 
 EMITTERS: dict[str, Callable[[Program, Target], Program]] = {
     "cpp": lambda program, target: with_run(emit_cpp(share_kernels(program), target)),
-    "triton": emit_triton,
+    "triton": lambda program, target: emit_triton(rows_apart(program), target),
 }
 
 

@@ -1,24 +1,24 @@
 """The seam `fuse`: loop nests that may share their loops become one kernel, greedily.
 
 Input: lower.py's LoweredGraph. Each nest joins the earlier nests it shares a buffer with, the most shared
-bytes first; schedule.py says whether it may. merge.py makes a kernel of each group. The result is a Program
-without memory or source.
+bytes first; schedule.py says whether it may. merge.py makes a kernel of each group, side_by_side.py one of
+kernels that do the same work. The result is a Program without memory or source.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
+from stage3_lowering.lowering.side_by_side import refusal, side_by_side
 from stage3_lowering.lowering.spaces import normalise
 from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
-from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return
+from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
 
 
 def fuse(lowered: LoweredGraph) -> Program:
@@ -28,6 +28,7 @@ def fuse(lowered: LoweredGraph) -> Program:
     if config.current().lowering.fusion:
         for node in nodes:
             schedule.consider(node)
+        return side_by_side(_program(lowered, schedule)).verify()
     return _program(lowered, schedule)
 
 
@@ -36,12 +37,15 @@ def why_not_fused(program: Program, a: str, b: str) -> str:
 
     The last decision that was about both of them counts.
     """
-    for kernel in program.kernels.values():
-        if {a, b} <= {name for nest in kernel.nests for name in nest.writes}:
-            return ""
+    for step in program.steps:
+        if isinstance(step, Launch):
+            kernel = program.kernels[step.kernel]
+            inside = {*kernel.internal, *step_accesses(step, program.kernels)[1]}
+            if {a, b} <= inside:
+                return ""
     about = lambda d, x, y: x in d.first.split("_") and y in d.second.split("_")  # noqa: E731
     found = [d for d in program.decisions if about(d, a, b) or about(d, b, a)]
-    return found[-1].code if found else "no_shared_buffer"
+    return found[-1].code if found else refusal(program, a, b)
 
 
 def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
@@ -81,7 +85,7 @@ def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
     alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
-    program = Program(
-        lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), sizes=lowered.sizes
-    )
-    return replace(program, decisions=tuple(schedule.decisions)).verify()
+    decisions = tuple(schedule.decisions)
+    return Program(
+        lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), (), (), decisions, lowered.sizes
+    ).verify()
