@@ -14,6 +14,7 @@ from stage1_capture.capture import (  # noqa: F401  (they fill tables of calls.p
     builtin_library,
     builtin_modes,
     builtin_modules,
+    builtin_optimizers,
     builtin_random,
     builtin_schedules,
     builtin_tape,

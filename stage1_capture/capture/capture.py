@@ -20,6 +20,7 @@ from stage1_capture.capture import resume
 from stage1_capture.capture.asking_functions import row_of
 from stage1_capture.capture.backward_graphs import check_followed
 from stage1_capture.capture.builder import function_variable, lazily
+from stage1_capture.capture.builtin_optimizers import with_state
 from stage1_capture.capture.bytecode import VERSION
 from stage1_capture.capture.codegen import PyCodegen
 from stage1_capture.capture.dunders import reaching
@@ -81,7 +82,9 @@ def _attempt(
     output = OutputGraph(start, policy, options)
     try:
         try:
-            return _captured(output, function, _interpret(output, function, args, kwargs))
+            result = _interpret(output, function, args, kwargs)
+            with_state(output)
+            return _captured(output, function, result)
         except Raised as raised:
             # the frame is cut where it was raised first, so that its traceback has the user's lines
             assert raised.value.place is not None  # set where it was first seen

@@ -141,6 +141,9 @@ class OutputGraph:
         # equal numbers under one name in an optimizer's state: the first place
         self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        self.without_state: list[
+            tuple[Any, Any]
+        ] = []  # optimizers, and parameters they update for the first time
         self.draws: list[Draw] = []  # of random numbers, in order: builtin_random.py
         self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes

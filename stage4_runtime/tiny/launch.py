@@ -2,8 +2,7 @@
 
 Input: a planned Program, its built kernels and its constants. Idea: a table from buffer names to arrays; each
 step adds to it, reads it or takes away from it. A kernel is code that takes addresses and knows shapes by
-heart, so what enters the table is checked first. The full version writes this loop out as Python source,
-keeps pools between calls, and captures CUDA graphs.
+heart, so what enters the table is checked first. The full version writes this loop as Python, and keeps pools.
 """
 
 from __future__ import annotations
