@@ -22,6 +22,7 @@
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
 #   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
+#   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
 #   make fuzz-attributes  20,000 random programs of attributes, compiled against eager; keeps what it prints as a report
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager; keeps what it prints as a report
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend; keeps what it prints as a report
@@ -39,7 +40,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Every command: none of them is the name of a file it makes.
 .PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: random-bits call-overhead training-step cpu-speed capture-time capture-coverage
+.PHONY: capture-identity random-bits call-overhead training-step cpu-speed capture-time capture-coverage
 .NOTPARALLEL:
 
 tour: $(VENV)/installed
@@ -69,6 +70,9 @@ FUZZ_PROGRAMS ?= 20000
 fuzz-capture:
 	.ci/fuzz-capture $(FUZZ_PROGRAMS)
 
+capture-identity: $(VENV)/installed-test
+	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.identity $(if $(WRITE),--write)
+
 ATTRIBUTE_PROGRAMS ?= 20000
 fuzz-attributes: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.fuzz_attributes --programs $(ATTRIBUTE_PROGRAMS) \
@@ -93,11 +97,11 @@ cache-faults: $(VENV)/installed-test
 
 PRODUCTS ?= 2000
 fuzz-products: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_contractions_compiled --programs $(PRODUCTS) --seed $(or $(SEED),0)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.test_contractions_compiled --programs $(PRODUCTS) --seed $(or $(SEED),0)
 
 UPDATE_PROGRAMS ?= 2000
 fuzz-updates: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
 
 DRAWS ?= 1000000
 random-bits: $(VENV)/installed-test

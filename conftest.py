@@ -17,8 +17,8 @@ SEEN = []
 METAS_CHECKED = (
     "stage2_autograd",
     "stage_contracts",
-    "tests/test_function_inside",
-    "tests/test_gradients_inside",
+    "tests/autograd/test_function_inside",
+    "tests/autograd/test_gradients_inside",
 )
 
 

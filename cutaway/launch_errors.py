@@ -13,7 +13,7 @@ from cutaway.as_captured import as_captured
 from cutaway.internal_errors import Fault, reaches_the_user, same_error
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
-from stage2_autograd.runtime.runtime_wrapper import LeafWritten
+from stage2_autograd.runtime.input_checks import LeafWritten
 from stage_contracts import config
 from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import Graph

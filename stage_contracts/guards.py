@@ -6,6 +6,7 @@ what can be guarded, cheapest first; `dispatch` compiles all guards of an entry 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -91,50 +92,84 @@ class Guard:
 
     def expression(self, name_of: Callable[[Any], str] | None = None) -> str:
         """The check as Python. `name_of(value)` names an expected value that is not a literal."""
-        expected = self.expected
-        if self.kind == "EQUALS" and type(expected) is float and not abs(expected) > 0:
-            # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
-            source = self.source.expression() if self.source else ""
-            return f"type({source}) is float and {source}.hex() == {expected.hex()!r}"
-        if self.kind == "EQUALS" and not isinstance(expected, Source) and not is_told_by_equality(expected):
-            source = self.source.expression() if self.source else ""
-            return f"same_constant({source}, {name_of(expected) if name_of else _readable(expected)})"
-        if self.kind == "KEYS" and not all(type(key) is str for key in expected):
-            # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
-            source = self.source.expression() if self.source else ""
-            if not _is_literal(expected):  # objects: each is itself and no other
-                return f"same_objects({source}, {name_of(expected) if name_of else _readable(expected)})"
-            return (
-                f"[(type(k).__name__, k) for k in {source}] == {[(type(k).__name__, k) for k in expected]!r}"
-            )
-        if isinstance(expected, Source) or self.kind == "SHAPE":
-            text = expected.expression() if isinstance(expected, Source) else str(expected)
-        elif _is_literal(expected) and (
-            self.kind != "IDENTITY" or expected is None or type(expected) is bool
-        ):
-            text = repr(expected)
-        else:
-            text = name_of(expected) if name_of else _readable(expected)
-        return GUARD_KINDS[self.kind].template.format(
-            s=self.source.expression() if self.source else "", e=text
-        )
+        named = name_of or _readable
+        source = self.source.expression() if self.source else ""
+        for spelling in SPELLINGS.get(self.kind, ()):
+            if spelling.fits(self.expected):
+                return spelling.template.format(s=source, e=spelling.written(self.expected, named))
+        return GUARD_KINDS[self.kind].template.format(s=source, e=self._expected_text(named))
+
+    def _expected_text(self, named: Callable[[Any], str]) -> str:
+        """The expected value in the template of its kind: a source, a literal, or a name."""
+        if isinstance(self.expected, Source):
+            return self.expected.expression()
+        if self.kind == "SHAPE":
+            return str(self.expected)
+        literal = _is_singleton if self.kind == "IDENTITY" else _is_literal
+        return repr(self.expected) if literal(self.expected) else named(self.expected)
 
     def __str__(self) -> str:
         return self.expression() + (f"  # {self.origin.describe()}" if self.origin else "")
+
+
+def _is_singleton(value: Any) -> bool:
+    return value is None or type(value) is bool
 
 
 def _is_literal(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_literal, value))
     if isinstance(value, float):
-        return value == value and value not in (float("inf"), float("-inf"))
-    return value is None or type(value) in (bool, int, str, bytes)
+        return math.isfinite(value)
+    return _is_singleton(value) or type(value) in (int, str, bytes)
 
 
 def _readable(value: Any) -> str:
     if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How a kind is written for expected values that its own template would not tell from others."""
+
+    fits: Callable[[Any], bool]
+    template: str  # as GuardKind.template
+    written: Callable[[Any, Callable[[Any], str]], str]  # the expected value, and what names one -> {e}
+
+
+# In order; the first that fits is written, and the kind's own template where none does.
+SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+    "EQUALS": (
+        Spelling(  # 0.0 == -0.0 and NaN != NaN, but a program can tell the first two apart and not the others
+            lambda value: type(value) is float and not abs(value) > 0,
+            "type({s}) is float and {s}.hex() == {e}",
+            lambda value, named: repr(value.hex()),
+        ),
+        Spelling(
+            lambda value: not isinstance(value, Source) and not is_told_by_equality(value),
+            "same_constant({s}, {e})",
+            lambda value, named: named(value),
+        ),
+    ),
+    "KEYS": (
+        Spelling(  # objects: each is itself and no other
+            lambda keys: not _are_strings(keys) and not _is_literal(keys),
+            "same_objects({s}, {e})",
+            lambda keys, named: named(keys),
+        ),
+        Spelling(  # 1, 1.0 and True are equal as keys, and not the same to a program that walks over them
+            lambda keys: not _are_strings(keys),
+            "[(type(k).__name__, k) for k in {s}] == {e}",
+            lambda keys, named: repr([(type(k).__name__, k) for k in keys]),
+        ),
+    ),
+}
+
+
+def _are_strings(keys: tuple) -> bool:
+    return all(type(key) is str for key in keys)
 
 
 def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
@@ -198,8 +233,28 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         "held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
         **names,
     }
+    lines = [
+        f"def check({signature}):",
+        "    try:",
+        *_statements(list(guards), _names_in(namespace)),
+        f"    except {_FAILURES}:",
+        "        return False",
+        "",
+    ]
+    text = "\n".join(lines)
+    exec(compile(text, "<cutaway guards>", "exec"), namespace)
+    check = namespace["check"]
+    if "__function__" in names:  # a call that does not fit is an error of the function's
+        check.__qualname__ = names["__function__"].__qualname__
+    check.source_text = text
+    return check
 
-    # by identity: an expected object is never hashed or compared, which may be user code
+
+def _names_in(namespace: dict[str, Any]) -> Callable[[Any], str]:
+    """A function that gives an expected value a name in the namespace, always the same one.
+
+    By identity: an expected object is never hashed or compared, which may be user code.
+    """
     named: dict[int, str] = {}
 
     def name_of(value: Any) -> str:
@@ -208,48 +263,46 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
             namespace[named[id(value)]] = value
         return named[id(value)]
 
-    guards = list(guards)
-    kept: dict[Source, str] = {}
-    for source in (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept):
-        kept.setdefault(source, f"kept[{len(kept) + 1}]")
+    return name_of
 
-    paths = PathNames(guards)
 
-    def conjunction(chosen: list[Guard]) -> str:
-        ordered = sorted(chosen, key=lambda g: GUARD_KINDS[g.kind].rank)
-        checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
-        return "\n            and ".join(f"({c})" for c in checks) or "True"
-
+def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]:
+    """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then."""
+    kept, paths = _kept_rows(guards), PathNames(guards)
+    outside = [g for g in guards if not g.under_epoch]
     inside = [g for g in guards if g.under_epoch]
-    on_rows = [g for g in guards if not g.under_epoch and _rows_of(g) & kept.keys()]
-    always = conjunction([g for g in guards if not g.under_epoch and not _rows_of(g) & kept.keys()])
-    lines = [f"def check({signature}):", "    try:"]
-    if inside or kept:
-        known = dict(paths.names)
-        last = conjunction([_on_kept_rows(g, kept) for g in on_rows])
-        paths.names = known  # what runs before `last` may only use what is named before it
-        moved = conjunction(inside)
-        rows = "".join(f", Row({paths.text(source)})" for source in kept)
-        lines += [
-            f"        if not ({always}):",
-            "            return False",
-            "        epoch, kept = module_epoch(), held[0]",
-            "        if kept[0] != epoch:",
-            f"            if not ({moved}):",
-            "                return False",
-            f"            kept = held[0] = (epoch{rows},)",
-            f"        return ({last})",
-        ]
-    else:
-        lines.append(f"        return ({always})")
-    lines += [f"    except {_FAILURES}:", "        return False", ""]
-    text = "\n".join(lines)
-    exec(compile(text, "<cutaway guards>", "exec"), namespace)
-    check = namespace["check"]
-    if "__function__" in names:  # a call that does not fit is an error of the function's
-        check.__qualname__ = names["__function__"].__qualname__
-    check.source_text = text
-    return check
+    on_rows = [g for g in outside if _rows_of(g) & kept.keys()]
+    always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths, name_of)
+    if not inside and not kept:
+        return [f"        return ({always})"]
+    known = dict(paths.names)
+    last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths, name_of)
+    paths.names = known  # what runs before `last` may only use what is named before it
+    moved = _conjunction(inside, paths, name_of)
+    rows = "".join(f", Row({paths.text(source)})" for source in kept)
+    return [
+        f"        if not ({always}):",
+        "            return False",
+        "        epoch, kept = module_epoch(), held[0]",
+        "        if kept[0] != epoch:",
+        f"            if not ({moved}):",
+        "                return False",
+        f"            kept = held[0] = (epoch{rows},)",
+        f"        return ({last})",
+    ]
+
+
+def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[Any], str]) -> str:
+    """All of the guards as one expression, the cheapest first, each check once."""
+    ordered = sorted(guards, key=lambda g: GUARD_KINDS[g.kind].rank)
+    checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
+    return "\n            and ".join(f"({c})" for c in checks) or "True"
+
+
+def _kept_rows(guards: Iterable[Guard]) -> dict[Source, str]:
+    """The rows of values that are read once for each module epoch, and where `check` keeps them."""
+    sources = (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept)
+    return {source: f"kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
 
 
 def _rows_of(guard: Guard) -> set[Source]:

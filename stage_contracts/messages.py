@@ -1,7 +1,7 @@
 """The catalogue of messages: what the machine says when it is asked for something it cannot do, each said once.
 
 Input: whoever raises or warns fills a row's text with `say("unknown_option", ...)`. The site's page and its test read
-MESSAGES; tests/message_examples.py has a program for each row that makes the message appear.
+MESSAGES; tests/errors/message_examples.py has a program for each row that makes the message appear.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from stage0_eager import arrays
 from stage0_eager.defaults import device_or_default, dtype_or_default
 from stage0_eager.functions import joining
 from stage0_eager.functions.aliases import alias
-from stage0_eager.functions.gather_scatter import index_select
 from stage0_eager.functions.statistics import vector_norm
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
@@ -225,8 +224,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return c.full((0,), 0, input.dtype, input.device)
     import numpy as np
 
-    places = Tensor(arrays.move(np.array(rows, np.int64).ravel(), input.device))
-    return c.reshape(index_select(input, 0, places), (len(rows), r))
+    places = Tensor(arrays.move(np.array(rows, np.int64), input.device))
+    return input[places]
 
 
 def broadcast_tensors(*tensors: Any) -> tuple:

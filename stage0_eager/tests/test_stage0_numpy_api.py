@@ -1,6 +1,6 @@
 """NumPy's functions on tensors: the promotion table against NumPy's own, rules of ufuncs, gradients, batches.
 
-Input: the tables of numpy_api. Values of each function are compared in tests/test_numpy_functions.py.
+Input: the tables of numpy_api. Values of each function are compared in tests/numpy_programs/test_numpy_functions.py.
 """
 
 import numpy as np

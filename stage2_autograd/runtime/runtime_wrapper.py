@@ -6,38 +6,28 @@ code calls the result with tensors. What can be known before the first call is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from stage0_eager import arrays as array_library
-from stage0_eager.autograd.tape import Edge, version_of
-from stage0_eager.autograd.views import MADE_SILENTLY, write_through
-from stage0_eager.functions.inplace import INFERENCE_WRITTEN
+from stage0_eager.autograd.tape import Edge
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor, root, up_to_date
+from stage0_eager.tensor import Tensor, up_to_date
 from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan
-from stage_contracts.breaks import Unsupported
-from stage_contracts.device import CPU
+from stage2_autograd.runtime.input_checks import Check, input_checks
+from stage2_autograd.runtime.write_back import as_they_are, finisher
 from stage_contracts.graph import meta_of
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, ResultPlan
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
-
-LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
-VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
-
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
 Recover = Callable[[Exception, Sequence[Any]], tuple]  # (what was raised, the operands) -> the results
+Start = Callable[[Sequence[Tensor]], tuple]  # a call's tensors -> the arrays that the forward made of them
 
 
 def raise_it(error: Exception, operands: Sequence[Any]) -> tuple:
     raise error
-
-
-class LeafWritten(RuntimeError):
-    """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
 
 
 def make_runtime_wrapper(
@@ -57,56 +47,65 @@ def make_runtime_wrapper(
     recover: what to do when the forward raises before anything is written, and when the backward does.
     Raises RuntimeError, with eager's messages, for what eager rejects.
     """
+    inference = _without_tape(functional, forward, recover[0])
+    if backward is None or joint is None or partition is None or not joint.tangent_outputs:
+        return inference
+    return _on_tape(functional, forward, backward, joint, partition, recover, inference)
+
+
+def _without_tape(
+    functional: FunctionalGraph, forward: Callable[..., tuple], recover: Recover
+) -> Callable[..., tuple]:
+    """A call that records nothing."""
     count = functional.num_outputs + len(functional.writes)
-    results = functional.results or tuple(("output", i) for i in range(functional.num_outputs))
-    finish = _finisher(functional, results)
-    random = functional.rng_calls
-    draw = _random_state(functional)
-    checks = _input_checks(functional)
-    recover_forward, recover_backward = recover
+    checks, finish = input_checks(functional), finisher(functional)
+    start = _starter(functional, forward, checks)
 
     # most inference: nothing to do but the call
-    if backward is None and not random and finish is as_they_are:
+    if not checks and not functional.rng_calls and finish is as_they_are:
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             try:
                 made = forward(*[t._data for t in tensors])
             except Exception as error:
-                return recover_forward(error, tensors)
-            return tuple([Tensor(a) for a in made])
+                return recover(error, tensors)
+            return tuple([Tensor(a) for a in made[:count]])
 
         return call
 
     def run(*tensors: Tensor) -> tuple[Tensor, ...]:
         try:
-            checks(tensors)
-            arrays = [t._data for t in tensors]
-            if random:
-                arrays.append(draw())
-            made = forward(*arrays)
+            made = start(tensors)
         except Exception as error:
-            return recover_forward(error, tensors)
+            return recover(error, tensors)
         return finish(tensors, [Tensor(a) for a in made[:count]])
 
-    if backward is None or joint is None or partition is None or not joint.tangent_outputs:
-        return run
+    return run
 
+
+def _on_tape(
+    functional: FunctionalGraph,
+    forward: Callable[..., tuple],
+    backward: Callable[..., tuple],
+    joint: JointGraph,
+    partition: Partition,
+    recover: tuple[Recover, Recover],
+    inference: Callable[..., tuple],
+) -> Callable[..., tuple]:
+    """A call that is one node on the tape, where gradients are recorded and asked for; else `inference`."""
+    count = functional.num_outputs + len(functional.writes)
+    start = _starter(functional, forward, (*input_checks(functional), _bring_views_up_to_date))
+    finish = finisher(functional)
     plan = SavingPlan(partition, joint, functional)
     counts = any(functional.versions) or bool(functional.writes)
     wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
+    recover_forward, recover_backward = recover
 
     def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
         if not STATE.grad_enabled or not any(tensors[i].requires_grad for i in wanted):
-            return run(*tensors)
+            return inference(*tensors)
         try:
-            checks(tensors)
-            for t in tensors:
-                if t._view is not None:  # its base may have been written through another view, on the tape
-                    up_to_date(t)
-            arrays = [t._data for t in tensors]
-            if random:
-                arrays.append(draw())
-            made = forward(*arrays)
+            made = start(tensors)
         except Exception as error:
             return recover_forward(error, tensors)
         outputs = [Tensor(a) for a in made[:count]]
@@ -125,115 +124,42 @@ def make_runtime_wrapper(
     return run_on_tape
 
 
-# ---- before and after the forward --------------------------------------------------------------------------
+# ---- before the forward -------------------------------------------------------------------------------------
 
 
-def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], None]:
-    """What only the call's own tensors can tell: written leaves, and inputs that share memory with one."""
-    writes = functional.writes
-    on_tape = tuple(i for i in writes if i not in functional.silent)
-    if not writes:
-        return lambda tensors: None
+def _starter(functional: FunctionalGraph, forward: Callable[..., tuple], checks: tuple[Check, ...]) -> Start:
+    """The checks, then the forward on the arrays of a call's tensors and, last, the state of its random draws."""
+    if not functional.rng_calls:
 
-    def check(tensors: Sequence[Tensor]) -> None:
-        if not STATE.inference and any(tensors[i].is_inference() for i in writes):
-            raise LeafWritten(INFERENCE_WRITTEN)
-        if STATE.grad_enabled:
-            for i in on_tape:
-                if tensors[i]._made_silently and any(t.requires_grad for t in (root(tensors[i]), *tensors)):
-                    raise LeafWritten(MADE_SILENTLY)
-                if tensors[i].requires_grad and tensors[i].is_leaf:
-                    raise LeafWritten(LEAF_WRITTEN)
-                if (whole := root(tensors[i])) is not tensors[i] and whole.requires_grad and whole.is_leaf:
-                    raise LeafWritten(VIEW_OF_LEAF_WRITTEN)
-        for i, j in _suspects(tensors, writes):
-            if _may_share(tensors[i]._data, tensors[j]._data):
-                raise Unsupported(
-                    f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
-                    code="GB0008",
-                    hint="pass a clone of one, or run this function without cutaway.compile",
-                )
+        def start(tensors: Sequence[Tensor]) -> tuple:
+            for check in checks:
+                check(tensors)
+            return forward(*[t._data for t in tensors])
 
-    return check
+        return start
+
+    draw = _random_state(functional)
+
+    def start_drawing(tensors: Sequence[Tensor]) -> tuple:
+        for check in checks:
+            check(tensors)
+        return forward(*[t._data for t in tensors], draw())
+
+    return start_drawing
 
 
-def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
-    owners = [array_library.owner(t._data) for t in tensors]
-    if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
-        return
-    for i in writes:
-        for j, other in enumerate(owners):
-            foreign = type(other) not in OWN_MEMORY or type(owners[i]) not in OWN_MEMORY
-            if i != j and (foreign or other is owners[i]):
-                yield i, j
-
-
-# An array without a base holds its memory itself. Any other owner (a buffer, a capsule) may hold somebody else's.
-OWN_MEMORY = {np.ndarray}
-
-
-def _may_share(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(array_library.namespace_of(a).may_share_memory(a, b))
+def _bring_views_up_to_date(tensors: Sequence[Tensor]) -> None:
+    for t in tensors:
+        if t._view is not None:  # its base may have been written through another view, on the tape
+            up_to_date(t)
 
 
 def _random_state(functional: FunctionalGraph) -> Callable[[], Any]:
     """A function: (seed, counter) for one call of the graph, whose draws the generator has then done."""
     calls, generator = functional.rng_calls, default_generator()
-    device = meta_of(functional.graph.placeholders[-1]).device if calls else CPU
+    device = meta_of(functional.graph.placeholders[-1]).device
 
     def draw() -> Any:
         return array_library.move(np.array(generator.advance(calls), np.int64), device)
 
     return draw
-
-
-def as_they_are(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-    """No input is written, and the results are the graph's outputs."""
-    return tuple(outputs)
-
-
-def _finisher(
-    functional: FunctionalGraph, results: tuple[ResultPlan, ...]
-) -> Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]:
-    """Write the written inputs back into their memory, and lay out the user's results."""
-    writes, first = functional.writes, functional.num_outputs
-    constants = functional.graph.attributes
-    versions = functional.versions or (0,) * first + (1,) * len(writes)
-    counted = [(i, seen) for i, seen in enumerate(versions[:first]) if seen]
-    if not writes and not counted and results == tuple(("output", i) for i in range(first)):
-        return as_they_are
-
-    open_results = next(open_sizes_in(results), None) is not None
-    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
-
-    def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-        for i, seen in counted:
-            version_of(outputs[i])[0] = seen
-        for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
-            target = tensors[i]
-            version_of(target)[0] += seen
-            if value.requires_grad and target._view is not None:  # what it is a view of gets the history
-                version_of(target)[0] -= 1
-                write_through(target, value)
-                continue
-            if target._data is not value._data:  # a compiled step may have written there at once
-                target._data[...] = value._data
-            if value.requires_grad:  # the input now is what the pair computed, to autograd too
-                target.requires_grad, target._grad_fn = True, value._grad_fn
-                target._output_index = value._output_index
-                target._written += 1  # views that there are of it take the new history when next used
-        sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
-        made = []
-        plan = with_sizes(results, read_sizes(tensors)) if open_results else results
-        for kind, which, *views in plan:
-            tensor = sources[kind][which]
-            for (
-                op,
-                rest,
-            ) in views:  # on the user's own tape: memory, history and versions are shared as in eager
-                tensor = op(tensor, *rest)
-            made.append(tensor)
-        return tuple(made)
-
-    return finish

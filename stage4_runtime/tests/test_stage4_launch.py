@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from stage4_runtime.runtime.eager_call import eager_call
 from stage4_runtime.tests.programs import (
     HERE,
     chain,
@@ -16,6 +17,7 @@ from stage4_runtime.tests.programs import (
     sum_kernel,
 )
 from stage_contracts.breaks import Unsupported
+from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import bfloat16, bool_, float64, int64
 from stage_contracts.loop_ir import BufferRef
 from stage_contracts.program import Copy, HostCallback, Launch, RecordEvent, WaitEvent
@@ -294,3 +296,24 @@ def test_an_eager_kernel_that_breaks_its_meta_is_an_error(launched, seam):
     run = launched(program({"x": meta(3)}, {}, {"y": meta(4)}, [], steps, ["y"]))
     with pytest.raises(TypeError, match=r"yields float32\[3\] for y, expected float32\[4\]"):
         run(numbers(3))
+
+
+# The operators that give a view, each with arguments after the operand for which it does.
+VIEWS = {
+    "reshape": ((9,),), "permute": ((1, 0),), "expand": ((2, 3, 3),), "slice": (0, 0, 2), "diagonal": (0, 0, 1),
+    "unfold": (0, 2, 1), "as_strided": ((2, 2), (3, 1), 0), "detach": (), "contiguous": (), "clone": (),
+}  # fmt: skip
+
+
+def test_every_operator_that_gives_a_view_is_there():
+    assert {op.name for op in CORE_OPS.values() if op.kind in ("view", "identity")} - {"to_device"} == set(
+        VIEWS
+    )
+
+
+@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("name, args", VIEWS.items())
+def test_an_external_call_gives_memory_of_its_own(name, args, half):
+    """Of an operator whose kernel gives a view too: a clone of it is no step, as every buffer is apart from the inputs."""
+    x = np.ones((3, 3), np.float16 if half else np.float64)
+    assert not np.shares_memory(eager_call(name, np)(x, *args), x)

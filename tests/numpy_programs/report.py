@@ -14,9 +14,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, seed, settings
 
 from stage_contracts import events
-from tests import test_numpy_functions as functions
-from tests import test_numpy_programs as programs
-from tests import test_numpy_random as randoms
+from tests.numpy_programs import test_numpy_functions as functions
+from tests.numpy_programs import test_numpy_programs as programs
+from tests.numpy_programs import test_numpy_random as randoms
 from tests.numpy_programs.calls import FAMILIES
 from tests.numpy_programs.compare import observe
 from tests.numpy_programs.registry import PROGRAMS

@@ -10,12 +10,13 @@ import contextlib
 import os
 import sys
 from collections import Counter
+from functools import partial
 
 import cutaway
 from stage_contracts import events
 from tests.many_programs import Family, Way, main
 from tests.rewrite_programs.grammar import BATCHES, NAMES, is_open, write_program
-from tests.tensor_programs.compare import WAYS, compare, functions_of, grain_of, observe
+from tests.tensor_programs.compare import WAYS, compare, functions_of, observe, roundings
 from tests.tensor_programs.grammar import TensorProgram
 
 NO_COMPILER = ("inductor", {"runtime.cxx": "/nowhere/g++"})
@@ -41,7 +42,7 @@ def check(program: TensorProgram, way: Way) -> Counter:
     names, (backend, options) = functions_of(program, NAMES), way
     function, sizes = names["program"], BATCHES if is_open(program) else BATCHES[:1]
     compiled = cutaway.compile(function, backend=backend, options=options, dynamic=is_open(program))
-    mark, refused = events.LEDGER.mark(), False
+    mark, refused, rounded = events.LEDGER.mark(), False, False
     calls = [(size, contextlib.nullcontext) for size in sizes]
     if way is not INDUCTOR:
         calls.append((sizes[0], cutaway.no_grad))
@@ -52,10 +53,11 @@ def check(program: TensorProgram, way: Way) -> Counter:
         if is_open(program):  # of an open size nobody asks whether it is 1, which only a layout would tell
             got, expected = ([(w, v) for w, v in seen if "strides" not in w] for seen in (got, expected))
         unused = len(program.used) < len(program.results)
-        compare(got, expected, backend == "inductor", unused, grain_of(program.source()))
+        runs = partial(roundings, {w for w, _ in expected}, names, function, program, mode)
+        rounded |= compare(got, expected, backend == "inductor", unused, runs)
     seen = Counter(e.kind for e in events.LEDGER.since(mark))
     eagerly = sum(e.name == "eager" for e in events.LEDGER.since(mark, "fallback"))
-    return Counter(breaks=seen["graph_break"], fallbacks=eagerly, refused=refused)
+    return Counter(breaks=seen["graph_break"], fallbacks=eagerly, refused=refused, rounded=rounded)
 
 
 def label(way: Way) -> str:

@@ -1,0 +1,1 @@
+"""Does AOT autograd keep a program's meaning? Random tensor programs say so."""

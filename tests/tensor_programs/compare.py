@@ -10,7 +10,8 @@ import contextlib
 import linecache
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from stage_contracts.layouts import is_dense
 from tests.tensor_programs.grammar import NAMES, TensorProgram
+from tests.tensor_programs.rounding import RUNS, Observed, Roundings, a_step_away, unexplained
 
 # How a seed is compiled: by turns.
 WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -51,17 +53,8 @@ UNNOTICED = re.compile(r"\.data\b")
 SPENT = "Trying to backward through the graph a second time"
 # Likewise what the graph before a break computed inside: its results do not depend on one another, to the tape.
 APART = "appears to not have been used in the graph"
-# What comes through float32 is as coarse as that; a gradient through a norm of equal elements is divided by sqrt(eps).
-COARSE = (
-    (re.compile(r"bfloat16"), 2.0**-7),
-    (re.compile(r"half\(|float16"), 2.0**-10),
-    (re.compile(r"\bfloat\(|float32"), 2.0**-23),
-)
-DIVIDED, BY = re.compile("layer_norm"), 512
 # Which of them a BLAS rounds by the layout of its operands: what was written has none of the gaps of the user's memory.
 ROUNDED = re.compile(r"@|matmul|linear|einsum|addmm|outer")
-# In multiples of the dtype's precision and of the largest value: sums of a gradient may be taken in another order.
-TOLERANCE = 64
 
 
 class Differs(AssertionError):
@@ -109,16 +102,11 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
             got, expected = ([(w, v) for w, v in all_ if "gradient" not in w] for all_ in (got, expected))
         unused = len(program.used) < len(program.results) or seen["graph_break"] > 0
         close = backend == "inductor" or (ROUNDED.search(body) is not None and gaps(names[inputs]()[0]))
-        compare(got, expected, close, unused, grain_of(body))
+        runs = partial(roundings, {w for w, _ in expected}, names, function, program, mode, inputs)
+        compare(got, expected, close, unused, runs)
     why = Counter(f"break {e.name}" for e in since if e.kind == "graph_break")
     why += Counter(f"eagerly: {e.details['reason']}" for e in since if e.kind == "fallback")
     return Counter(breaks=seen["graph_break"], fallbacks=seen["fallback"], refused=refused) + why
-
-
-def grain_of(body: str) -> tuple[float, int]:
-    """The coarsest precision that a value or a gradient comes through, and how much its rounding may be multiplied."""
-    coarse = next((grain for cast, grain in COARSE if cast.search(body)), 0.0)
-    return coarse, BY if DIVIDED.search(body) else 1
 
 
 def gaps(inputs: list) -> bool:
@@ -156,13 +144,18 @@ def traced(function: Callable) -> Callable:
 
 
 def observe(
-    names: dict, function: Callable, program: TensorProgram, mode: Callable, made_by: str = "inputs"
-) -> list[tuple[str, Any]]:
+    names: dict,
+    function: Callable,
+    program: TensorProgram,
+    mode: Callable,
+    made_by: str = "inputs",
+    interpreter: Any = None,
+) -> Observed:
     """(what it is, its value) of one call, in the order that things happen; it ends at the first error."""
-    seen: list[tuple[str, Any]] = []
+    seen: Observed = []
     cutaway.manual_seed(7)
     inputs, leaves = names[made_by]()
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), interpreting(interpreter):
         try:
             with mode():
                 results = function(*inputs)
@@ -187,6 +180,12 @@ def observe(
                 seen += [(f"argument {i} after the error", bits(t)) for i, t in enumerate(inputs)]
             seen += [(f"gradient {i} after the error", gradient(t)) for i, t in enumerate(leaves)]
     return seen
+
+
+def roundings(labels: Container[str], *call: Any) -> Iterator[Observed]:
+    """What is seen of eager's call (the arguments of `observe`) under one other rounding after the other."""
+    for seed in range(RUNS):
+        yield [(w, v) for w, v in observe(*call, interpreter=Roundings(seed)) if w in labels]
 
 
 def caught(call: Callable) -> tuple[str, str] | None:
@@ -249,15 +248,16 @@ def gradient(t: Any) -> np.ndarray | None:
 
 
 def compare(
-    got: list[tuple[str, Any]],
-    expected: list[tuple[str, Any]],
+    got: Observed,
+    expected: Observed,
     close: bool,
     unused: bool,
-    grain: tuple[float, int] = (0.0, 1),
-) -> None:
-    """Raises Differs.
+    runs: Callable[[], Iterator[Observed]] = lambda: iter(()),
+) -> bool:
+    """Raises Differs. Returns whether `runs` had to say how far rounding goes.
 
-    close: values may differ by rounding, as kernels' do.
+    close: values may differ by rounding, as kernels' do, and as gradients do, whose sums are taken in another order:
+        by a step of it, and further as far as eager's own `runs` under other roundings are apart.
     unused: the loss does not read every result, or a graph's results go on to the code after a break. A compiled pair
         is one tape node, whose other results get a gradient of zeros: then None is zeros, and what has no finite
         slope gives NaN (as in torch).
@@ -265,40 +265,64 @@ def compare(
     late = {
         text for what, (_, text) in ((w, v) for w, v in (*got, *expected) if w == "error") if LENIENT in text
     }
-    for (what, a), (label, b) in zip(got, expected, strict=False):
+    doubts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for place, ((what, a), (label, b)) in enumerate(zip(got, expected, strict=False)):
         if what != label:
             if late or (label == "error" and "out of bounds" in b[1]):  # of an element that nobody reads
-                return
+                break
             raise Differs(f"{what}: {shown(a)}, in eager {label}: {shown(b)}")
-        if unused and "gradient" in what and isinstance(a, np.ndarray):
-            b = np.where(np.isnan(a), a, np.zeros_like(a) if b is None else b).astype(a.dtype)
+        b = as_promised(what, a, b, unused)
         if "gradient" in what and (a is None) != (b is None):
             same = not np.nan_to_num(a if b is None else b).any()  # what was overwritten: zeros, or nothing
         elif isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-            same = alike(a, b, close or "gradient" in what, *grain)
+            same = alike(a, b)
+            if not same and (close or "gradient" in what) and (a.dtype, a.shape) == (b.dtype, b.shape):
+                same = a_step_away(a, b)
+                if not same:
+                    doubts[place], same = (a, b), True
         else:
             same = type(a) is type(b) and a == b
         if not same and not (late and what == "error"):
-            raise Differs(f"{what}\n  got      {shown(a)}\n  expected {shown(b)}")
-    if len(got) != len(expected) and not late:
-        raise Differs(f"{len(got)} observations, in eager {len(expected)}")
+            raise Differs(difference(what, a, b))
+    else:
+        if len(got) != len(expected) and not late:
+            raise Differs(f"{len(got)} observations, in eager {len(expected)}")
+    if doubts:
+        values = (
+            {
+                i: as_promised(w, got[i][1], v, unused)
+                for i, (w, v) in enumerate(run)
+                if i in doubts and w == got[i][0]
+            }
+            for run in runs()
+        )
+        wrong = unexplained(doubts, values)
+        if wrong is not None:
+            raise Differs(difference(got[wrong][0], *doubts[wrong]))
+    return bool(doubts)
 
 
-def alike(a: np.ndarray, b: np.ndarray, close: bool, coarse: float = 0.0, times: int = 1) -> bool:
+def as_promised(what: str, a: Any, b: Any, unused: bool) -> Any:
+    """Eager's value, or what stands for it where a result is unused."""
+    if unused and "gradient" in what and isinstance(a, np.ndarray):
+        return np.where(np.isnan(a), a, np.zeros_like(a) if b is None else b).astype(a.dtype)
+    return b
+
+
+def difference(what: str, a: Any, b: Any) -> str:
+    return f"{what}\n  got      {shown(a)}\n  expected {shown(b)}"
+
+
+def alike(a: np.ndarray, b: np.ndarray) -> bool:
+    """Bit for bit, but for the bits of NaN."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.tobytes() == b.tobytes():
         return True
+    if a.dtype.kind in "biu":
+        return False
     x, y = a.astype(np.float64), b.astype(np.float64)
-    if not close:
-        return bool(np.array_equal(x, y, equal_nan=True) and (np.signbit(x) == np.signbit(y))[x == 0].all())
-    if not np.issubdtype(x.dtype, np.floating) or a.dtype.kind in "biu":
-        return bool(np.array_equal(a, b))
-    scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(y), y, 0)), initial=0)))
-    bits_of = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10}.get(a.dtype.name, 2.0**-7)
-    return bool(
-        np.allclose(x, y, rtol=0, atol=TOLERANCE * times * max(bits_of, coarse) * scale, equal_nan=True)
-    )
+    return bool(np.array_equal(x, y, equal_nan=True) and (np.signbit(x) == np.signbit(y))[x == 0].all())
 
 
 def shown(value: Any) -> str:

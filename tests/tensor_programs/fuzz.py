@@ -6,10 +6,14 @@ Input: how many programs, the first seed, how many processes. What differs is ma
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from unittest import mock
 
+from cutaway import inductor
 from tests.many_programs import Family, Way, main
 from tests.tensor_programs.compare import INDUCTOR, ONLY_CAPTURED, STAGE_2, VERIFIED, WAYS, check
 from tests.tensor_programs.grammar import TensorProgram, write_program
+from tests.tensor_programs.layouts import checking_interpreter
 
 INDUCTOR_EVERY, VERIFIED_EVERY = 50, 20
 
@@ -27,11 +31,17 @@ def ways(seed: int, program: TensorProgram) -> list[Way]:
     return [way_of(seed, program)]
 
 
+def check_layouts_too(program: TensorProgram, way: Way) -> Counter:
+    """check, where what a half is given must also lie in memory as its graph says."""
+    with mock.patch.object(inductor, "interpreter", checking_interpreter):
+        return check(program, way)
+
+
 FAMILY = Family(
     "tests/tensor_programs/grammar.py",
     write_program,
     ways,
-    check,
+    check_layouts_too,
     ("aot_eager", "stage 2", "inductor"),
     "three calls each",
 )

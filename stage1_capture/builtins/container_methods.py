@@ -1,0 +1,451 @@
+"""Methods of lists, dicts, sets, deques and iterators, applied to the abstract items.
+
+Input: the receiver is args[0]. A method that changes a receiver from outside is a side effect.
+"""
+
+from __future__ import annotations
+
+import collections
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from stage1_capture.builtins.python import dict_, next_, sorted_
+from stage1_capture.frame.generators import GeneratorVariable
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
+    DictViewVariable,
+    ExceptionVariable,
+    IteratorVariable,
+    ListVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import (
+    METHODS,
+    Args,
+    Builtin,
+    Kwargs,
+    attempt,
+    call_function,
+    iterate,
+    must_be_local,
+)
+from stage1_capture.variables.containers import is_same_or_equal
+from stage1_capture.variables.keys import hashable
+
+Tx = InstructionTranslator
+ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
+
+
+def method(kind: type, *names: str) -> Callable[[Any], Any]:
+    """Decorator: enter a handler of (tx, receiver, *args, **kwargs) for methods of a kind of value."""
+
+    def enter(handler: Any) -> Any:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                result = handler(tx, *args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # not the call itself: an error of our own
+                tx.unsupported("GB0065", f"a call of the method {names[0]}: {error}")
+            return NONE if result is None else result
+
+        for name in names:
+            METHODS[kind, name] = call
+        return handler
+
+    return enter
+
+
+def _number(tx: Tx, value: Variable) -> int:
+    return tx.constant(value, "an index")
+
+
+# ---- lists and deques ----------------------------------------------------------------------------
+
+
+def _on_items(name: str, *, numbers: int = 0) -> Builtin:
+    """A method that Python's own list has, applied to the items. Its first `numbers` arguments are indices."""
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        receiver, *rest = args
+        assert isinstance(receiver, ListVariable)
+        must_be_local(tx, receiver, f"the method {name}")
+        words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
+        found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
+        return NONE if found is None else realize(found)
+
+    return call
+
+
+METHODS.update({(ListVariable, n): _on_items(n) for n in ("append", "reverse", "clear")})
+METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "pop")})
+
+
+@method(ListVariable, "copy", "__copy__")
+def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
+    if isinstance(receiver, DequeVariable):
+        return DequeVariable(list(receiver.items), limit=receiver.limit)
+    return ListVariable(list(receiver.items))
+
+
+@method(ListVariable, "extend")
+def extend_items(tx: Tx, receiver: ListVariable, values: Variable) -> None:
+    new = iterate(tx, values)
+    must_be_local(tx, receiver, "the method extend")
+    receiver.items.extend(new)
+
+
+@method(ListVariable, "index")
+def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -> Variable:
+    first, last = (*(_number(tx, b) for b in bounds), None, None)[:2]
+    begin, end, _ = slice(first, last).indices(len(receiver.items))
+    for i in range(begin, end):
+        if is_same_or_equal(tx, realize(receiver.items[i]), value):
+            return ConstantVariable(i)
+    if isinstance(receiver, TupleVariable):
+        tx.throw(ValueError, "tuple.index(x): x not in tuple")
+    if not isinstance(value, ConstantVariable):
+        tx.unsupported("GB0066", "index of a value that is not in the list")
+    _refused(tx, receiver, "index", value)
+
+
+def _refused(tx: Tx, receiver: ListVariable, name: str, *words: Variable) -> NoReturn:
+    """Raise what Python's own empty one raises, in its version's words."""
+    empty: Any = collections.deque() if isinstance(receiver, DequeVariable) else []
+    values = [tx.constant(word, f"the method {name}") for word in words]
+    attempt(tx, name, lambda: getattr(empty, name)(*values), exact=True)
+    raise AssertionError(f"{name} of nothing")
+
+
+METHODS[TupleVariable, "index"] = METHODS[ListVariable, "index"]
+
+
+@method(ListVariable, "count")
+def _count(tx: Tx, receiver: ListVariable, value: Variable) -> Variable:
+    return ConstantVariable(sum(is_same_or_equal(tx, realize(i), value) for i in receiver.items))
+
+
+METHODS[TupleVariable, "count"] = METHODS[ListVariable, "count"]
+
+
+@method(ListVariable, "remove")
+def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
+    for i, item in enumerate(receiver.items):
+        if is_same_or_equal(tx, realize(item), value):
+            must_be_local(tx, receiver, "the method remove")
+            del receiver.items[i]
+            return
+    _refused(tx, receiver, "remove", value)
+
+
+@method(ListVariable, "sort")
+def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
+    ordered = sorted_(tx, receiver, **options)
+    must_be_local(tx, receiver, "the method sort")
+    receiver.items[:] = ordered.items
+
+
+def _deque(name: str, change: Callable[[list, list], Any], many: bool = False) -> None:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        receiver, *rest = args
+        assert isinstance(receiver, DequeVariable)
+        words = iterate(tx, rest[0]) if many else rest
+        if name.startswith("pop") and not receiver.items:
+            tx.throw(IndexError, "pop from an empty deque")
+        must_be_local(tx, receiver, f"the method {name}")
+        found = change(receiver.items, words)
+        if receiver.limit is not None and len(receiver.items) > receiver.limit:
+            surplus = len(receiver.items) - receiver.limit
+            if "left" in name:
+                del receiver.items[-surplus:]
+            else:
+                del receiver.items[:surplus]
+        return found if isinstance(found, Variable) else NONE
+
+    METHODS[DequeVariable, name] = call
+
+
+_deque("append", lambda items, words: items.append(words[0]))
+_deque("appendleft", lambda items, words: items.insert(0, words[0]))
+_deque("extend", lambda items, words: items.extend(words), many=True)
+_deque("extendleft", lambda items, words: items.__setitem__(slice(0, 0), words[::-1]), many=True)
+_deque("pop", lambda items, words: realize(items.pop()))
+_deque("popleft", lambda items, words: realize(items.pop(0)))
+_deque("clear", lambda items, words: items.clear())
+
+
+@method(DequeVariable, "insert")
+def _insert(tx: Tx, receiver: DequeVariable, index: Variable, value: Variable) -> None:
+    if receiver.limit is not None and len(receiver.items) >= receiver.limit:
+        tx.throw(IndexError, "deque already at its maximum size")
+    must_be_local(tx, receiver, "the method insert")
+    receiver.items.insert(_number(tx, index), value)
+
+
+@method(DequeVariable, "rotate")
+def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
+    must_be_local(tx, receiver, "the method rotate")
+    if receiver.items:
+        shift = -_number(tx, by) % len(receiver.items)
+        receiver.items[:] = receiver.items[shift:] + receiver.items[:shift]
+
+
+# ---- dicts ---------------------------------------------------------------------------------------
+
+
+@method(ConstDictVariable, "get")
+def _get(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
+    return realize(receiver.items.get(hashable(tx, key), default))
+
+
+@method(ConstDictVariable, "pop")
+def _pop(tx: Tx, receiver: ConstDictVariable, key: Variable, *default: Variable) -> Variable:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        return default[0] if default else tx.throw(KeyError, name)
+    must_be_local(tx, receiver, "the method pop")
+    return realize(receiver.items.pop(name))
+
+
+@method(ConstDictVariable, "popitem")
+def _popitem(tx: Tx, receiver: ConstDictVariable, last: Variable = TRUE) -> Variable:
+    if not receiver.items:
+        attempt(tx, "popitem", lambda: receiver.kind().popitem(), exact=True)
+    must_be_local(tx, receiver, "the method popitem")
+    key = list(receiver.items)[-1 if truth(tx, last) else 0]
+    return TupleVariable([from_constant(key), realize(receiver.items.pop(key))])
+
+
+@method(ConstDictVariable, "setdefault")
+def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        must_be_local(tx, receiver, "the method setdefault")
+        receiver.items[name] = default
+    return realize(receiver.items[name])
+
+
+@method(ConstDictVariable, "update")
+def update_entries(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
+    new = {**dict_(tx, *values).items, **more}
+    must_be_local(tx, receiver, "the method update")
+    receiver.items.update(new)
+
+
+@method(ConstDictVariable, "clear")
+def _clear(tx: Tx, receiver: ConstDictVariable) -> None:
+    must_be_local(tx, receiver, "the method clear")
+    receiver.items.clear()
+
+
+@method(ConstDictVariable, "copy", "__copy__")
+def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
+    if isinstance(receiver, DefaultDictVariable):
+        return DefaultDictVariable(dict(receiver.items), receiver.kind, receiver.factory)
+    return ConstDictVariable(dict(receiver.items), receiver.kind)
+
+
+@method(ConstDictVariable, "fromkeys")
+def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
+    if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
+        tx.unsupported("GB0071", f"fromkeys of a {receiver.kind.__name__}")
+    return call_function(tx, UserDefinedObjectVariable(receiver.kind.fromkeys), list(args), {})
+
+
+@method(ConstDictVariable, "move_to_end")
+def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Variable = TRUE) -> None:
+    name = hashable(tx, key)
+    if name not in receiver.items:
+        tx.throw(KeyError, name)
+    must_be_local(tx, receiver, "the method move_to_end")
+    value = receiver.items.pop(name)
+    rest = {} if truth(tx, last) else dict(receiver.items)
+    if rest:
+        receiver.items.clear()
+    receiver.items[name] = value
+    receiver.items.update(rest)
+
+
+def _view(name: str) -> None:
+    METHODS[ConstDictVariable, name] = lambda tx, args, kwargs: DictViewVariable(args[0], name)  # type: ignore
+
+
+for _name in ("keys", "values", "items"):
+    _view(_name)
+
+
+# ---- sets ----------------------------------------------------------------------------------------
+
+
+def _sets(tx: Tx, values: tuple[Variable, ...]) -> list[set]:
+    return [{hashable(tx, v) for v in iterate(tx, value)} for value in values]
+
+
+def _set_method(name: str, changes: bool) -> None:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        receiver, *rest = args
+        assert isinstance(receiver, SetVariable)
+        several = _sets(tx, tuple(rest))
+        if changes:
+            must_be_local(tx, receiver, f"the method {name}")
+        found = getattr(receiver.items, name)(*several)
+        if isinstance(found, set):
+            return SetVariable(found, receiver.kind)
+        return ConstantVariable(found)
+
+    METHODS[SetVariable, name] = call
+
+
+for _name in (
+    "union",
+    "intersection",
+    "difference",
+    "symmetric_difference",
+    "issubset",
+    "issuperset",
+    "isdisjoint",
+):
+    _set_method(_name, changes=False)
+for _name in ("update", "intersection_update", "difference_update", "symmetric_difference_update"):
+    _set_method(_name, changes=True)
+
+
+@method(SetVariable, "add")
+def _add(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    must_be_local(tx, receiver, "the method add")
+    receiver.items.add(element)
+
+
+@method(SetVariable, "discard")
+def _discard(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    must_be_local(tx, receiver, "the method discard")
+    receiver.items.discard(element)
+
+
+@method(SetVariable, "remove")
+def _remove_element(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+    element = hashable(tx, value)
+    if element not in receiver.items:
+        tx.throw(KeyError, element)
+    must_be_local(tx, receiver, "the method remove")
+    receiver.items.remove(element)
+
+
+@method(SetVariable, "pop")
+def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
+    if not receiver.items:
+        tx.throw(KeyError, "pop from an empty set")
+    if receiver.source is not None:
+        tx.unsupported("GB0006", "pop from a set from outside")
+    return from_constant(receiver.items.pop())
+
+
+@method(SetVariable, "clear")
+def _clear_set(tx: Tx, receiver: SetVariable) -> None:
+    must_be_local(tx, receiver, "the method clear")
+    receiver.items.clear()
+
+
+@method(SetVariable, "copy", "__copy__")
+def _copy_set(tx: Tx, receiver: SetVariable) -> Variable:
+    return receiver if receiver.kind is frozenset else SetVariable(set(receiver.items), receiver.kind)
+
+
+# ---- slices, views, functions --------------------------------------------------------------------
+
+
+@method(SliceVariable, "indices")
+def _indices(tx: Tx, receiver: SliceVariable, length: Variable) -> Variable:
+    bounds = tx.constant(receiver, "a slice")
+    return attempt(
+        tx, "indices", lambda: from_constant(bounds.indices(tx.constant(length, "a length"))), exact=True
+    )
+
+
+@method(DictViewVariable, "isdisjoint")
+def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable:
+    mine, others = ({hashable(tx, i) for i in iterate(tx, v)} for v in (receiver, other))
+    return ConstantVariable(mine.isdisjoint(others))
+
+
+@method(UserFunctionVariable, "__get__")
+def _bind_function(
+    tx: Tx, receiver: UserFunctionVariable, instance: Variable, owner: Variable = NONE
+) -> Variable:
+    unbound = isinstance(instance, ConstantVariable) and instance.value is None
+    return receiver if unbound else UserMethodVariable(receiver, instance)
+
+
+@method(UserFunctionVariable, "__call__")
+def _call_function(tx: Tx, receiver: UserFunctionVariable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_function(tx, receiver, list(args), kwargs)
+
+
+# ---- iterators, generators, exceptions -----------------------------------------------------------
+
+METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
+METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]
+METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)  # type: ignore
+METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])  # type: ignore
+METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)  # type: ignore
+
+
+@method(GeneratorVariable, "throw")
+def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
+    from stage1_capture.frame.opcodes.exceptions import as_exception
+
+    value = (
+        more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
+    )
+    return receiver.throw(tx, as_exception(tx, value))
+
+
+@method(ExceptionVariable, "add_note")
+def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
+    if isinstance(note, ConstantVariable) and not isinstance(note.value, str):
+        tx.throw(TypeError, f"note must be a str, not {type(note.value).__name__!r}")
+    tx.output.will_change(receiver)
+    notes = receiver.attrs.get("__notes__")
+    if notes is None:
+        notes = receiver.attrs["__notes__"] = ListVariable([])
+    assert isinstance(notes, ListVariable)
+    notes.items.append(note)
+
+
+@method(ExceptionVariable, "with_traceback")
+def _with_traceback(tx: Tx, receiver: ExceptionVariable, traceback: Variable) -> Variable:
+    return receiver
+
+
+@method(TupleVariable, "_replace")
+def _replace(tx: Tx, receiver: TupleVariable, **changes: Variable) -> Variable:
+    fields = receiver.kind._fields  # type: ignore[attr-defined]
+    unknown = [name for name in changes if name not in fields]
+    if unknown:
+        kind = TypeError if sys.version_info >= (3, 13) else ValueError
+        tx.throw(kind, f"Got unexpected field names: {unknown!r}")
+    items = [changes.get(name, item) for name, item in zip(fields, receiver.items, strict=True)]
+    return TupleVariable(items, receiver.kind, receiver.class_source)
+
+
+@method(TupleVariable, "_asdict")
+def _asdict(tx: Tx, receiver: TupleVariable) -> Variable:
+    fields = receiver.kind._fields  # type: ignore[attr-defined]
+    return ConstDictVariable(dict(zip(fields, receiver.items, strict=True)))

@@ -1,0 +1,273 @@
+"""functools, itertools, operator, collections and copy on abstract values: the rest of the table of variables/calls.py.
+
+Input: abstract arguments. Functions that are C in CPython are followed as the Python of state/polyfills.py.
+"""
+
+from __future__ import annotations
+
+import binascii
+import bisect
+import cmath
+import collections
+import datetime
+import functools
+import heapq
+import itertools
+import json
+import math
+import operator
+import struct
+import types
+import unicodedata
+from typing import Any
+
+from stage1_capture.builtins.python import builtin, dict_
+from stage1_capture.frame.inline import inline_call
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state import polyfills, polyfills_order
+from stage1_capture.variables.arithmetic import (
+    BINARY,
+    COMPARISONS,
+    binary,
+    compare,
+    equal,
+    is_same,
+    truth,
+    unary,
+)
+from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
+    ListVariable,
+    PartialVariable,
+    TupleVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    describe,
+)
+from stage1_capture.variables.builder import function_variable
+from stage1_capture.variables.calls import (
+    BUILTINS,
+    FOLDED,
+    Args,
+    Kwargs,
+    call_function,
+    fold,
+    iterate,
+    walked,
+)
+from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
+from stage1_capture.variables.store import store_attribute
+
+Tx = InstructionTranslator
+
+# ---- followed as Python --------------------------------------------------------------------------
+
+_NAMES = ("chain", "count", "cycle", "repeat", "islice", "accumulate", "product", "pairwise", "starmap", "takewhile",
+          "dropwhile", "filterfalse", "compress", "zip_longest", "combinations", "permutations",
+          "combinations_with_replacement", "tee", "groupby", "batched")  # fmt: skip
+POLYFILLS: dict[Any, Any] = {
+    functools.reduce: polyfills.reduce,
+    functools.cmp_to_key: polyfills.cmp_to_key,
+    functools.update_wrapper: polyfills.update_wrapper,
+    math.prod: polyfills.prod,
+    dict.fromkeys: polyfills.dict_fromkeys,
+    collections.OrderedDict.fromkeys: polyfills.ordered_fromkeys,
+    collections.defaultdict.fromkeys: polyfills.default_fromkeys,
+    **{getattr(heapq, name): getattr(polyfills_order, name)
+       for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
+    **{getattr(bisect, name): getattr(polyfills_order, name)
+       for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
+    collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
+    itertools.chain.from_iterable: polyfills.chain_from_iterable,
+    **{getattr(itertools, name): getattr(polyfills, name) for name in _NAMES if hasattr(itertools, name)},
+}  # fmt: skip
+
+
+def _followed(polyfill: types.FunctionType) -> Any:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        return inline_call(tx, function_variable(tx.output, polyfill, None), args, kwargs)
+
+    return call
+
+
+BUILTINS.update({original: _followed(polyfill) for original, polyfill in POLYFILLS.items()})
+
+
+@builtin(polyfills.copy_attributes)
+def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
+    """What the program, or the module that made it, put on a function."""
+    names: list[str] = []
+    if isinstance(wrapped, UserFunctionVariable):
+        names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
+        names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
+    elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
+        tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
+    for name in names:
+        store_attribute(tx, wrapper, name, load_attribute(tx, wrapped, name))
+    return NONE
+
+
+# ---- operator ------------------------------------------------------------------------------------
+
+_SYMBOLS = {function: symbol for symbol, (function, _) in BINARY.items()}
+_IN_PLACE = {getattr(operator, "i" + name): symbol + "=" for symbol, (_, name) in BINARY.items()
+             if hasattr(operator, "i" + name)}  # fmt: skip
+_IN_PLACE |= {operator.iand: "&=", operator.ior: "|="}
+
+
+def _binary_call(symbol: str) -> Any:
+    return lambda tx, args, kwargs: binary(tx, symbol, *args)
+
+
+def _compare_call(symbol: str) -> Any:
+    return lambda tx, args, kwargs: compare(tx, symbol, *args)
+
+
+BUILTINS.update({function: _binary_call(symbol) for function, symbol in (_SYMBOLS | _IN_PLACE).items()})
+BUILTINS.update({function: _compare_call(symbol) for symbol, (function, *_) in COMPARISONS.items()})
+_UNARY = {
+    operator.neg: "NEGATIVE",
+    operator.pos: "POSITIVE",
+    operator.invert: "INVERT",
+    operator.inv: "INVERT",
+}
+for _function, _name in _UNARY.items():
+    BUILTINS[_function] = (lambda name: lambda tx, args, kwargs: unary(tx, f"UNARY_{name}", *args))(_name)
+
+
+@builtin(operator.getitem)
+def _getitem(tx: Tx, container: Variable, key: Variable) -> Variable:
+    return subscript(tx, container, key)
+
+
+@builtin(operator.setitem)
+def _setitem(tx: Tx, container: Variable, key: Variable, value: Variable) -> Variable:
+    store_subscript(tx, container, key, value)
+    return NONE
+
+
+@builtin(operator.delitem)
+def _delitem(tx: Tx, container: Variable, key: Variable) -> Variable:
+    delete_subscript(tx, container, key)
+    return NONE
+
+
+@builtin(operator.contains)
+def _contains(tx: Tx, container: Variable, item: Variable) -> Variable:
+    return ConstantVariable(contains(tx, item, container))
+
+
+@builtin(operator.not_)
+def _not(tx: Tx, value: Variable) -> Variable:
+    return ConstantVariable(not truth(tx, value))
+
+
+@builtin(operator.truth)
+def _truth(tx: Tx, value: Variable) -> Variable:
+    return ConstantVariable(truth(tx, value))
+
+
+@builtin(operator.is_)
+def _is(tx: Tx, left: Variable, right: Variable) -> Variable:
+    return ConstantVariable(is_same(tx, left, right))
+
+
+@builtin(operator.is_not)
+def _is_not(tx: Tx, left: Variable, right: Variable) -> Variable:
+    return ConstantVariable(not is_same(tx, left, right))
+
+
+@builtin(operator.call)
+def _call(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_function(tx, function, list(args), kwargs)
+
+
+@builtin(operator.countOf)
+def _count_of(tx: Tx, items: Variable, value: Variable) -> Variable:
+    return ConstantVariable(sum(equal(tx, item, value) for item in iterate(tx, items)))
+
+
+@builtin(operator.indexOf)
+def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
+    for place, item in enumerate(walked(tx, items)):
+        if equal(tx, item, value):
+            return ConstantVariable(place)
+    tx.throw(ValueError, "sequence.index(x): x not in sequence")
+
+
+def _concatenated(symbol: str) -> Any:
+    def concatenate(tx: Tx, left: Variable, right: Variable) -> Variable:
+        for value in (left, right):
+            text = isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes))
+            if not (text or isinstance(value, (ListVariable, TupleVariable))):
+                tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
+        return binary(tx, symbol, left, right)
+
+    return concatenate
+
+
+builtin(operator.concat)(_concatenated("+"))
+builtin(operator.iconcat)(_concatenated("+="))
+BUILTINS[operator.abs] = BUILTINS[abs]
+
+
+@builtin(pow)
+def _pow(tx: Tx, base: Variable, exp: Variable, mod: Variable | None = None) -> Variable:
+    return binary(tx, "**", base, exp) if mod is None else fold(tx, pow, [base, exp, mod], {})
+
+
+@builtin(math.fsum)
+def _fsum(tx: Tx, values: Variable) -> Variable:
+    return fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {})
+
+
+# ---- functools -----------------------------------------------------------------------------------
+
+
+@builtin(functools.partial)
+def _partial(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
+    if isinstance(function, PartialVariable):
+        return PartialVariable(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
+    return PartialVariable(function, list(args), kwargs)
+
+
+# ---- pure functions of constants -----------------------------------------------------------------
+
+FOLDED.update({json.dumps, json.loads, struct.pack, struct.unpack, struct.calcsize, bytes.maketrans})
+FOLDED.update(
+    {binascii.b2a_base64, binascii.a2b_base64, datetime.date.fromisoformat, datetime.datetime.fromisoformat}
+)
+for _module in (cmath, unicodedata):
+    FOLDED.update(f for f in vars(_module).values() if isinstance(f, types.BuiltinFunctionType))
+
+
+# ---- collections ---------------------------------------------------------------------------------
+
+
+@builtin(collections.OrderedDict)
+def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
+    return ConstDictVariable(dict_(tx, *values, **more).items, collections.OrderedDict)
+
+
+@builtin(collections.defaultdict)
+def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
+    none = isinstance(factory, ConstantVariable)
+    if none and factory.value is not None:  # type: ignore[attr-defined]
+        tx.throw(TypeError, "first argument must be callable or None")
+    entries = dict_(tx, *values, **more).items
+    return DefaultDictVariable(entries, collections.defaultdict, None if none else factory)
+
+
+@builtin(collections.deque)
+def _deque(tx: Tx, values: Variable | None = None, maxlen: Variable = NONE) -> Variable:
+    limit = tx.constant(maxlen, "a deque's length")
+    items = [] if values is None else iterate(tx, values)
+    return DequeVariable(
+        items if limit is None else items[len(items) - min(limit, len(items)) :], limit=limit
+    )

@@ -1,0 +1,480 @@
+"""Calls of NumPy's functions: our row in place of each, with `out=`, weak Python numbers and dtypes seen to.
+
+Input: an abstract call of `np.f`. The arguments are bound by NumPy's own signature; what our row does not take (where=,
+order="F", a subclass) is a break, and NumPy runs the call.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import numpy_api
+from stage0_eager.numpy_api.rows import Row
+from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ListVariable,
+    NotConstant,
+    NumpyNdarrayVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import BUILTINS, Args, Kwargs, call_function
+from stage1_capture.variables.ndarray import FACTS, can_be_array, left
+from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.operators import call_operator, known_scalar
+from stage_contracts import dtype as dt
+from stage_contracts.array_guards import CAPTURED_DTYPES
+from stage_contracts.breaks import Unsupported
+from stage_contracts.controls import register
+from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
+from stage_contracts.tensor_meta import TensorMeta
+
+Tx = InstructionTranslator
+# What our row refuses: an error of its meta, an `out`, an option, an argument, a tensor of inference mode.
+_REFUSED = {"GB0066", "GB0067", "GB0068", "GB0069", "GB0070"}
+# Rows whose arguments are any number of arrays: they take them as one tuple.
+GATHERED = {"meshgrid": "xi", "broadcast_arrays": "args"}
+OPERANDS = {"x1", "x2", "x", "y", "a_min", "a_max", "min", "max"}  # parameters where a number may stay open
+CLOSED = {"power", "pow", "float_power"}  # which look at a number
+
+
+def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variable:
+    """The value of `np.f(*args, **kwargs)`."""
+    if row.ufunc and not kwargs and all(_plain_number(realize(a)) for a in args):
+        return computed_now(tx, real, [as_constant(a) for a in args])
+    given, out = bind(tx, row, real, [realize(a) for a in args], kwargs)
+    if any(isinstance(v, TensorVariable) for v in given.values()):
+        return of_tensors(tx, row, given, out)
+    result = apply(tx, row, given)
+    return result if out is None else into(tx, row, out, result)
+
+
+TAKE_TENSORS = ("array", "asarray", "asanyarray", "ascontiguousarray")  # which give arrays
+TENSOR_METHODS = ("sum", "prod", "mean", "any", "all")  # NumPy calls the tensor's own
+
+
+def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | None) -> Variable:
+    """A NumPy function of tensors: elementwise ones give tensors with NumPy's dtypes, as without compile."""
+    first = next(iter(given.values()))
+    if row.name in TENSOR_METHODS and isinstance(first, TensorVariable) and out is None:
+        rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
+        return call_function(tx, load_attribute(tx, first, row.name), [], rest)
+    tensors = [v for v in given.values() if isinstance(v, TensorVariable)]
+    if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
+        left(tx, f"np.{row.name} of a tensor")
+    arrays = {n: NumpyNdarrayVariable(v) if isinstance(v, TensorVariable) else v for n, v in given.items()}
+    result = apply(tx, row, arrays)
+    if row.name in TAKE_TENSORS:
+        return result
+    if isinstance(result, TupleVariable):
+        return TupleVariable([part.tensor for part in result.items])  # type: ignore[attr-defined]
+    assert isinstance(result, NumpyNdarrayVariable)
+    return result.tensor
+
+
+def computed_now(tx: Tx, real: Callable[..., Any], values: list[Any]) -> Variable:
+    """A NumPy scalar of constants: NumPy says what it is, and it is an input of the graph where it meets an array."""
+    with np.errstate(all="ignore"):
+        try:
+            made = real(*values)
+        except (TypeError, ValueError, ArithmeticError) as error:
+            left(tx, f"a call that raises {type(error).__name__}")
+    if not isinstance(made, np.generic) or made.dtype.num not in CAPTURED_DTYPES:
+        left(tx, f"a {type(made).__name__}")
+    return constant_scalar(made)
+
+
+def constant_scalar(made: np.generic) -> NumpyNdarrayVariable:
+    """A NumPy scalar that the program made of constants."""
+    where = RegisteredSource(register(made))
+    meta = TensorMeta((), CAPTURED_DTYPES[made.dtype.num])
+    inside = TensorVariable(meta, real=Tensor(np.asarray(made)), source=ArraySource(where))
+    return NumpyNdarrayVariable(inside, scalar=True, real=made, source=where)
+
+
+def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
+    """Our row on arguments by name."""
+    if row.ufunc or row.name in ("where", "clip"):
+        given = open_numbers(tx, row, given)
+    words = {name: argument(tx, row, name, value) for name, value in given.items()}
+    result = record(tx, row.op, list(words.values()), list(words))
+    first = next((v for v in given.values() if isinstance(v, NumpyNdarrayVariable)), None)
+    return seen(tx, row, result, first)
+
+
+def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None = None) -> Variable:
+    """One node; what our row does not have is left to NumPy."""
+    kwargs = dict(zip(names or [], args)) if names else {}
+    positional: list[Variable] = []
+    for name in op.params:  # as many by position as there are without a gap, which reads best
+        if name not in kwargs or _keyword_only(op, name):
+            break
+        positional.append(kwargs.pop(name))
+    try:
+        return call_operator(tx, op, positional if names else args, kwargs)
+    except Unsupported as refusal:
+        why = refusal.graph_break
+        if why.code in _REFUSED:  # NumPy takes it, or raises its own error
+            tx.unsupported("GB0030", why.reason.replace("raises NotHere: ", "in NumPy only: "))
+        raise
+
+
+@cache
+def _keyword_only(op: Operator, name: str) -> bool:
+    return inspect.signature(op.body).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY  # type: ignore[arg-type]
+
+
+def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable | None) -> Variable:
+    """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
+    if isinstance(result, (TupleVariable, ListVariable)):
+        parts = [seen(tx, row, realize(r), first) for r in result.items]
+        whole = isinstance(result, ListVariable) or (row is not None and row.name.endswith("split"))
+        return ListVariable(parts) if whole else TupleVariable(parts)
+    assert isinstance(result, TensorVariable)
+    if first is not None and result is first.tensor and not first.scalar:
+        return first
+    scalar = not result.meta.shape and (row is None or row.scalar)
+    if first is None or row is None or not row.view:
+        return NumpyNdarrayVariable(result, scalar=scalar)
+    frozen = first.frozen or row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
+    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen)
+    if first.view is not None or first.derived:
+        made.derived = True
+        tx.output.reversals.append(made)
+    return made
+
+
+# ---- arguments --------------------------------------------------------------------------------------------------
+
+
+def bind(
+    tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs
+) -> tuple[dict[str, Variable], Variable | None]:
+    """(arguments by our names, `out`), from a call by NumPy's signature."""
+    kwargs = {k: realize(v) for k, v in kwargs.items()}
+    if row.name in GATHERED:
+        return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}, None
+    if row.name == "gradient" and args:
+        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}, None
+    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
+        return {"a": args[0]}, None
+    if row.name == "einsum":
+        if not args or not isinstance(args[0], ConstantVariable):
+            left(tx, "einsum with its subscripts as lists")
+        return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}, None
+    order, defaults = _signature(real, row)
+    if len(args) > len(order):
+        left(tx, f"np.{row.name} with {len(args)} arguments")
+    bound = dict(zip(order, args))
+    for name, value in kwargs.items():
+        if name in bound:
+            left(tx, f"np.{row.name} with two values for {name}")
+        bound[name] = value
+    out = bound.pop("out", None)
+    given: dict[str, Variable] = {}
+    for name, value in bound.items():
+        ours = name if name in row.op.params else f"{name}_"
+        if ours in row.op.params:
+            if not _is(value, defaults.get(name, inspect.Parameter.empty)) or ours in ("axis", "dtype"):
+                given[ours] = value
+        elif not _is(value, defaults.get(name, inspect.Parameter.empty)):
+            left(tx, f"np.{row.name} with {name}=")
+    given = {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
+    return given, None if out is None or _is(out, None) else out
+
+
+@cache
+def _signature(real: Any, row: Row) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """(NumPy's parameters by position, their defaults)."""
+    if isinstance(real, np.ufunc):
+        names = ("x",) if real.nin == 1 else ("x1", "x2")
+        return (*names, "out"), {
+            "where": True,
+            "casting": "same_kind",
+            "order": "K",
+            "subok": True,
+            "dtype": None,
+        }
+    try:
+        parameters = inspect.signature(real).parameters.values()
+    except (TypeError, ValueError):
+        parameters = inspect.signature(row.op.body).parameters.values()  # type: ignore[arg-type]
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    positional = tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    if real is np.arange:  # its signature depends on how many arguments there are
+        positional = ("start", "stop", "step", "dtype")
+    return positional, {**defaults, "like": None, "device": None}
+
+
+def _is(value: Variable, default: Any) -> bool:
+    """Whether an argument says what the default says."""
+    return (
+        isinstance(value, ConstantVariable)
+        and not isinstance(value, NumberVariable)
+        and type(value.value) is type(default)
+        and value.value == default
+    )
+
+
+def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
+    """An argument as our row takes it: arrays as tensors, NumPy's dtypes as ours, known scalars as numbers."""
+    value = realize(value)
+    if name == "dtype":
+        return ConstantVariable(dtype_of(tx, value))
+    match value:
+        case NumberVariable():  # its value is not asked
+            return value
+        case NumpyNdarrayVariable():
+            return (
+                value.tensor
+                if name not in ("axis", "shape", "reps", "N", "M", "k", "n")
+                else fixed(tx, value)
+            )
+        case ListVariable() | TupleVariable() if (
+            name in LISTED and (many := _many_numbers(value)) is not None
+        ):
+            return constant_array(tx, many)
+        case ListVariable(items=items):
+            return ListVariable([argument(tx, row, name, i) for i in items])
+        case TupleVariable(items=items):
+            return TupleVariable([argument(tx, row, name, i) for i in items])
+        case ConstantVariable(value=np.generic() as scalar):
+            return constant_scalar(scalar).tensor
+        case ConstantVariable() | SliceVariable():
+            return value
+    left(tx, f"np.{row.name} of {describe(value)}")
+
+
+LISTED = {"object", "a", "x", "y", "x1", "x2", "b", "v", "p", "indices", "value", "weights", "test_elements"}
+FEW = 8  # numbers in a list that become nodes; more are an input of the graph
+
+
+def _many_numbers(value: Variable) -> np.ndarray | None:
+    """A list of many Python numbers, nested or not, as the array that NumPy makes of it."""
+    try:
+        made = np.array(as_constant(value))
+    except (NotConstant, ValueError, OverflowError):
+        return None
+    return made if made.size > FEW and made.dtype.num in CAPTURED_DTYPES else None
+
+
+def constant_array(tx: Tx, made: np.ndarray) -> Variable:
+    """A copy of an array of constants, which its guard keeps alive."""
+    where = RegisteredSource(register(made))
+    tx.output.guard("IDENTITY", where, made)
+    inside = TensorVariable(Tensor(made).meta, real=Tensor(made), source=ArraySource(where))
+    return record(tx, numpy_api.ROWS["copy"].op, [inside])
+
+
+def fixed(tx: Tx, value: NumpyNdarrayVariable) -> Variable:
+    """A NumPy scalar from outside that has to be known: its value, guarded."""
+    if not isinstance(value.real, np.generic):
+        tx.unsupported("GB0004", f"{describe(value)} as a size or an axis")
+    return ConstantVariable(known_scalar(tx, value))
+
+
+_PYTHON_DTYPES = {bool: dt.bool_, int: dt.int64, float: dt.float64}
+
+
+def dtype_of(tx: Tx, value: Variable) -> dt.DType:
+    """What `dtype=` names. One that Tensor does not have is left to NumPy."""
+    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    if real is None:
+        try:
+            real = as_constant(value)
+        except NotConstant:
+            left(tx, f"a dtype that is {describe(value)}")
+    if isinstance(real, dt.DType):
+        return real
+    try:
+        found = np.dtype(real)
+    except TypeError:
+        left(tx, f"the dtype {real!r}")
+    if found.num not in CAPTURED_DTYPES or not found.isnative:
+        left(tx, f"the dtype {found}")
+    return CAPTURED_DTYPES[found.num]
+
+
+def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Variable]:
+    """Open Python numbers beside arrays, as tensors of the dtype that they take there."""
+    numbers = {n: v for n, v in given.items() if isinstance(realize(v), NumberVariable) and n in OPERANDS}
+    arrays = [v for v in given.values() if isinstance(v, NumpyNdarrayVariable)]
+    if not numbers or not arrays or row.name in CLOSED or "dtype" in given:
+        return given
+    kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]  # type: ignore[attr-defined]
+    kinds += [
+        as_constant(v) for n, v in given.items() if n in OPERANDS and n not in numbers and _plain_number(v)
+    ]
+    try:
+        wanted = numpy_api.result_type(kinds)
+    except TypeError:
+        return given
+    result = dict(given)
+    for name, value in numbers.items():
+        number = realize(value)
+        assert isinstance(number, NumberVariable) and number.source is not None
+        if type(number.hint) is int:
+            low, high = wanted.limits or (-EXACT, EXACT)
+            if not low <= number.hint <= high or wanted is dt.bool_:
+                return given
+            tx.output.guard("SHAPE", None, f"{low} <= {text_of(number)} <= {high}")
+        source = ScalarSource(number.source, wanted.name, "cpu")
+        if source not in tx.output.scalars:
+            tx.output.scalars[source] = TensorVariable(TensorMeta((), wanted), source=source)
+        result[name] = NumpyNdarrayVariable(tx.output.scalars[source], scalar=True)
+    return result
+
+
+def _plain_number(value: Variable) -> bool:
+    if isinstance(value, NumberVariable):
+        return True
+    return isinstance(value, ConstantVariable) and type(value.value) in (bool, int, float)
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------
+
+
+def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
+    """To be called before a write to an array: NumPy refuses one that is read-only."""
+    root = array.root
+    if array.frozen or array.scalar:
+        left(tx, f"a write to {describe(array)}, which is read-only")
+    if array.view is not None or array.derived:
+        left(tx, f"a write to {describe(array)}, which is a reversed view")
+    if any(other.derived and other.root is root for other in tx.output.reversals):
+        left(tx, f"a write to {describe(array)}, of which there is a reversed view")
+    if root.real is not None:
+        if not root.real.flags.writeable:
+            left(tx, f"a write to {describe(array)}, which is read-only")
+        assert root.source is not None
+        tx.output.guard("IDENTITY", AttrSource(AttrSource(root.source, "flags"), "writeable"), True)
+
+
+def into(tx: Tx, row: Row, out: Variable, result: Variable) -> Variable:
+    """`out=`: the result, computed first, is written where it fits as NumPy's casting rule has it."""
+    if isinstance(out, TupleVariable) and len(out.items) == 1:
+        out = realize(out.items[0])
+    fits = (
+        isinstance(out, NumpyNdarrayVariable)
+        and isinstance(result, NumpyNdarrayVariable)
+        and out.meta.shape == result.meta.shape
+        and numpy_api.can_cast_same_kind(result.meta.dtype, out.meta.dtype)
+        and (row.ufunc or out.meta.dtype is result.meta.dtype)  # a fold would accumulate in out's dtype
+    )
+    if not fits:
+        left(tx, f"np.{row.name} into an `out` of another shape or kind")
+    assert isinstance(out, NumpyNdarrayVariable)
+    write(tx, out, result)
+    return out
+
+
+def write(tx: Tx, target: NumpyNdarrayVariable, value: Variable) -> None:
+    writable(tx, target)
+    inner = value.tensor if isinstance(value, NumpyNdarrayVariable) else value
+    record(tx, numpy_api.indexing.copyto, [target.tensor, inner])
+    written(tx, target)
+
+
+def written(tx: Tx, array: NumpyNdarrayVariable) -> None:
+    """To be called after a write: reversed views, which are copies in the graph, are read anew."""
+    for view in tx.output.reversals:
+        if view.root is array.root:
+            source, index = view.view
+            view.tensor = record(tx, numpy_api.indexing.getitem, [source.tensor, index])
+
+
+# ---- the table --------------------------------------------------------------------------------------------------
+
+
+def _reached(name: str) -> Any:
+    """np.<name>, or None in a NumPy that does not have it."""
+    found: Any = np
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _handler(row: Row, real: Any) -> Callable[[Tx, Args, Kwargs], Variable]:
+    return lambda tx, args, kwargs: call_row(tx, row, real, args, kwargs)
+
+
+MAPPED: dict[str, Any] = {name: _reached(name) for name in numpy_api.ROWS if _reached(name) is not None}
+BUILTINS.update({real: _handler(numpy_api.ROWS[name], real) for name, real in MAPPED.items()})
+
+
+def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
+    """np.float32(x): a scalar of that dtype, or an array of it."""
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        if len(args) != 1 or kwargs:
+            left(tx, f"a call of np.{dtype.name}")
+        given_now = realize(args[0])
+        text = isinstance(given_now, ConstantVariable) and type(given_now.value) in (str, bytes)
+        if text or _plain_number(given_now):
+            return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
+        given = {"object": args[0], "dtype": ConstantVariable(dtype)}
+        row = numpy_api.ROWS["array"]
+        made = apply(tx, row, given)
+        assert isinstance(made, NumpyNdarrayVariable)
+        made.scalar = not made.meta.shape
+        return made
+
+    return call
+
+
+BUILTINS.update({d.numpy.type: _scalar_class(d) for d in CAPTURED_DTYPES.values()})
+
+
+def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.dtype(x)."""
+    if len(args) != 1 or kwargs:
+        left(tx, "a call of np.dtype")
+    return ConstantVariable(dtype_of(tx, realize(args[0])).numpy)
+
+
+def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.copyto(dst, src)."""
+    if len(args) != 2 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+        left(tx, "such a call of np.copyto")
+    target, value = (realize(a) for a in args)
+    assert isinstance(target, NumpyNdarrayVariable)
+    row = numpy_api.ROWS["asarray"]
+    source = value if isinstance(value, NumpyNdarrayVariable) else apply(tx, row, {"a": value})
+    assert isinstance(source, NumpyNdarrayVariable)
+    if not numpy_api.can_cast_same_kind(source.meta.dtype, target.meta.dtype):
+        left(tx, "a copy into another kind of dtype")
+    write(tx, target, source)
+    return NONE
+
+
+def _fact(name: str) -> Callable[[Tx, Args, Kwargs], Variable]:
+    """np.shape, np.ndim, np.size of an array."""
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        value = realize(args[0]) if len(args) == 1 and not kwargs else None
+        if not isinstance(value, NumpyNdarrayVariable):
+            left(tx, f"np.{name} of such arguments")
+        return from_constant(FACTS[name](value.meta))
+
+    return call
+
+
+BUILTINS.update({np.dtype: _dtype_call, np.copyto: _copyto_call})
+BUILTINS.update({getattr(np, name): _fact(name) for name in ("shape", "ndim", "size")})

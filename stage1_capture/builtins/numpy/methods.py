@@ -1,0 +1,435 @@
+"""Methods, operators and computed attributes of arrays: each is a NumPy function by another name.
+
+Input: an abstract array and a call. What is written here has rules of its own: `+=` writes, `x[i]` may be a view, a
+tensor on the other side takes the operation over.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import numpy_api
+from stage0_eager.functions import creation
+from stage0_eager.numpy_api import wrapping
+from stage1_capture.builtins.numpy.calls import (
+    apply,
+    argument,
+    call_row,
+    dtype_of,
+    record,
+    seen,
+    writable,
+    write,
+    written,
+)
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    NumpyNdarrayVariable,
+    SliceVariable,
+    TensorVariable,
+    TupleVariable,
+    Variable,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import BUILTINS, METHODS, Args, Kwargs, fold
+from stage1_capture.variables.ndarray import COMPUTED, NAMES, left
+from stage_contracts import dtype as dt
+
+Tx = InstructionTranslator
+ROWS = numpy_api.ROWS
+Method = Callable[..., Variable]
+
+
+def method(*names: str) -> Callable[[Method], Method]:
+    """Decorator: enter a method of arrays, `handler(tx, array, *args, **kwargs)`."""
+
+    def enter(handler: Method) -> Method:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                return handler(tx, *map(realize, args), **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise
+                left(tx, f"the method {names[0]} with such arguments: {error}")
+
+        METHODS.update({(NumpyNdarrayVariable, name): call for name in names})
+        NAMES.update(names)
+        return handler
+
+    return enter
+
+
+# ---- operators --------------------------------------------------------------------------------------------------
+
+_DECLINED = ConstantVariable(NotImplemented)
+_BINARY = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide",
+    "mod": "remainder", "pow": "power", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+    "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift", "divmod": "divmod",
+}  # fmt: skip
+_COMPARED = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_UNARY = {"neg": "negative", "pos": "positive", "abs": "absolute", "invert": "invert"}
+
+
+def _operator(name: str, function: str, reflected: bool = False, in_place: bool = False) -> None:
+    row, real = ROWS[function], getattr(np, function)
+
+    def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
+        if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
+            return call_row(tx, ROWS["square"], np.square, [array], {"out": array} if in_place else {})
+        if other and isinstance(other[0], TensorVariable) or (in_place and array.scalar):
+            return _DECLINED  # the tensor's own operator, or a new scalar
+        operands = [*other, array] if reflected else [array, *other]
+        return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
+
+    method(f"__{name}__")(call)
+
+
+def _is_two(value: Variable) -> bool:
+    return isinstance(value, ConstantVariable) and type(value.value) is int and value.value == 2
+
+
+for _name, _function in _BINARY.items():
+    _operator(_name, _function)
+    _operator(f"r{_name}", _function, reflected=True)
+    if _name != "divmod":
+        _operator(f"i{_name}", _function, in_place=True)
+for _name, _function in (_COMPARED | _UNARY).items():
+    _operator(_name, _function)
+
+
+def _of_numbers(function: Any, name: str) -> None:
+    """A builtin of Python's numbers that arrays have a method for."""
+    of_python = BUILTINS.get(function) or (lambda tx, args, kwargs: fold(tx, function, args, kwargs))
+
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        given = [realize(a) for a in args]
+        if any(isinstance(a, NumpyNdarrayVariable) for a in given) and not kwargs:
+            first, *rest = given
+            if isinstance(first, NumpyNdarrayVariable):
+                return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
+            return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
+        return of_python(tx, args, kwargs)
+
+    BUILTINS[function] = call
+
+
+_of_numbers(divmod, "__divmod__")
+_of_numbers(pow, "__pow__")
+
+
+# ---- what is also a function ------------------------------------------------------------------------------------
+
+
+def _named(name: str) -> None:
+    row = ROWS[name]
+    real = getattr(np, name)
+
+    def call(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
+        return call_row(tx, row, real, [array, *args], kwargs)
+
+    method(name)(call)
+
+
+for _name, _row in ROWS.items():
+    if _row.method and hasattr(np.ndarray, _name) and _name not in ("reshape", "copy"):
+        _named(_name)
+
+
+@method("reshape")
+def _reshape(tx: Tx, array: NumpyNdarrayVariable, *shape: Variable, **kwargs: Variable) -> Variable:
+    size = shape[0] if len(shape) == 1 else TupleVariable(list(shape))
+    return call_row(tx, ROWS["reshape"], np.reshape, [array, size], kwargs)
+
+
+@method("transpose")
+def _transpose(tx: Tx, array: NumpyNdarrayVariable, *axes: Variable) -> Variable:
+    given = axes[0] if len(axes) == 1 else TupleVariable(list(axes))
+    return call_row(tx, ROWS["transpose"], np.transpose, [array, given] if axes else [array], {})
+
+
+@method("copy", "__copy__")
+def _copy(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
+    if order is not None and tx.constant(order, "an order") not in ("C", "K", "A"):
+        left(tx, "a copy in another order")
+    made = apply(tx, ROWS["copy"], {"a": array})
+    assert isinstance(made, NumpyNdarrayVariable)
+    made.scalar = array.scalar
+    return made
+
+
+_FLATTEN = numpy_api.make_operator("flatten", numpy_api.shapes.flatten)
+_ASTYPE = numpy_api.make_operator("astype", numpy_api.shapes.astype)
+
+
+@method("flatten")
+def _flatten(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) -> Variable:
+    if order is not None and tx.constant(order, "an order") not in ("C", "A"):
+        left(tx, "flatten in another order")
+    return NumpyNdarrayVariable(_tensor(record(tx, _FLATTEN, [array.tensor])))
+
+
+@method("astype")
+def _astype(tx: Tx, array: NumpyNdarrayVariable, dtype: Variable, **kwargs: Variable) -> Variable:
+    copy = kwargs.pop("copy", ConstantVariable(True))
+    if kwargs:
+        left(tx, f"astype with {', '.join(kwargs)}=")
+    wanted = ConstantVariable(dtype_of(tx, dtype))
+    made = seen(tx, None, record(tx, _ASTYPE, [array.tensor, wanted, copy]), array)
+    assert isinstance(made, NumpyNdarrayVariable)
+    made.scalar = array.scalar
+    return made
+
+
+@method("fill")
+def _fill(tx: Tx, array: NumpyNdarrayVariable, value: Variable) -> Variable:
+    return _setitem(tx, array, ConstantVariable(...), value)
+
+
+@method("sort")
+def _sort(tx: Tx, array: NumpyNdarrayVariable, axis: Variable | None = None, **kwargs: Variable) -> Variable:
+    made = call_row(tx, ROWS["sort"], np.sort, [array] if axis is None else [array, axis], kwargs)
+    write(tx, array, made)
+    return NONE
+
+
+@method("argsort")
+def _argsort(tx: Tx, array: NumpyNdarrayVariable, *args: Variable, **kwargs: Variable) -> Variable:
+    return call_row(tx, ROWS["argsort"], np.argsort, [array, *args], kwargs)
+
+
+@method("nonzero")
+def _nonzero(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    return call_row(tx, ROWS["nonzero"], np.nonzero, [array], {})
+
+
+@method("conj", "conjugate")
+def _conj(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    return array
+
+
+@method("__len__")
+def _len(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    if not array.meta.shape:
+        tx.throw(TypeError, "len() of unsized object")
+    return from_constant(array.meta.shape[0])
+
+
+@method("item", "tolist", "__float__", "__int__", "__index__", "__bool__", "tobytes", "__complex__")
+def _read(tx: Tx, array: NumpyNdarrayVariable, *args: Variable) -> Variable:
+    tx.unsupported("GB0004", f"the data of {describe(array)} read into Python")
+
+
+# ---- indexing ---------------------------------------------------------------------------------------------------
+
+
+def _index(tx: Tx, key: Variable) -> Variable:
+    """An index as our row takes it."""
+    key = realize(key)
+    match key:
+        case TupleVariable(items=items):
+            return TupleVariable([_index(tx, i) for i in items])
+        case NumpyNdarrayVariable(scalar=True, real=np.generic()):
+            return _known_index(tx, key)
+        case SliceVariable(items=items):
+            parts = [realize(i) for i in items]
+            return SliceVariable(
+                [_known_index(tx, p) if isinstance(p, NumpyNdarrayVariable) else p for p in parts]
+            )
+        case TensorVariable():
+            left(tx, "an array indexed by a tensor")
+    return argument(tx, ROWS["take"], "indices", key)
+
+
+def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
+    from stage1_capture.builtins.numpy.calls import fixed
+
+    if not isinstance(key.real, np.integer):
+        return key.tensor
+    return fixed(tx, key)
+
+
+@method("__getitem__")
+def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
+    made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
+    items = realize(key).items if isinstance(realize(key), TupleVariable) else [key]  # type: ignore[attr-defined]
+    dots = any(isinstance(realize(i), ConstantVariable) and realize(i).value is ... for i in items)  # type: ignore
+    scalar = not made.meta.shape and not dots
+    found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
+    if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
+        computed = any(isinstance(realize(i), NumpyNdarrayVariable) for i in items)  # known only at run time
+        if array.derived:
+            found.derived = True
+        elif computed or array.view is not None or any(_backwards(realize(i)) for i in items):
+            found.view = (array, key)
+        if found.derived or found.view is not None:
+            tx.output.reversals.append(found)
+    return found
+
+
+def _basic(item: Variable) -> bool:
+    """Whether an item of an index makes a view: an int (also one computed), a slice, None, an ellipsis."""
+    if isinstance(item, NumpyNdarrayVariable):
+        return not item.meta.shape and item.meta.dtype is not dt.bool_
+    return isinstance(item, (SliceVariable, ConstantVariable))
+
+
+def _backwards(item: Variable) -> bool:
+    step = realize(item.items[2]) if isinstance(item, SliceVariable) else None
+    return isinstance(step, ConstantVariable) and step.value is not None and step.value < 0
+
+
+@method("__setitem__")
+def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable) -> Variable:
+    writable(tx, array)
+    value = argument(tx, ROWS["take"], "value", value) if not isinstance(value, TensorVariable) else value
+    record(tx, numpy_api.indexing.setitem, [array.tensor, _index(tx, key), value])
+    written(tx, array)
+    return NONE
+
+
+def _tensor(value: Variable) -> TensorVariable:
+    assert isinstance(value, TensorVariable)
+    return value
+
+
+# ---- attributes -------------------------------------------------------------------------------------------------
+
+_LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
+
+
+def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
+    """array.flat, to be walked or read: all elements in order. Written to or handed on it is NumPy's."""
+    made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
+    made.derived = True
+    tx.output.reversals.append(made)
+    return made
+
+
+COMPUTED.update(
+    {
+        "T": lambda tx, array: call_row(tx, ROWS["transpose"], np.transpose, [array], {}),
+        "mT": lambda tx, array: call_row(tx, ROWS["swapaxes"], np.swapaxes, [array, *_LAST_TWO], {}),
+        "real": lambda tx, array: array,
+        "flat": _flat,
+    }
+)
+
+
+# ---- functions that are slices ----------------------------------------------------------------------------------
+
+
+def _turned(tx: Tx, array: NumpyNdarrayVariable, axes: set[int]) -> Variable:
+    """The view in which these axes run backwards."""
+    rank = array.meta.ndim
+    steps = [from_constant(slice(None, None, -1 if d in axes else None)) for d in range(rank)]
+    return _getitem(tx, array, TupleVariable(steps))
+
+
+def _array_and_constants(
+    tx: Tx, function: Any, args: Args, kwargs: Kwargs
+) -> tuple[NumpyNdarrayVariable, list[Any]]:
+    """The first argument, an array, and the others, known now, in the order of NumPy's signature."""
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        left(tx, f"such a call of np.{function.__name__}")
+    bound.apply_defaults()
+    array, *rest = [
+        realize(v) if isinstance(v, Variable) else ConstantVariable(v) for v in bound.arguments.values()
+    ]
+    if not isinstance(array, NumpyNdarrayVariable):
+        left(tx, f"np.{function.__name__} of {describe(array)}")
+    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]
+
+
+def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
+    rank = array.meta.ndim
+    axes = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    if not all(type(a) is int and -rank <= a < rank for a in axes):
+        left(tx, f"axes {axis} of {describe(array)}")
+    return [a % rank for a in axes]
+
+
+def _flip(function: Any, axis: int | None = None) -> Callable[[Tx, Args, Kwargs], Variable]:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        array, rest = _array_and_constants(tx, function, args, kwargs)
+        return _turned(tx, array, {*_axes(tx, array, rest[0] if rest else axis)})
+
+    return call
+
+
+def _rot90(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.rot90: two axes exchanged, then one of them backwards."""
+    array, (k, plane) = _array_and_constants(tx, np.rot90, args, kwargs)
+    first, second = _axes(tx, array, tuple(plane))
+    k %= 4
+    if k % 2:
+        swapped = [array, ConstantVariable(first), ConstantVariable(second)]
+        array = call_row(tx, ROWS["swapaxes"], np.swapaxes, swapped, {})  # type: ignore[assignment]
+    return _turned(tx, array, {0: set(), 1: {first}, 2: {first, second}, 3: {second}}[k])
+
+
+def _diag(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """np.diag: of a matrix a view of its diagonal."""
+    array, (k,) = _array_and_constants(tx, np.diag, args, kwargs)
+    row, real = (ROWS["diagonal"], np.diagonal) if array.meta.ndim == 2 else (ROWS["diag"], np.diag)
+    return call_row(tx, row, real, [array, ConstantVariable(k)], {})
+
+
+BUILTINS.update({np.flip: _flip(np.flip), np.flipud: _flip(np.flipud, 0), np.fliplr: _flip(np.fliplr, 1)})
+BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
+
+
+# ---- tensors of arrays ------------------------------------------------------------------------------------------
+
+
+def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """from_numpy(array): the tensor on the array's memory."""
+    if len(args) != 1 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+        tx.unsupported("GB0069", "from_numpy of something else than an array")
+    array: Any = realize(args[0])
+    return array.tensor
+
+
+def tensor_of_array(tx: Tx, array: NumpyNdarrayVariable, kwargs: Kwargs) -> Variable:
+    """tensor(array): a copy."""
+    if set(kwargs) - {"dtype"}:
+        tx.unsupported("GB0068", f"tensor of an array with {', '.join(kwargs)}")
+    made = record(tx, ROWS["copy"].op, [array.tensor])
+    if "dtype" in kwargs:
+        made = record(tx, _ASTYPE, [made, ConstantVariable(dtype_of(tx, realize(kwargs["dtype"])))])
+    return made
+
+
+def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """wrap_numpy's way in: unlike tensor.numpy(), for tensors that require grad too."""
+    (tensor,) = map(realize, args)
+    if not isinstance(tensor, TensorVariable) or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
+        left(tx, f"an array of {describe(tensor)}")
+    return NumpyNdarrayVariable(tensor)
+
+
+def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    (array,) = map(realize, args)
+    assert isinstance(array, NumpyNdarrayVariable)
+    return array.tensor
+
+
+BUILTINS[wrapping.array_of], BUILTINS[wrapping.tensor_of] = _array_of, _tensor_of
+BUILTINS[creation.from_numpy] = _from_numpy

@@ -1,0 +1,379 @@
+"""Builtin functions on abstract values: the table that variables/calls.py looks a builtin up in.
+
+Input: abstract arguments. Pure functions of constants are folded by Python itself; the others here work on
+the structure (len, zip, enumerate) and touch no data.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import functools
+import math
+import operator
+import os
+import re
+import sys
+import types
+from typing import Any
+
+from stage0_eager.type_info import finfo, iinfo
+from stage1_capture.frame.generators import GeneratorVariable
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state import polyfills
+from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.variables.answers import ASKED, judged
+from stage1_capture.variables.arithmetic import binary, compare, truth
+from stage1_capture.variables.attributes import load_attribute, special_method
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ConstDictVariable,
+    DictViewVariable,
+    IteratorVariable,
+    ListVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage1_capture.variables.builder import function_variable
+from stage1_capture.variables.calls import (
+    BUILTINS,
+    FOLDED,
+    Args,
+    Kwargs,
+    call_function,
+    fold,
+    gathered,
+    iterate,
+    make_iterator,
+    walked,
+)
+from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.iterator import (
+    ConstantIterator,
+    EnumerateIterator,
+    FilterIterator,
+    MapIterator,
+    ReversedIterator,
+    SequenceIterator,
+    ZipIterator,
+    is_foreign_iterator,
+    step,
+)
+from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.shown import in_text, stand_in
+from stage_contracts.device import Device, device_of
+from stage_contracts.dtype import dtype_of
+
+Tx = InstructionTranslator
+
+# Defaults of the builtins below.
+FALSE, ZERO, BLANK, EMPTY = (
+    ConstantVariable(False),
+    ConstantVariable(0),
+    ConstantVariable(""),
+    TupleVariable([]),
+)
+
+FOLDED.update({abs, ascii, ord, range, Device, device_of, dtype_of, finfo, iinfo})
+FOLDED.update(
+    {re.compile, re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.escape}
+)
+FOLDED.update({datetime.date, datetime.time, datetime.datetime, datetime.timedelta})
+FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes})
+FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
+
+
+def builtin(*functions: Any) -> Any:
+    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
+
+    def enter(handler: Any) -> Any:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                return handler(tx, *args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # not the call itself: an error of our own
+                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
+
+        BUILTINS.update(dict.fromkeys(functions, call))
+        return handler
+
+    return enter
+
+
+# ---- size, truth, sums ---------------------------------------------------------------------------
+
+
+@builtin(len)
+def len_(tx: Tx, value: Variable) -> Variable:
+    match value:
+        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
+            return ConstantVariable(len(items))
+        case ConstDictVariable(items=entries) | SetVariable(items=entries):
+            return ConstantVariable(len(entries))
+    method = special_method(tx, value, "__len__")
+    if method is None:
+        return fold(tx, len, [value], {})
+    answer = call_function(tx, method, [], {})
+    return judged(tx, value, "__len__", answer) if isinstance(value, UserDefinedObjectVariable) else answer
+
+
+@builtin(bool)
+def bool_(tx: Tx, value: Variable = FALSE) -> Variable:
+    return ConstantVariable(truth(tx, value))
+
+
+@builtin(any)
+def any_(tx: Tx, values: Variable) -> Variable:
+    return ConstantVariable(any(truth(tx, v) for v in walked(tx, values)))
+
+
+@builtin(all)
+def all_(tx: Tx, values: Variable) -> Variable:
+    return ConstantVariable(all(truth(tx, v) for v in walked(tx, values)))
+
+
+@builtin(sum)
+def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
+    for value in walked(tx, values):
+        start = binary(tx, "+", start, value)
+    return start
+
+
+# ---- containers and iterators --------------------------------------------------------------------
+
+
+@builtin(list)
+def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    return ListVariable(gathered(tx, values))
+
+
+@builtin(tuple)
+def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+        return values if values.kind is tuple else TupleVariable(list(values.items))
+    return TupleVariable(gathered(tx, values))
+
+
+def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
+    """The keys and values of a dict, or of what has `keys()`; None for anything else."""
+    inside = unwrapped(value)
+    if isinstance(inside, ConstDictVariable) and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
+        return dict(inside.items)
+    if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
+        return None
+    keys = iterate(tx, call_function(tx, load_attribute(tx, value, "keys"), [], {}))
+    getter = special_method(tx, value, "__getitem__")
+    assert getter is not None
+    return {hashable(tx, key): call_function(tx, getter, [key], {}) for key in keys}
+
+
+def _plain_mapping(cls: type) -> bool:
+    """Whether a class derived from dict leaves walking over it to Python."""
+    return not any(
+        isinstance(class_lookup(cls, n), types.FunctionType) for n in ("keys", "__iter__", "__getitem__")
+    )
+
+
+@builtin(dict)
+def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variable:
+    entries: dict[Any, Variable] = {}
+    if values is not None and (mapping := as_mapping(tx, values)) is not None:
+        entries.update(mapping)
+    elif values is not None:
+        for place, pair in enumerate(iterate(tx, values)):
+            if isinstance(pair, ConstantVariable) and not isinstance(pair.value, (str, bytes, range)):
+                words = f"cannot convert dictionary update sequence element #{place} to a sequence"
+                tx.throw(TypeError, words)
+            items = iterate(tx, pair)
+            if len(items) != 2:
+                words = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+                tx.throw(ValueError, words)
+            entries[hashable(tx, items[0])] = items[1]
+    return ConstDictVariable({**entries, **more})
+
+
+@builtin(slice)
+def slice_(tx: Tx, *bounds: Variable) -> Variable:
+    start, stop, step = {1: (NONE, *bounds, NONE), 2: (*bounds, NONE), 3: bounds}[len(bounds)]
+    return SliceVariable([start, stop, step])
+
+
+@builtin(iter)
+def iter_(tx: Tx, values: Variable, *sentinel: Variable) -> Variable:
+    if sentinel:
+        until: Any = polyfills.call_until
+        return call_function(tx, function_variable(tx.output, until, None), [values, *sentinel], {})
+    return make_iterator(tx, values)
+
+
+@builtin(next)
+def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
+    if isinstance(iterator, GeneratorVariable) and not default:
+        return iterator.send(tx, NONE)
+    if is_foreign_iterator(iterator):
+        tx.unsupported("GB0010", "next of an iterator from outside")
+    method = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+    if not isinstance(iterator, IteratorVariable) and method is None:
+        tx.unsupported("GB0039", f"next of {describe(iterator)}")
+    if method is not None and not default:  # what it raises has a value
+        return call_function(tx, method, [], {})
+    found = step(tx, iterator)
+    if found is None:
+        return default[0] if default else tx.throw(StopIteration)
+    return realize(found)
+
+
+@builtin(enumerate)
+def enumerate_(tx: Tx, iterable: Variable, start: Variable = ZERO) -> Variable:
+    return EnumerateIterator(iterator=make_iterator(tx, iterable), count=tx.constant(start, "enumerate"))
+
+
+@builtin(zip)
+def zip_(tx: Tx, *several: Variable, strict: Variable = FALSE) -> Variable:
+    return ZipIterator(iterators=[make_iterator(tx, v) for v in several], strict=truth(tx, strict))
+
+
+@builtin(reversed)
+def reversed_(tx: Tx, values: Variable) -> Variable:
+    match values:
+        case ListVariable(items=items) | TupleVariable(items=items):
+            return ReversedIterator(sequence=values, index=len(items) - 1)
+        case ConstantVariable(value=range() | str() as constant):
+            return ConstantIterator(constant=constant[::-1])
+        case ConstDictVariable() | DictViewVariable():
+            return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
+    method = special_method(tx, values, "__reversed__")
+    if method is None and special_method(tx, values, "__getitem__") and special_method(tx, values, "__len__"):
+        backwards: Any = polyfills.items_backwards
+        return call_function(
+            tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
+        )
+    if method is None:
+        tx.unsupported("GB0039", f"reversed of {describe(values)}")
+    return call_function(tx, method, [], {})
+
+
+@builtin(map)
+def map_(tx: Tx, function: Variable, *several: Variable) -> Variable:
+    return MapIterator(function=function, iterators=[make_iterator(tx, v) for v in several])
+
+
+@builtin(filter)
+def filter_(tx: Tx, function: Variable, values: Variable) -> Variable:
+    return FilterIterator(function=function, iterator=make_iterator(tx, values))
+
+
+@builtin(set)
+def set_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    return SetVariable({hashable(tx, v) for v in iterate(tx, values)})
+
+
+@builtin(frozenset)
+def frozenset_(tx: Tx, values: Variable = EMPTY) -> Variable:
+    return SetVariable({hashable(tx, v) for v in iterate(tx, values)}, frozenset)
+
+
+# ---- order ---------------------------------------------------------------------------------------
+
+
+def _best(name: str, symbol: str) -> Any:
+    def best(tx: Tx, *values: Variable, key: Variable = NONE, default: Variable | None = None) -> Variable:
+        items = iterate(tx, values[0]) if len(values) == 1 else list(values)
+        if not items:  # versions of Python say it in words of their own
+            return default if values and default else fold(tx, vars(builtins)[name], list(values), {})
+        keys = _keys(tx, items, key)
+        chosen = 0
+        for i in range(1, len(items)):
+            if truth(tx, compare(tx, symbol, keys[i], keys[chosen])):
+                chosen = i
+        return items[chosen]
+
+    return best
+
+
+max_, min_ = builtin(max)(_best("max", ">")), builtin(min)(_best("min", "<"))
+
+
+@builtin(sorted)
+def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable = FALSE) -> ListVariable:
+    """A stable sort by abstract comparisons, which are constants or a break."""
+    items = gathered(tx, values)
+    keys = _keys(tx, items, key)
+    less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
+    # sorted() only asks whether a < b, and the key only whether that is negative: Python's own questions, in its order
+    order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: -less(a, b)),
+                   reverse=truth(tx, reverse))  # fmt: skip
+    return ListVariable([items[i] for i in order])
+
+
+def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
+    if isinstance(key, ConstantVariable):
+        return items
+    return [call_function(tx, key, [item], {}) for item in items]
+
+
+@builtin(str)
+def str_(tx: Tx, value: Variable = BLANK, *encoding: Variable) -> Variable:
+    if encoding:
+        return fold(tx, str, [value, *encoding], {})
+    return in_text(tx, "str", lambda: str(stand_in(tx, value)))
+
+
+@builtin(repr)
+def repr_(tx: Tx, value: Variable) -> Variable:
+    return in_text(tx, "repr", lambda: repr(stand_in(tx, value)))
+
+
+@builtin(format)
+def format_(tx: Tx, value: Variable, spec: Variable = BLANK) -> Variable:
+    return in_text(tx, "format", lambda: format(stand_in(tx, value), tx.constant(spec, "format")))
+
+
+# ---- numbers made of objects ---------------------------------------------------------------------
+
+_AS_NUMBERS: dict[Any, tuple[str, ...]] = {
+    int: ("__int__", "__index__", "__trunc__"),
+    float: ("__float__", "__index__"),
+    complex: ("__complex__", "__float__", "__index__"),
+    bytes: ("__bytes__",),
+    hash: ("__hash__",),
+    round: ("__round__",),
+    divmod: ("__divmod__",),
+    math.floor: ("__floor__", "__float__"),
+    math.ceil: ("__ceil__", "__float__"),
+    math.trunc: ("__trunc__",),
+    **dict.fromkeys((hex, oct, bin, chr, operator.index), ("__index__",)),
+}
+
+
+def _of_object(function: Any, names: tuple[str, ...]) -> Any:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        value = realize(args[0]) if args else NONE
+        if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
+            for name in names:
+                if isinstance(class_lookup(type(value.real), name), types.FunctionType):
+                    method = special_method(tx, value, name)
+                    assert method is not None
+                    found = call_function(tx, method, args[1:], kwargs)
+                    found = judged(tx, value, name, found) if name in ASKED else found
+                    again = name in ("__index__", "__float__") and function is not operator.index
+                    return fold(tx, function, [found], {}) if again else found
+        return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)
+
+    return call
+
+
+BUILTINS.update({function: _of_object(function, names) for function, names in _AS_NUMBERS.items()})
+
+
+@builtin(abs)
+def abs_(tx: Tx, value: Variable) -> Variable:
+    method = special_method(tx, value, "__abs__")
+    return call_function(tx, method, [], {}) if method else fold(tx, abs, [value], {})

@@ -1,0 +1,1 @@
+"""The tensor library's own functions that are not operators."""

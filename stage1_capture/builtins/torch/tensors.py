@@ -1,0 +1,105 @@
+"""`tensor(data)` of Python numbers: a constant of the graph, copied at each call; an open number stays an input.
+
+Input: abstract arguments of `tensor`, which as_tensor and the others that take data call too. Eager says what tensor
+the numbers make, and with which dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from stage0_eager import TABLE
+from stage0_eager.functions import creation
+from stage0_eager.tensor import Tensor
+from stage1_capture.builtins.numpy.methods import tensor_of_array
+from stage1_capture.frame.inline import inline_call
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.base import (
+    ConstantVariable,
+    ListVariable,
+    NotConstant,
+    NumpyNdarrayVariable,
+    TensorVariable,
+    TupleVariable,
+    Variable,
+    as_constant,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.builder import function_variable
+from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
+from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.operators import call_operator, scalar_input
+from stage_contracts import dtype as dt
+from stage_contracts.controls import register
+from stage_contracts.source import RegisteredSource
+
+Tx = InstructionTranslator
+TENSOR: Any = creation.tensor
+STACKED = (dt.float32, dt.int64, dt.bool_)  # which a list of tensors keeps; float64 becomes the default dtype
+
+
+def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    """tensor(data, dtype=, device=). What is neither numbers nor an array is followed as eager's code does it."""
+    data = realize(args[0]) if len(args) == 1 else None
+    options = {name: realize(value) for name, value in kwargs.items()}
+    if isinstance(data, NumpyNdarrayVariable):
+        return tensor_of_array(tx, data, kwargs)
+    if data is not None and set(options) <= {"dtype", "device", "requires_grad"}:
+        if tx.constant(options.pop("requires_grad", ConstantVariable(False)), "requires_grad="):
+            tx.unsupported("GB0082", "tensor(..., requires_grad=True) makes a leaf of the tape")
+        given = {name: tx.constant(value, f"{name}=") for name, value in options.items()}
+        made = _of_tensors(tx, data) if not given else None
+        made = made or _of_numbers(tx, data, given)
+        if made is not None:
+            return made
+    return inline_call(tx, function_variable(tx.output, TENSOR, None), args, kwargs)
+
+
+def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | None:
+    """The tensor of numbers, nested lists of them too; None where eager refuses them or they are something else."""
+    number = data.hint if isinstance(data, NumberVariable) else None
+    try:
+        made = TENSOR(as_constant(data) if number is None else number, **given)
+    except (NotConstant, TypeError, ValueError, OverflowError):
+        return None
+    if isinstance(data, NumberVariable) and not (type(number) is int and abs(number) > EXACT):
+        if type(number) is int:
+            text = text_of(data)
+            tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
+        inside = scalar_input(tx, data, made.device)
+        same = inside.meta.dtype is made.dtype
+        words = [] if same else [ConstantVariable(made.dtype)]
+        return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})
+    if made.numel() == 1 and math.isfinite(number := made.item()):
+        op, size = TABLE["cutaway.full_of_shape"], from_constant(tuple(made.shape))
+        place: dict[str, Variable] = {
+            "dtype": ConstantVariable(made.dtype),
+            "device": ConstantVariable(made.device),
+        }
+        return call_operator(tx, op, [size, ConstantVariable(number)], place)
+    return _copy_of(tx, made)
+
+
+def _copy_of(tx: Tx, made: Tensor) -> Variable:
+    """A new tensor at each call: the program may write to it. The guard keeps the one that is copied alive."""
+    where = RegisteredSource(register(made))
+    tx.output.guard("IDENTITY", where, made)
+    return call_operator(tx, TABLE["cutaway.clone"], [TensorVariable(made.meta, real=made, source=where)], {})
+
+
+def _of_tensors(tx: Tx, data: Variable) -> Variable | None:
+    """A list of tensors without dimensions, which eager reads one by one: they are stacked."""
+    if not isinstance(data, (ListVariable, TupleVariable)) or not data.items:
+        return None
+    items = [realize(v) for v in data.items]
+    metas = [v.meta for v in items if isinstance(v, TensorVariable)]
+    plain = len(metas) == len(items) and not any(m.shape or m.requires_grad for m in metas)
+    if not plain or any(m.dtype is not metas[0].dtype or m.device.type != "cpu" for m in metas):
+        return None
+    stacked = metas[0].dtype in STACKED
+    return call_operator(tx, TABLE["cutaway.stack"], [ListVariable([*items])], {}) if stacked else None
+
+
+BUILTINS[TENSOR] = tensor_call

@@ -1,0 +1,151 @@
+"""isinstance and issubclass: by the class of the value, an ABC's register, a union's members, a protocol's names.
+
+Input: an abstract value and abstract classes. A metaclass that answers in Python is followed.
+"""
+
+from __future__ import annotations
+
+import abc
+import types
+import typing
+from typing import Any
+
+from stage0_eager.nn import Module, Parameter
+from stage0_eager.tensor import Tensor
+from stage1_capture.builtins.python import builtin
+from stage1_capture.builtins.types import python_type
+from stage1_capture.frame.bytecode import VERSION
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.attributes import lookup_quietly, special_method
+from stage1_capture.variables.base import (
+    ConstantVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage1_capture.variables.binding import guard_lacking
+from stage1_capture.variables.builder import REGISTRIES
+from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.object_dict import own_dict
+
+Tx = InstructionTranslator
+_UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
+
+
+@builtin(isinstance)
+def isinstance_(tx: Tx, value: Variable, classes: Variable) -> Variable:
+    return ConstantVariable(any(_is_instance(tx, value, cls) for cls in _classes(tx, classes)))
+
+
+@builtin(issubclass)
+def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
+    if not isinstance(cls, UserDefinedObjectVariable) or not isinstance(cls.real, type):
+        tx.throw(TypeError, "issubclass() arg 1 must be a class")
+    return ConstantVariable(any(_is_subclass(tx, cls.real, wanted) for wanted in _classes(tx, classes)))
+
+
+def _classes(tx: Tx, value: Variable) -> list[Variable]:
+    """A class, or what a tuple or a union names."""
+    if isinstance(value, TupleVariable):
+        return [cls for item in value.items for cls in _classes(tx, realize(item))]
+    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    if isinstance(real, _UNION):
+        return [UserDefinedObjectVariable(type(None) if c is None else c) for c in typing.get_args(real)]
+    if not isinstance(real, type):
+        if isinstance(value, ConstantVariable) and value.value is None:
+            return [UserDefinedObjectVariable(type(None))]
+        tx.unsupported("GB0047", f"isinstance of {describe(value)}")
+    return [value]
+
+
+def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
+    wanted: Any = cls.real
+    if getattr(wanted, "_is_protocol", False) and getattr(wanted, "_is_runtime_protocol", False):
+        return _meets(tx, value, wanted)
+    asked = class_lookup(type(wanted), "__instancecheck__")
+    if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
+        return True  # nobody is asked
+    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+        method = special_method(tx, cls, "__instancecheck__")
+        assert method is not None
+        return truth(tx, call_function(tx, method, [value], {}))
+    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
+        return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
+    return _is_subclass(tx, python_type(tx, value), cls)
+
+
+def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
+    """Whether a value has what a protocol asks for. From 3.12 on it computes nothing; before, methods are not."""
+    names = sorted(_protocol_names(protocol))
+    methods = {name for name in names if callable(getattr(protocol, name, None))}
+    still = VERSION >= (3, 12) or len(methods) == len(names)
+    found = []
+    for name in names:
+        if still and _computes(value, name):
+            tx.unsupported(
+                "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+            )
+        found.append(lookup_quietly(tx, value, name))
+        if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
+            _guard_class_lacks(tx, value, name)
+        if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
+            tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
+    return all(one is not None for one in found)
+
+
+def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+    """A property that raises would count as there."""
+    if isinstance(value.real, type):
+        tx.output.guard("LACKS", value.source, name)
+    else:
+        guard_lacking(tx.output, value, name)
+
+
+def _computes(value: Variable, name: str) -> bool:
+    """Whether reading an attribute is more than finding it: a property, a slot, `__getattr__`, a module's parameter."""
+    if not isinstance(value, UserDefinedObjectVariable):
+        return False
+    real: Any = value.real
+    classes = (real, type(real)) if isinstance(real, type) else (type(real),)
+    for cls in classes:
+        found = class_lookup(cls, name)
+        plain = found is MISSING or isinstance(found, _BOUND) or not hasattr(type(found), "__get__")
+        if not plain or class_lookup(cls, "__getattr__") not in (MISSING, Module.__getattr__):
+            return True
+    return isinstance(real, Module) and any(name in own_dict(real).get(place, ()) for place in REGISTRIES)
+
+
+_BOUND = (
+    types.FunctionType,
+    staticmethod,
+    classmethod,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+)
+
+
+def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:
+    wanted: Any = cls.real
+    asked = class_lookup(type(wanted), "__subclasscheck__")
+    hook = class_lookup(wanted, "__subclasshook__")
+    own = getattr(hook, "__func__", None)
+    users = isinstance(own, types.FunctionType) and is_users(own.__globals__)
+    if users or (
+        isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
+    ):
+        tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
+    return issubclass(found, wanted)
+
+
+_ABC_CHECK = abc.ABCMeta.__subclasscheck__
+
+
+def _protocol_names(protocol: Any) -> set[str]:
+    names = getattr(protocol, "__protocol_attrs__", None)
+    return names if names is not None else typing._get_protocol_attrs(protocol)  # type: ignore[attr-defined]

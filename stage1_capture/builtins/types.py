@@ -1,0 +1,276 @@
+"""Builtins that ask what a value is: type, isinstance, getattr, hasattr, callable, super.
+
+Input: abstract arguments. A class is looked at, never asked: one that answers isinstance itself is a break.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import sys
+import types
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import is_grad_enabled
+from stage0_eager.nn import Module
+from stage0_eager.nn.module import bump_structure_epoch
+from stage0_eager.tensor import Tensor
+from stage1_capture.builtins.python import builtin
+from stage1_capture.frame.generators import GeneratorVariable
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.variables.attributes import lookup, lookup_quietly, missing, plain_attribute
+from stage1_capture.variables.base import (
+    NONE,
+    CellVariable,
+    ConstantVariable,
+    ConstDictVariable,
+    DequeVariable,
+    DictViewVariable,
+    ExceptionVariable,
+    IdVariable,
+    ListVariable,
+    NumpyNdarrayVariable,
+    PartialVariable,
+    SetVariable,
+    SliceVariable,
+    SuperVariable,
+    TensorVariable,
+    TracebackVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage1_capture.variables.binding import class_variable
+from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
+from stage1_capture.variables.iterator import (
+    ConstantIterator,
+    DictIterator,
+    EnumerateIterator,
+    FilterIterator,
+    MapIterator,
+    SequenceIterator,
+    ZipIterator,
+)
+from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
+from stage_contracts.controls import register
+from stage_contracts.source import CallSource, RegisteredSource
+
+Tx = InstructionTranslator
+
+_PYTHON_TYPES: dict[type, type] = {
+    ListVariable: list,
+    DequeVariable: collections.deque,
+    PartialVariable: functools.partial,
+    CellVariable: types.CellType,
+    GeneratorVariable: types.GeneratorType,
+    SliceVariable: slice,
+    UserFunctionVariable: types.FunctionType,
+    UserMethodVariable: types.MethodType,
+    ZipIterator: zip,
+    EnumerateIterator: enumerate,
+    MapIterator: map,
+    FilterIterator: filter,
+}
+
+
+# ---- what a value is -----------------------------------------------------------------------------
+
+
+def python_type(tx: Tx, value: Variable) -> type:
+    """The class of the object the value stands for. A tensor from outside may be a Parameter: guarded."""
+    match value:
+        case NumberVariable(hint=hint):
+            return type(hint)
+        case ConstantVariable(value=constant):
+            return type(constant)
+        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(
+            receiver, TensorVariable
+        ):
+            return types.BuiltinFunctionType
+        case UserMethodVariable(function=UserDefinedObjectVariable(real=types.MethodDescriptorType())):
+            return types.BuiltinFunctionType
+        case TensorVariable(real=real) if real is not None:
+            tx.output.guard("TYPE", value.source, type(real))
+            return type(real)
+        case TensorVariable():
+            return Tensor
+        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
+            return meta.dtype.numpy.type if scalar else np.ndarray
+        case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
+            return kind
+        case UserDefinedObjectVariable(real=real):
+            return type(real)
+        case DictViewVariable(name=name):
+            return type(getattr({}, name)())
+        case SequenceIterator(sequence=walked_) if walked_ is not None:
+            return type(iter(() if isinstance(walked_, TupleVariable) else []))
+        case DictIterator(walked=of):
+            return type(
+                iter(set() if isinstance(of, SetVariable) else getattr({}, getattr(of, "name", "keys"))())
+            )
+        case ConstantIterator(constant=constant):
+            return type(iter(constant))
+    if type(value) not in _PYTHON_TYPES:
+        tx.unsupported("GB0048", f"the class of {describe(value)}")
+    return _PYTHON_TYPES[type(value)]
+
+
+@builtin(type)
+def type_(tx: Tx, value: Variable) -> Variable:
+    return class_variable(tx, value, python_type(tx, value))
+
+
+@builtin(callable)
+def callable_(tx: Tx, value: Variable) -> Variable:
+    known = isinstance(value, (UserFunctionVariable, UserMethodVariable))
+    there = known or class_lookup(python_type(tx, value), "__call__") is not MISSING
+    if not known and isinstance(value, UserDefinedObjectVariable) and value.source is not None:
+        place = CallSource(RegisteredSource(register(callable)), (value.source,))
+        tx.output.guard("IDENTITY", place, there, isinstance(value.real, Module))
+    return ConstantVariable(there)
+
+
+@builtin(getattr)
+def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
+    found = (lookup_quietly if default else lookup)(tx, value, tx.constant(name, "getattr"))
+    if found is None and not default:
+        tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
+    return found or default[0]
+
+
+@builtin(vars)
+def vars_(tx: Tx, value: Variable) -> Variable:
+    found = lookup(tx, value, "__dict__")
+    return tx.throw(TypeError, "vars() argument must have __dict__ attribute") if found is None else found
+
+
+@builtin(setattr)
+def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
+    store_attribute(tx, target, tx.constant(name, "setattr"), value)
+    return NONE
+
+
+def _given(tx: Tx, function: Any, args: Args, count: int) -> Args:
+    """The arguments of a method of object's, which has to have one it can work on."""
+    if len(args) != count:
+        tx.unsupported("GB0065", f"a call of object.{function.__name__} with {len(args)} arguments")
+    return args
+
+
+def _plain_setattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name, value = _given(tx, object.__setattr__, args, 3)
+    return store_plainly(tx, target, tx.constant(name, "setattr"), value)
+
+
+def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name = _given(tx, object.__delattr__, args, 2)
+    return delete_plainly(tx, target, tx.constant(name, "delattr"))
+
+
+def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    target, name = _given(tx, object.__getattribute__, args, 2)
+    if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
+        tx.unsupported("GB0022", f"object.__getattribute__ of {describe(target)}")
+    found = plain_attribute(tx, target, tx.constant(name, "getattr"))
+    if found is None:
+        tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
+    return found
+
+
+BUILTINS[object.__setattr__] = _plain_setattr
+BUILTINS[object.__delattr__] = _plain_delattr
+BUILTINS[object.__getattribute__] = _plain_getattribute
+
+
+@builtin(delattr)
+def delattr_(tx: Tx, target: Variable, name: Variable) -> Variable:
+    return delete_attribute(tx, target, tx.constant(name, "delattr"))
+
+
+@builtin(bump_structure_epoch)
+def _bump(tx: Tx) -> Variable:
+    return NONE  # what is replayed on a module's registries does it
+
+
+@builtin(object.__init__)
+def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
+    return NONE
+
+
+def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    raised = args[0]
+    assert isinstance(raised, ExceptionVariable)
+    raised.args = args[1:]
+    return NONE
+
+
+BUILTINS[BaseException.__init__] = BUILTINS[Exception.__init__] = _exception_init
+
+
+@builtin(types.MethodType)
+def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
+    return UserMethodVariable(function, receiver)
+
+
+@builtin(id)
+def id_(tx: Tx, value: Variable) -> Variable:
+    if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
+        tx.unsupported("GB0046", f"the id of {describe(value)}")
+    return IdVariable(value)
+
+
+@builtin(hasattr)
+def hasattr_(tx: Tx, value: Variable, name: Variable) -> Variable:
+    return ConstantVariable(lookup_quietly(tx, value, tx.constant(name, "hasattr")) is not None)
+
+
+@builtin(super)
+def super_(tx: Tx, *explicit: Variable) -> Variable:
+    """super() finds the class in the frame's cell and self in its first argument."""
+    if not explicit:
+        first = tx.function.code.co_varnames[0]
+        cell = tx.locals[first]
+        receiver = cell.contents if isinstance(cell, CellVariable) else cell
+        assert receiver is not None
+        explicit = (realize(tx.load_cell("__class__")), realize(receiver))
+    owner, receiver = explicit
+    if not isinstance(owner, UserDefinedObjectVariable) or not isinstance(
+        receiver, UserDefinedObjectVariable
+    ):
+        tx.unsupported("GB0049", "super() outside a method of a plain object")
+    of_class = isinstance(receiver.real, type) and issubclass(receiver.real, owner.real)
+    if not of_class and not issubclass(type(receiver.real), owner.real):
+        tx.unsupported("GB0049", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
+    return SuperVariable(owner.real, receiver)
+
+
+@builtin(sys.exc_info)
+def _exc_info(tx: Tx) -> TupleVariable:
+    """What is handled now. Where that is nothing of the function's, only ExitStack may be told so: it only compares."""
+    handled = tx.output.exceptions[-1] if tx.output.exceptions else None
+    if handled is None:
+        if tx.function.globals is not vars(contextlib):
+            tx.unsupported("GB0009", "sys.exc_info() outside an except block of this function")
+        return TupleVariable([NONE, NONE, NONE])
+    return TupleVariable([UserDefinedObjectVariable(python_type(tx, handled)), handled, TracebackVariable()])
+
+
+@builtin(sys.exception)
+def _exception(tx: Tx) -> Variable:
+    return _exc_info(tx).items[1]
+
+
+def _grad_mode(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    return ConstantVariable(tx.output.grad_enabled)  # the GRAD_MODE guard is always there
+
+
+BUILTINS[is_grad_enabled] = _grad_mode

@@ -1,0 +1,315 @@
+"""capture: one call of a Python function becomes a graph, guards and residual code, without running it.
+
+Input: a plain function and the arguments of one call (`self` included). What cannot be captured is one
+GraphBreak in the frame, whose guards then say for which calls the whole function runs eagerly.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from stage0_eager.state import ordinary_modes
+from stage1_capture import tables  # noqa: F401  (what fills them)
+from stage1_capture.breaks import resume
+from stage1_capture.breaks.asking_functions import row_of
+from stage1_capture.breaks.nested import called_in_python
+from stage1_capture.breaks.special_methods import reaching
+from stage1_capture.builtins.torch.optimizers import with_state
+from stage1_capture.frame.bytecode import VERSION
+from stage1_capture.frame.translator import InstructionTranslator, Raised
+from stage1_capture.higher_order.backward_graphs import check_followed
+from stage1_capture.residual.codegen import PyCodegen
+from stage1_capture.residual.mutation_guards import guard_mutation, merge_gradient_guards
+from stage1_capture.residual.signature import parameters_of, signature_text
+from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
+from stage1_capture.variables.base import (
+    NULL,
+    ConstantVariable,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    Variable,
+)
+from stage1_capture.variables.builder import function_variable, lazily
+from stage_contracts import python_version
+from stage_contracts.breaks import GraphBreak, Unsupported
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.controls import rule_of
+from stage_contracts.origin import Origin
+from stage_contracts.sizes import STATIC, SizePolicy
+from stage_contracts.source import (
+    ArgSource,
+    AttrSource,
+    ClosureSource,
+    FunctionSource,
+    ItemSource,
+    Source,
+)
+
+__all__ = ["GRAPH_NAME", "capture", "signature_text"]
+
+GRAPH_NAME = "__compiled_graph_0"
+BREAK_NAME = "__run_and_go_on"
+
+
+def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
+    """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
+    if isinstance(function, types.MethodType):
+        function, args = function.__func__, (function.__self__, *args)
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(
+            f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
+        )
+    start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
+    plain = rule_of(resume.users_code(function.__code__).code) is not None  # disable(recursive=False)
+    options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
+    with ordinary_modes():
+        frame = _attempt(function, args, kwargs, start, policy, options)
+    return replace(frame, breaks=()) if plain else frame
+
+
+def _attempt(
+    function: types.FunctionType,
+    args: tuple,
+    kwargs: dict[str, Any],
+    start: Origin,
+    policy: SizePolicy,
+    options: Options,
+) -> CapturedFrame:
+    output = OutputGraph(start, policy, options)
+    try:
+        try:
+            result = _interpret(output, function, args, kwargs)
+            with_state(output)
+            return _captured(output, function, result)
+        except Raised as raised:
+            # the frame is cut where it was raised first, so that its traceback has the user's lines
+            assert raised.value.place is not None  # set where it was first seen
+            output.root_steps, origin = raised.value.place
+            raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
+    except Restart as again:
+        return _attempt(function, args, kwargs, start, policy, again.options)
+    except Unsupported as stop:
+        return _split(output, function, args, kwargs, stop)
+    except RecursionError:  # the capturer uses several Python frames for one of the user's
+        return _broken(output, function, GraphBreak("GB0035", "calls nested too deeply to follow", start))
+    finally:
+        output.let_go()
+
+
+def _said(raised: Raised) -> str:
+    """An exception as a traceback's last line has it, as far as it is known now."""
+    error = raised.value
+    said = error.args[0] if error.fresh and len(error.args) == 1 else None
+    words = f": {said.value}" if isinstance(said, ConstantVariable) and isinstance(said.value, str) else ""
+    return type(error.real).__name__ + words
+
+
+def _interpret(
+    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> Variable:
+    """Run the frame on abstract values, to its return."""
+    if not python_version.known():
+        reason = f"capture does not know the bytecode of {python_version.NAME}"
+        raise SkipFrame(reason, output.start, code="GB0007")
+    table = importlib.import_module(
+        "stage1_capture.frame.opcodes.v{}{}".format(*python_version.VERSION)
+    ).TABLE
+    root = root_function(output, function)
+    frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
+    result = frame.run()
+    output.frames.append(frame)  # the return value's breaks point at the return
+    return result
+
+
+def _split(
+    first: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any], stop: Unsupported
+) -> CapturedFrame:
+    """The frame up to the instruction that cannot be captured, which runs in Python, and what comes behind it.
+
+    Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
+    """
+    why = replace(stop.graph_break, error=bool(first.modes["error_on_break"]))
+    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
+        return _broken(first, function, why)
+    again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
+    try:
+        with suppress(Stopped):
+            _interpret(again, function, args, kwargs)
+        return break_frame(again, function, why)
+    except Restart as once_more:
+        return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
+    except (Unsupported, Raised):  # something that lives on cannot be made again
+        return _broken(first, function, why)
+    finally:
+        again.let_go()
+
+
+def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
+    """The captured function as an abstract value: its closure is reached by name."""
+    root = function_variable(output, function, FunctionSource(function.__name__))
+    if "C" not in function.__code__.co_varnames:
+        for name, cell, real in zip(
+            function.__code__.co_freevars, root.closure, function.__closure__ or (), strict=True
+        ):
+            if cell.contents is not None:
+                cell.contents = lazily(output, real.cell_contents, ClosureSource(name))
+    return root
+
+
+def root_locals(
+    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
+) -> dict[str, Variable]:
+    """The parameters of the call, by name. One left to its default relies on the default too."""
+    signature = inspect.Signature(parameters_of(function))
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        why = f"the call does not fit {function.__name__}: {error}"
+        raise Unsupported(why, output.start, code="GB0065") from None
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    for parameter in signature.parameters.values():
+        if parameter.name not in given and parameter.default is not parameter.empty:
+            _guard_default(output, function, parameter.name, parameter.default)
+    slot = {"implicit0": ".0"}  # what inspect calls the first argument of a comprehension
+    slot = slot if ".0" in function.__code__.co_varnames else {}
+    return {
+        slot.get(name, name): lazily(output, value, ArgSource(name))
+        for name, value in bound.arguments.items()
+    }
+
+
+def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
+    """The guard function was made with this default: it must still be the function's."""
+    code, source = function.__code__, FunctionSource(function.__name__)
+    where: Source
+    if name in (function.__kwdefaults__ or {}):
+        where = ItemSource(AttrSource(source, "__kwdefaults__"), name)
+    else:
+        where = ItemSource(
+            AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount
+        )
+    output.guard("IDENTITY", where, value)
+
+
+def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
+    """Close the graph. A frame without tensor computation has none, and runs as it is."""
+    if not output.graph.has_calls:
+        return _frame(output, function, graph=None)
+    return _with_residual(output, function, [result], lambda words: f"return {words[0]}")
+
+
+def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+    """The residual code ends in a call of the break function, with the state of the frame."""
+    frame = output.frames[0]
+    output.breaks_here = True
+    del output.frames[1:]
+    code = resume.users_code(function.__code__).code
+    index = resume.first_index(code, frame.index)
+    layout = tuple(map(_slot_kind, frame.stack))
+    needed = resume.needed(code, index)
+    unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
+    entry = resume.Entry(index, layout, unbound)
+    stack = called_in_python(output, frame, frame.program[index:])
+    row = row_of(frame.program[index])
+    stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
+    run, resumes = resume.break_function(function, code, entry, row if stand_in else None)
+    if row and stand_in:
+        layout = resume.around_a_call(layout, row.operands)
+        stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
+    values: list[Variable | None] = [
+        frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
+    ]
+    for value, kind in zip(stack, layout, strict=True):
+        if kind in (resume.VALUE, resume.OUTER):
+            values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
+    made = _with_residual(
+        output,
+        function,
+        values,
+        lambda words: f"return {BREAK_NAME}({', '.join(words)})",
+        {BREAK_NAME: run},
+    )
+    return replace(made, breaks=(why,), resumes=resumes)
+
+
+def _slot_kind(value: Variable) -> str:
+    if value is NULL:
+        return resume.NULL
+    if isinstance(value, RaisingPlaceVariable):
+        return f"{resume.PLACE}{value.offset}"
+    if isinstance(value, OuterExceptionVariable):
+        return resume.OUTER if value.active else resume.ENDED
+    return resume.VALUE
+
+
+def splittable(code: types.CodeType) -> bool:
+    """Whether the frame may be cut: not when the program, or super(), asks Python for the frame itself."""
+    whole = resume.users_code(code).code
+    in_a_cell = "__class__" in whole.co_freevars and {*whole.co_varnames[:1]} & {*whole.co_cellvars}
+    return not (FRAME_READERS & {*code.co_names} or code.co_flags & _GENERATORS or in_a_cell)
+
+
+FRAME_READERS = {"locals", "vars", "eval", "exec", "dir", "_getframe", "currentframe"}
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def _with_residual(
+    output: OutputGraph,
+    function: types.FunctionType,
+    values: list[Variable | None],
+    finish: Callable[[list[str]], str],
+    names: Mapping[str, Any] = MappingProxyType({}),
+) -> CapturedFrame:
+    check_followed(output)
+    guard_mutation(output)
+    codegen = PyCodegen(output, function, GRAPH_NAME)
+    text, code = codegen.generate(values, finish)
+    calls = output.graph.has_calls
+    return _frame(
+        output,
+        function,
+        graph=output.graph.verify() if calls else None,
+        graph_grad_mode=output.graph_mode,
+        inputs=tuple(n.meta["source"] for n in output.graph.placeholders) if calls else (),
+        residual=code,
+        residual_globals={**codegen.globals, **names},
+        residual_source=text,
+    )
+
+
+def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+    return _frame(output, function, graph=None, breaks=(why,))
+
+
+def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
+    output.sizes.add_guards()
+    merge_gradient_guards(output)
+    defaults: dict[str, Any] = {"inputs": (), "residual": None}
+    return CapturedFrame(
+        function_name=function.__qualname__,
+        code=function.__code__,
+        guards=tuple(output.guards.values()),
+        closed=closed_sizes(output),
+        drawn={draw.name: draw.hint for draw in output.draws},
+        late_guards=output.late_guards if output.sizes.sources else None,
+        **{**defaults, **fields},
+    )
+
+
+def closed_sizes(output: OutputGraph) -> tuple[str, ...]:
+    """Each size that had to stay open and did not, in a line with the place that fixed it."""
+    found = []
+    for entry in output.sizes.assumptions:
+        sides: tuple[Any, ...] = getattr(entry.condition, "args", ())
+        if type(entry.condition).__name__ == "Equality" and sides[0] in output.strict and sides[1].is_Integer:
+            source, dim = output.strict[sides[0]]
+            found.append(f"{source}.shape[{dim}] must be {sides[1]} at {entry.origin}")
+    return tuple(found)

@@ -1,0 +1,154 @@
+"""The instructions that build, extend and unpack containers, shared by all versions.
+
+Input: these enter the table of frame/opcodes/shared.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from stage1_capture.builtins.python import as_mapping
+from stage1_capture.frame.bytecode import Instruction
+from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.variables.base import (
+    ConstantVariable,
+    ConstDictVariable,
+    ListVariable,
+    SetVariable,
+    SliceVariable,
+    TupleVariable,
+    UserFunctionVariable,
+    describe,
+)
+from stage1_capture.variables.calls import gathered, iterate, walked
+from stage1_capture.variables.keys import hashable
+
+
+@handles("BUILD_TUPLE")
+def build_tuple(tx: Tx, i: Instruction) -> None:
+    tx.push(TupleVariable(tx.popn(i.arg)))
+
+
+@handles("BUILD_LIST")
+def build_list(tx: Tx, i: Instruction) -> None:
+    tx.push(ListVariable(tx.popn(i.arg)))
+
+
+@handles("BUILD_SLICE")
+def build_slice(tx: Tx, i: Instruction) -> None:
+    items = tx.popn(i.arg)
+    tx.push(SliceVariable(items if len(items) == 3 else [*items, ConstantVariable(None)]))
+
+
+@handles("BUILD_MAP")
+def build_map(tx: Tx, i: Instruction) -> None:
+    flat = tx.popn(2 * i.arg)
+    keys = [hashable(tx, k) for k in flat[::2]]
+    tx.push(ConstDictVariable(dict(zip(keys, flat[1::2]))))
+
+
+@handles("BUILD_CONST_KEY_MAP")
+def build_const_key_map(tx: Tx, i: Instruction) -> None:
+    keys = tx.constant(tx.pop(), "a dict's keys")
+    tx.push(ConstDictVariable(dict(zip(keys, tx.popn(i.arg)))))
+
+
+@handles("BUILD_STRING")
+def build_string(tx: Tx, i: Instruction) -> None:
+    tx.push(ConstantVariable("".join(tx.constant(part, "an f-string") for part in tx.popn(i.arg))))
+
+
+def grown(tx: Tx, i: Instruction) -> Any:
+    """The container being built, further down the stack. After a break inside a comprehension it is from outside."""
+    container = tx.stack[-i.arg]
+    tx.output.will_change(container)
+    return container
+
+
+@handles("LIST_APPEND")
+def list_append(tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    grown(tx, i).items.append(value)
+
+
+@handles("LIST_EXTEND")
+def list_extend(tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    if isinstance(value, UserFunctionVariable):
+        tx.throw(TypeError, "Value after * must be an iterable, not function")
+    values = gathered(tx, value)
+    grown(tx, i).items.extend(values)
+
+
+@handles("MAP_ADD")
+def map_add(tx: Tx, i: Instruction) -> None:
+    key, value = tx.popn(2)
+    name = hashable(tx, key)
+    grown(tx, i).items[name] = value
+
+
+@handles("DICT_UPDATE", "DICT_MERGE")
+def dict_update(tx: Tx, i: Instruction) -> None:
+    update, target = tx.pop(), tx.stack[-i.arg]
+    entries = as_mapping(tx, update)
+    if entries is None:
+        tx.unsupported("GB0042", "** of something that is not a dict")
+    repeated = set(entries) & set(target.items)  # type: ignore[attr-defined]
+    if i.opname == "DICT_MERGE" and repeated:
+        tx.throw(
+            TypeError,
+            f"{describe(tx.stack[-i.arg - 2])} got multiple values for keyword argument {repeated.pop()!r}",
+        )
+    grown(tx, i).items.update(entries)
+
+
+@handles("UNPACK_SEQUENCE")
+def unpack_sequence(tx: Tx, i: Instruction) -> None:
+    items = list(
+        itertools.islice(walked(tx, tx.pop()), i.arg + 1)
+    )  # Python takes one more, and none after it
+    if len(items) > i.arg:
+        tx.throw(ValueError, f"too many values to unpack (expected {i.arg})")
+    if len(items) < i.arg:
+        tx.throw(ValueError, f"not enough values to unpack (expected {i.arg}, got {len(items)})")
+    for item in reversed(items):
+        tx.push(item)
+
+
+@handles("UNPACK_EX")
+def unpack_ex(tx: Tx, i: Instruction) -> None:
+    """a, *b, c = items: the low byte counts the names before the star, the next one those after it."""
+    before, after = i.arg & 0xFF, i.arg >> 8
+    items = iterate(tx, tx.pop())
+    if len(items) < before + after:
+        expected = f"expected at least {before + after}, got {len(items)}"
+        tx.throw(ValueError, f"not enough values to unpack ({expected})")
+    end = len(items) - after
+    for item in reversed([*items[:before], ListVariable(items[before:end]), *items[end:]]):
+        tx.push(item)
+
+
+@handles("BUILD_SET")
+def build_set(tx: Tx, i: Instruction) -> None:
+    tx.push(SetVariable({hashable(tx, v) for v in tx.popn(i.arg)}))
+
+
+@handles("SET_ADD")
+def set_add(tx: Tx, i: Instruction) -> None:
+    value = tx.pop()
+    element = hashable(tx, value)
+    grown(tx, i).items.add(element)
+
+
+@handles("SET_UPDATE")
+def set_update(tx: Tx, i: Instruction) -> None:
+    values = iterate(tx, tx.pop())
+    elements = [hashable(tx, v) for v in values]
+    grown(tx, i).items.update(elements)
+
+
+def list_to_tuple(tx: Tx, i: Instruction) -> None:
+    made = tx.pop()
+    assert isinstance(made, ListVariable)
+    tx.push(TupleVariable(made.items))

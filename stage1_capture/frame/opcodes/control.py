@@ -1,0 +1,161 @@
+"""Jumps, loops, calls and function objects: the rest of the instructions that all versions share.
+
+Input: these enter the table of frame/opcodes/shared.py. What differs between versions only in its stack effects is
+written here once and entered by frame/opcodes/v311.py, frame/opcodes/v312.py and frame/opcodes/v313.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+
+from stage1_capture.builtins.python import as_mapping
+from stage1_capture.frame.bytecode import Instruction
+from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.translator import Handler
+from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.base import (
+    NULL,
+    ConstantVariable,
+    ConstDictVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    Variable,
+    realize,
+)
+from stage1_capture.variables.calls import call_function, iterate, make_iterator
+from stage1_capture.variables.containers import CONVERSIONS, format_value
+from stage1_capture.variables.iterator import step
+
+# ---- control -------------------------------------------------------------------------------------
+
+
+@handles("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+def jump(tx: Tx, i: Instruction) -> None:
+    tx.index = i.target
+
+
+def jump_if(condition: Callable[[Tx, Variable], bool]) -> Handler:
+    def handler(tx: Tx, i: Instruction) -> None:
+        if condition(tx, tx.pop()):
+            tx.index = i.target
+
+    return handler
+
+
+def is_none(tx: Tx, value: Variable) -> bool:
+    return type(value) is ConstantVariable and value.value is None  # an open number is not asked what it is
+
+
+CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
+    "TRUE": truth,
+    "FALSE": lambda tx, value: not truth(tx, value),
+    "NONE": is_none,
+    "NOT_NONE": lambda tx, value: not is_none(tx, value),
+}
+
+
+@handles("GET_ITER")
+def get_iter(tx: Tx, i: Instruction) -> None:
+    tx.push(make_iterator(tx, tx.pop()))
+
+
+def for_iter(skipped: int) -> Handler:
+    """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
+
+    def handler(tx: Tx, i: Instruction) -> None:
+        item = step(tx, tx.stack[-1])
+        if item is None:
+            tx.pop()
+            tx.index = i.target + skipped
+        else:
+            tx.push(item)
+
+    return handler
+
+
+@handles("RETURN_VALUE")
+def return_value(tx: Tx, i: Instruction) -> None:
+    tx.result = tx.pop()
+
+
+@handles("LOAD_BUILD_CLASS")
+def load_build_class(tx: Tx, i: Instruction) -> None:
+    tx.push(UserDefinedObjectVariable(builtins.__build_class__))
+
+
+# ---- calls ---------------------------------------------------------------------------------------
+
+
+@handles("KW_NAMES")
+def kw_names(tx: Tx, i: Instruction) -> None:
+    tx.keyword_names = tx.function.code.co_consts[i.arg]
+
+
+@handles("CALL")
+def call_(tx: Tx, i: Instruction) -> None:
+    names, tx.keyword_names = tx.keyword_names, ()
+    do_call(tx, i.arg, names)
+
+
+def do_call(tx: Tx, count: int, keyword_names: tuple[str, ...]) -> None:
+    """Call with `count` values, the last ones by keyword. Below them: a callable, and NULL or self."""
+    values = tx.popn(count)
+    first, second = tx.popn(2)
+    if first is NULL or second is NULL:
+        function = second if first is NULL else first
+    else:
+        function, values = first, [second, *values]
+    split = len(values) - len(keyword_names)
+    tx.push(call_function(tx, function, values[:split], dict(zip(keyword_names, values[split:]))))
+
+
+@handles("CALL_FUNCTION_EX")
+def call_function_ex(tx: Tx, i: Instruction) -> None:
+    kwargs = tx.pop() if i.arg & 1 else ConstDictVariable({})
+    args = iterate(tx, tx.pop())
+    first, second = tx.popn(2)
+    entries = as_mapping(tx, kwargs)
+    if entries is None:
+        tx.unsupported("GB0042", "** of something that is not a dict")
+    function = second if first is NULL else first
+    tx.push(call_function(tx, function, args, {k: realize(v) for k, v in entries.items()}))
+
+
+def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:
+    """What MAKE_FUNCTION makes of a code object, before defaults and closure."""
+    assert isinstance(code, ConstantVariable)
+    made = tx.function
+    return UserFunctionVariable(
+        code.value, made.globals, code.value.co_name, [], {}, [], globals_source=made.globals_source
+    )
+
+
+def set_function_attribute(function: UserFunctionVariable, flag: int, value: Variable) -> None:
+    """What one bit of MAKE_FUNCTION's (from 3.13 on SET_FUNCTION_ATTRIBUTE's) argument sets."""
+    match flag, value:
+        case 1, TupleVariable(items=items):
+            function.defaults = items
+        case 2, ConstDictVariable(items=items):
+            function.kwdefaults = items
+        case 4, TupleVariable(items=items):
+            names = [v.value for v in map(realize, items[::2]) if isinstance(v, ConstantVariable)]
+            function.annotations = dict(zip(names, items[1::2]))
+        case 8, TupleVariable(items=items):
+            function.closure = items  # type: ignore[assignment]
+
+
+def make_function(tx: Tx, i: Instruction) -> None:
+    """MAKE_FUNCTION up to 3.12: the attributes lie on the stack below the code, lowest bit deepest."""
+    function = new_function(tx, tx.pop())
+    for flag in (8, 4, 2, 1):
+        if i.arg & flag:
+            set_function_attribute(function, flag, tx.pop())
+    tx.push(function)
+
+
+def format_value_(tx: Tx, i: Instruction) -> None:
+    """FORMAT_VALUE up to 3.12: two bits give the conversion (!s, !r, !a), a third that a format follows."""
+    spec = tx.constant(tx.pop(), "an f-string") if i.arg & 4 else ""
+    tx.push(format_value(tx, tx.pop(), CONVERSIONS[i.arg & 3], spec))

@@ -1,0 +1,202 @@
+"""The instructions of try, with, raise, assert, and of generators, shared by all versions.
+
+Input: these enter the table of frame/opcodes/shared.py. What an instruction raises goes where the frame's exception
+table says.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from stage1_capture.builtins.types import python_type
+from stage1_capture.frame.bytecode import Instruction
+from stage1_capture.frame.generators import GeneratorTranslator, GeneratorVariable
+from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.frame.translator import Raised
+from stage1_capture.variables.attributes import special_method
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ExceptionVariable,
+    IteratorVariable,
+    OuterExceptionVariable,
+    TracebackVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage1_capture.variables.calls import call_function, make_iterator
+from stage1_capture.variables.exception import set_context
+from stage1_capture.variables.iterator import is_foreign_iterator, step
+
+# ---- raise ---------------------------------------------------------------------------------------
+
+
+@handles("LOAD_ASSERTION_ERROR")
+def load_assertion_error(tx: Tx, i: Instruction) -> None:
+    tx.push(UserDefinedObjectVariable(AssertionError))
+
+
+@handles("RAISE_VARARGS")
+def raise_varargs(tx: Tx, i: Instruction) -> None:
+    """raise, raise error, raise error from cause."""
+    if i.arg == 0:
+        if not tx.output.exceptions:
+            tx.unsupported("GB0009", "raise without an exception of this function")
+        raise Raised(_raised_again(tx, tx.output.exceptions[-1]))
+    cause = as_exception(tx, tx.pop()) if i.arg == 2 and not _is_none(tx.stack[-1]) else None
+    if i.arg == 2 and cause is None:
+        tx.pop()
+    raised = as_exception(tx, tx.pop())
+    if i.arg == 2:
+        raised.cause, raised.suppress = cause, True
+    set_context(tx.output, raised)
+    raise Raised(raised)
+
+
+def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
+    """The exception that `raise value` raises: a class is called."""
+    if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
+        if not issubclass(value.real, BaseException):
+            tx.throw(TypeError, "exceptions must derive from BaseException")
+        value = call_function(tx, value, [], {})
+    if isinstance(value, ExceptionVariable):
+        return value
+    tx.unsupported("GB0009", f"raising {describe(value)}")
+
+
+def _is_none(value: Variable) -> bool:
+    return type(value) is ConstantVariable and value.value is None
+
+
+# ---- except --------------------------------------------------------------------------------------
+
+
+@handles("PUSH_EXC_INFO")
+def push_exc_info(tx: Tx, i: Instruction) -> None:
+    raised = tx.pop()
+    tx.push(OuterExceptionVariable(raised))
+    tx.push(raised)
+    tx.output.exceptions.append(raised)
+
+
+@handles("POP_EXCEPT")
+def pop_except(tx: Tx, i: Instruction) -> None:
+    outer = tx.pop()
+    if not isinstance(outer, OuterExceptionVariable):
+        tx.unsupported("GB0037", "the end of an except block that began before a break")
+    outer.active = False
+    tx.output.exceptions.pop()
+
+
+@handles("CHECK_EXC_MATCH")
+def check_exc_match(tx: Tx, i: Instruction) -> None:
+    classes = tx.pop()
+    tx.push(ConstantVariable(matches(tx, tx.stack[-1], classes)))
+
+
+def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
+    if isinstance(classes, TupleVariable):
+        return any(matches(tx, raised, realize(c)) for c in classes.items)
+    cls = classes.real if isinstance(classes, UserDefinedObjectVariable) else None
+    if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+        tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    return issubclass(python_type(tx, raised), cls)
+
+
+@handles("RERAISE")
+def reraise(tx: Tx, i: Instruction) -> NoReturn:
+    raise Raised(_raised_again(tx, tx.pop()))
+
+
+def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
+    if not isinstance(raised, ExceptionVariable):
+        tx.unsupported("GB0037", "an exception from before a break is raised again")
+    return raised
+
+
+# ---- with ----------------------------------------------------------------------------------------
+
+
+@handles("BEFORE_WITH")
+def before_with(tx: Tx, i: Instruction) -> None:
+    manager = tx.pop()
+    enter, leave = (special_method(tx, manager, name) for name in ("__enter__", "__exit__"))
+    if enter is None or leave is None:
+        tx.unsupported("GB0041", f"a with block over {describe(manager)}")
+    tx.push(leave)
+    tx.push(call_function(tx, enter, [], {}))
+
+
+@handles("WITH_EXCEPT_START")
+def with_except_start(tx: Tx, i: Instruction) -> None:
+    """Call `__exit__`, which lies four below, with the exception."""
+    raised = tx.stack[-1]
+    cls = UserDefinedObjectVariable(python_type(tx, raised))
+    tx.push(call_function(tx, tx.stack[-4], [cls, raised, TracebackVariable()], {}))
+
+
+# ---- generators ----------------------------------------------------------------------------------
+
+
+@handles("RETURN_GENERATOR")
+def return_generator(tx: Tx, i: Instruction) -> None:
+    tx.push(NONE)  # what the first next() sends
+
+
+@handles("YIELD_VALUE")
+def yield_value(tx: Tx, i: Instruction) -> None:
+    assert isinstance(tx, GeneratorTranslator)
+    tx.yielded = tx.pop()
+
+
+@handles("GET_YIELD_FROM_ITER")
+def get_yield_from_iter(tx: Tx, i: Instruction) -> None:
+    tx.push(make_iterator(tx, tx.pop()))
+
+
+@handles("END_SEND")
+def end_send(tx: Tx, i: Instruction) -> None:
+    del tx.stack[-2]
+
+
+def send(keeps: bool) -> Any:
+    """SEND: a step of `yield from`. At the end it jumps with the result; 3.11 drops the iterator there."""
+
+    def handler(tx: Tx, i: Instruction) -> None:
+        value = tx.pop()
+        iterator = tx.stack[-1]
+        result: Variable = NONE
+        item: Variable | None = None
+        own = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+        if not isinstance(iterator, GeneratorVariable) and (own is None or is_foreign_iterator(iterator)):
+            item = step(tx, iterator)
+        else:
+            try:
+                item = _sent(tx, iterator, own, value)
+            except Raised as raised:
+                ended = getattr(iterator, "state", "closed") == "closed"
+                if not isinstance(raised.value.real, StopIteration) or not ended:
+                    raise
+                tx.resume_here()
+                result = raised.value.args[0] if raised.value.args else NONE
+        if item is not None:
+            tx.push(item)
+            return
+        if not keeps:
+            tx.pop()
+        tx.push(result)
+        tx.index = i.target
+
+    return handler
+
+
+def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> Variable:
+    """What a generator, or an object with a `__next__` of its own, gives next; its end raises StopIteration."""
+    if isinstance(iterator, GeneratorVariable):
+        return iterator.send(tx, value)
+    if own is None or not _is_none(value):
+        tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")
+    return call_function(tx, own, [], {})

@@ -1,0 +1,92 @@
+"""The instructions of match statements, shared by all versions.
+
+Input: these enter the table of frame/opcodes/shared.py. Which branch is taken is known at capture, as for if.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stage1_capture.builtins.python import len_
+from stage1_capture.builtins.types import python_type
+from stage1_capture.frame.bytecode import Instruction
+from stage1_capture.frame.opcodes.shared import Tx, handles
+from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.attributes import lookup, lookup_quietly
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    ConstDictVariable,
+    DefaultDictVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    realize,
+)
+from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.keys import hashable
+
+# Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
+_SEQUENCE, _MAPPING = 1 << 5, 1 << 6
+# Classes whose only positional pattern is the value itself.
+_SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set, str, tuple)
+
+
+@handles("GET_LEN")
+def get_len(tx: Tx, i: Instruction) -> None:
+    tx.push(len_(tx, tx.stack[-1]))
+
+
+@handles("MATCH_SEQUENCE")
+def match_sequence(tx: Tx, i: Instruction) -> None:
+    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _SEQUENCE)))
+
+
+@handles("MATCH_MAPPING")
+def match_mapping(tx: Tx, i: Instruction) -> None:
+    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _MAPPING)))
+
+
+@handles("MATCH_KEYS")
+def match_keys(tx: Tx, i: Instruction) -> None:
+    """The values of the keys on top, or None if one is missing. The keys stay."""
+    mapping, keys = tx.stack[-2], tx.stack[-1]
+    if isinstance(mapping, DefaultDictVariable) or not isinstance(mapping, ConstDictVariable):
+        tx.unsupported("GB0043", "a match of keys in something else than a dict")
+    wanted = [hashable(tx, key) for key in iterate(tx, keys)]
+    if all(key in mapping.items for key in wanted):
+        tx.push(TupleVariable([realize(mapping.items[key]) for key in wanted]))
+    else:
+        tx.push(NONE)
+
+
+@handles("MATCH_CLASS")
+def match_class(tx: Tx, i: Instruction) -> None:
+    """The attributes a class pattern asks for, or None. `i.arg` of them are positional."""
+    subject, cls, names = tx.popn(3)
+    real = cls.real if isinstance(cls, UserDefinedObjectVariable) else None
+    if not isinstance(real, type):
+        tx.unsupported("GB0047", "a match of a class that is not a class")
+    if not truth(tx, call_function(tx, UserDefinedObjectVariable(isinstance), [subject, cls], {})):
+        tx.push(NONE)
+        return
+    keywords = tx.constant(names, "a match")
+    found: list[Variable] = []
+    if i.arg and real in _SELF_MATCHING:
+        found.append(subject)
+    elif i.arg:
+        positional: Any = lookup(tx, cls, "__match_args__")
+        if positional is None:
+            tx.unsupported("GB0043", f"positional patterns of {real.__name__}")
+        known = tx.constant(positional, "a match")
+        if len(known) < i.arg:
+            words = f"{len(known)} positional sub-pattern{'s' * (len(known) != 1)} ({i.arg} given)"
+            tx.throw(TypeError, f"{real.__name__}() accepts {words}")
+        keywords = (*known[: i.arg], *keywords)
+    for name in keywords:
+        value = lookup_quietly(tx, subject, name)
+        if value is None:
+            tx.push(NONE)
+            return
+        found.append(value)
+    tx.push(TupleVariable(found))

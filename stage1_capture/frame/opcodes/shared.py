@@ -1,0 +1,271 @@
+"""What the instructions that CPython 3.11, 3.12 and 3.13 share do: a table from opcode name to handler.
+
+Input: the translator calls `HANDLERS[opname](tx, instruction)`. frame/opcodes/v311.py, frame/opcodes/v312.py and
+frame/opcodes/v313.py add what only their version has. Meanings are those of the `dis` module's documentation.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import types
+from collections.abc import Callable
+
+from stage1_capture.frame.bytecode import VERSION, Instruction
+from stage1_capture.frame.translator import Handler, InstructionTranslator, unassigned
+from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.side_effects import DELETED
+from stage1_capture.variables.arithmetic import binary, compare, is_same, truth, unary
+from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import (
+    NULL,
+    CellVariable,
+    ConstantVariable,
+    Variable,
+    from_constant,
+)
+from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
+from stage1_capture.variables.store import delete_attribute, store_attribute
+from stage_contracts.controls import register
+from stage_contracts.source import ItemSource, RegisteredSource
+
+Tx = InstructionTranslator
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str, table: dict[str, Handler] = HANDLERS) -> Callable[[Handler], Handler]:
+    """Decorator: enter a handler under its opcodes' names."""
+
+    def enter(handler: Handler) -> Handler:
+        table.update(dict.fromkeys(names, handler))
+        return handler
+
+    return enter
+
+
+@handles("NOP", "RESUME", "COPY_FREE_VARS")
+def nothing(tx: Tx, i: Instruction) -> None:
+    pass
+
+
+# ---- the stack -----------------------------------------------------------------------------------
+
+
+@handles("POP_TOP")
+def pop_top(tx: Tx, i: Instruction) -> None:
+    let_go(tx, tx.stack[-1])
+    tx.pop()
+
+
+def let_go(tx: Tx, value: Variable | None) -> None:
+    """Dropping a generator from outside, as a `break` out of its loop does, ends it now and not later. So does the
+    `__del__` of an object."""
+    real = getattr(value, "real", None)
+    if isinstance(real, types.GeneratorType):
+        tx.unsupported("GB0010", "a generator from outside is dropped")
+    if real is not None and not isinstance(real, type) and class_lookup(type(real), "__del__") is not MISSING:
+        tx.unsupported("GB0054", f"an object of class {type(real).__name__}, which has a __del__, is dropped")
+
+
+@handles("PUSH_NULL")
+def push_null(tx: Tx, i: Instruction) -> None:
+    tx.push(NULL)
+
+
+@handles("COPY")
+def copy(tx: Tx, i: Instruction) -> None:
+    tx.push(tx.stack[-i.arg])
+
+
+@handles("SWAP")
+def swap(tx: Tx, i: Instruction) -> None:
+    tx.stack[-1], tx.stack[-i.arg] = tx.stack[-i.arg], tx.stack[-1]
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+@handles("LOAD_CONST")
+def load_const(tx: Tx, i: Instruction) -> None:
+    tx.push(from_constant(i.argval))
+
+
+@handles("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE")
+def load_fast(tx: Tx, i: Instruction) -> None:
+    load_local(tx, i.argval)
+
+
+def load_local(tx: Tx, name: str) -> None:
+    if name not in tx.locals:
+        tx.throw(UnboundLocalError, unassigned(name))
+    tx.push(tx.locals[name])
+
+
+@handles("STORE_FAST")
+def store_fast(tx: Tx, i: Instruction) -> None:
+    store_local(tx, i.argval)
+
+
+def store_local(tx: Tx, name: str) -> None:
+    """Storing NULL, which LOAD_FAST_AND_CLEAR found, unbinds the name again."""
+    value = tx.pop()
+    if value is NULL:
+        tx.locals.pop(name, None)
+    else:
+        if tx.locals.get(name) is not value:
+            let_go(tx, tx.locals.get(name))
+        tx.locals[name] = value
+
+
+@handles("DELETE_FAST")
+def delete_fast(tx: Tx, i: Instruction) -> None:
+    if i.argval not in tx.locals:
+        tx.throw(UnboundLocalError, unassigned(i.argval))
+    let_go(tx, tx.locals[i.argval])
+    del tx.locals[i.argval]
+
+
+@handles("LOAD_GLOBAL")
+def load_global(tx: Tx, i: Instruction) -> None:
+    push_callable(tx, tx.load_global(i.argval), bool(i.arg & 1))
+
+
+def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
+    """Push a value, and a NULL where the instruction asks for one: before it up to 3.12, after it in 3.13."""
+    if with_null and VERSION < (3, 13):
+        tx.push(NULL)
+    tx.push(value)
+    if with_null and VERSION >= (3, 13):
+        tx.push(NULL)
+
+
+@handles("STORE_GLOBAL")
+def store_global(tx: Tx, i: Instruction) -> None:
+    if is_library(tx.function.globals):
+        tx.unsupported("GB0006", "a change of the library's own state")
+    tx.output.store_global(tx.function.globals, i.argval, tx.pop())
+
+
+@handles("DELETE_GLOBAL")
+def delete_global(tx: Tx, i: Instruction) -> None:
+    tx.load_global(i.argval)
+    tx.output.store_global(tx.function.globals, i.argval, DELETED)
+
+
+@handles("MAKE_CELL")
+def make_cell(tx: Tx, i: Instruction) -> None:
+    tx.locals[i.argval] = CellVariable(tx.locals.get(i.argval))
+
+
+@handles("LOAD_DEREF")
+def load_deref(tx: Tx, i: Instruction) -> None:
+    tx.push(tx.load_cell(i.argval))
+
+
+@handles("STORE_DEREF")
+def store_deref(tx: Tx, i: Instruction) -> None:
+    cell = tx.cell(i.argval)
+    tx.output.will_change(cell)
+    cell.contents = tx.pop()
+
+
+@handles("DELETE_DEREF")
+def delete_deref(tx: Tx, i: Instruction) -> None:
+    tx.load_cell(i.argval)
+    cell = tx.cell(i.argval)
+    tx.output.will_change(cell)
+    cell.contents = None
+
+
+# ---- attributes and items ------------------------------------------------------------------------
+
+
+@handles("STORE_ATTR")
+def store_attr(tx: Tx, i: Instruction) -> None:
+    value, target = tx.popn(2)
+    store_attribute(tx, target, i.argval, value)
+
+
+@handles("DELETE_ATTR")
+def delete_attr(tx: Tx, i: Instruction) -> None:
+    delete_attribute(tx, tx.pop(), i.argval)
+
+
+@handles("DELETE_SUBSCR")
+def delete_subscr(tx: Tx, i: Instruction) -> None:
+    container, key = tx.popn(2)
+    delete_subscript(tx, container, key)
+
+
+@handles("BINARY_SUBSCR")
+def binary_subscr(tx: Tx, i: Instruction) -> None:
+    container, key = tx.popn(2)
+    tx.push(subscript(tx, container, key))
+
+
+@handles("STORE_SUBSCR")
+def store_subscr(tx: Tx, i: Instruction) -> None:
+    value, container, key = tx.popn(3)
+    store_subscript(tx, container, key, value)
+
+
+# ---- imports -----------------------------------------------------------------------------------------
+
+
+@handles("IMPORT_NAME")
+def import_name(tx: Tx, i: Instruction) -> None:
+    """A module that is loaded already; another one is loaded by Python, which may run anything."""
+    level, names = tx.popn(2)
+    package = tx.function.globals.get("__package__") or ""
+    depth = tx.constant(level, "an import")
+    name = i.argval if not depth else importlib.util.resolve_name("." * depth + i.argval, package)
+    asked = tx.constant(names, "an import")
+    found = sys.modules.get(name if asked else name.partition(".")[0])
+    if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
+        tx.unsupported("GB0055", f"an import of {name}, which is not loaded yet")
+    source = RegisteredSource(register(sys.modules))
+    tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
+
+
+@handles("IMPORT_FROM")
+def import_from(tx: Tx, i: Instruction) -> None:
+    tx.push(load_attribute(tx, tx.stack[-1], i.argval))
+
+
+# ---- operators -----------------------------------------------------------------------------------
+
+
+@handles("BINARY_OP")
+def binary_op(tx: Tx, i: Instruction) -> None:
+    left, right = tx.popn(2)
+    tx.push(binary(tx, i.symbol, left, right))
+
+
+@handles("UNARY_NEGATIVE", "UNARY_POSITIVE", "UNARY_INVERT")
+def unary_op(tx: Tx, i: Instruction) -> None:
+    tx.push(unary(tx, i.opname, tx.pop()))
+
+
+@handles("UNARY_NOT")
+def unary_not(tx: Tx, i: Instruction) -> None:
+    tx.push(ConstantVariable(not truth(tx, tx.pop())))
+
+
+@handles("COMPARE_OP")
+def compare_op(tx: Tx, i: Instruction) -> None:
+    left, right = tx.popn(2)
+    tx.push(compare(tx, i.symbol, left, right))
+
+
+@handles("IS_OP")
+def is_op(tx: Tx, i: Instruction) -> None:
+    left, right = tx.popn(2)
+    tx.push(ConstantVariable(is_same(tx, left, right) != bool(i.arg)))
+
+
+@handles("CONTAINS_OP")
+def contains_op(tx: Tx, i: Instruction) -> None:
+    item, container = tx.popn(2)
+    tx.push(ConstantVariable(contains(tx, item, container) != bool(i.arg)))

@@ -1,0 +1,244 @@
+"""InstructionTranslator: one frame run symbolically, instruction by instruction, on abstract values.
+
+Input: a function as an abstract value and its bound arguments. The opcode tables say what each instruction
+does; a call of a Python function runs a translator inside this one, which is all that inlining is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from stage1_capture.breaks import resume
+from stage1_capture.frame import bytecode
+from stage1_capture.state.graph_builder import OutputGraph, is_library
+from stage1_capture.state.side_effects import DELETED
+from stage1_capture.variables.base import (
+    NONE,
+    NULL,
+    CellVariable,
+    ExceptionVariable,
+    NotConstant,
+    NumpyNdarrayVariable,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    TensorVariable,
+    UserFunctionVariable,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.builder import lazily, wrap
+from stage1_capture.variables.exception import new_exception, set_context
+from stage_contracts.controls import register
+from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
+
+MAX_DEPTH = 60  # inlined calls inside each other
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+Handler = Callable[["InstructionTranslator", bytecode.Instruction], None]
+
+# What a person calls the instructions nobody handles; anything else is named by its opcode.
+_CONSTRUCTS = {
+    "BEFORE_ASYNC_WITH": "an async with block",
+    "CHECK_EG_MATCH": "an except* block",
+    "GET_AWAITABLE": "an await",
+}
+
+
+class Raised(Exception):
+    """The program raises: `value` is the abstract exception on its way to a handler."""
+
+    def __init__(self, value: ExceptionVariable) -> None:
+        self.value = value
+
+
+class InstructionTranslator:
+    """One frame: its stack, its locals (cells included), and where it is."""
+
+    def __init__(
+        self,
+        output: OutputGraph,
+        table: Mapping[str, Handler],
+        function: UserFunctionVariable,
+        locals_: dict[str, Variable],
+    ) -> None:
+        self.output, self.table, self.function = output, table, function
+        self.locals = locals_
+        self.locals.update(zip(function.code.co_freevars, function.closure))
+        self.current: bytecode.Instruction | None = None
+        self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
+        self.result: Variable | None = None
+        self.namespace: dict[str, Variable] | None = None  # of a class body: what it has stored
+        derived = resume.users_code(function.code)
+        self.program = bytecode.instructions(derived.code)
+        self.index = derived.entry.index
+        self.stack = [self._entered_with(*slot) for slot in enumerate(derived.entry.layout)]
+        for name in derived.entry.unbound:
+            self.locals.pop(name, None)
+
+    @property
+    def is_root(self) -> bool:
+        return self.output.frames[0] is self
+
+    def _entered_with(self, index: int, kind: str) -> Variable:
+        """A slot of the stack of a frame that is entered in its middle."""
+        if kind == resume.NULL:
+            return NULL
+        if kind == resume.ENDED:
+            return OuterExceptionVariable(NONE, active=False)
+        if kind.startswith(resume.PLACE):
+            return RaisingPlaceVariable(int(kind.removeprefix(resume.PLACE)))
+        value = realize(self.locals[resume.stack_name(index)])
+        if kind != resume.OUTER:
+            return value
+        self.output.exceptions.append(value)
+        return OuterExceptionVariable(value)
+
+    def run(self) -> Variable:
+        """Interpret to the return. Raises Unsupported at the first thing that cannot be done, Raised for an
+        exception that no handler of the frame takes."""
+        if self.function.code.co_flags & _GENERATORS and not self.is_generator:
+            self.unsupported("GB0031", f"{self.function.name} is a generator or a coroutine")
+        self.enter()
+        while self.result is None:
+            self.step()
+        self.output.frames.pop()  # not in a finally: a break asks the frames where it happened
+        return self.result
+
+    is_generator = False
+
+    def enter(self) -> None:
+        if len(self.output.frames) >= MAX_DEPTH:
+            self.unsupported("GB0035", f"more than {MAX_DEPTH} calls inside each other")
+        self.output.frames.append(self)
+
+    def step(self) -> None:
+        """One instruction. What it raises goes to the handler of the exception table, or leaves the frame."""
+        if self.is_root:
+            self.output.begin_root_step()
+        instruction = self.current = self.program[self.index]
+        self.index += 1
+        self.output.count_step()
+        handler = self.table.get(instruction.opname)
+        if handler is None:
+            self.unsupported(
+                "GB0001", _CONSTRUCTS.get(instruction.opname, f"the instruction {instruction.opname}")
+            )
+        try:
+            handler(self, instruction)
+        except Raised as raised:
+            if not self.handle(instruction, raised.value):
+                raise
+
+    def handle(self, instruction: bytecode.Instruction, raised: ExceptionVariable) -> bool:
+        """Unwind to the handler of the instruction that raised, if it has one."""
+        if raised.place is None:
+            raised.place = (self.output.root_steps, self.output.origin())
+        self.resume_here()
+        raised.passed.append(instruction)
+        place = instruction.handler
+        if place is None:
+            return False
+        del self.stack[place.depth :]
+        if place.lasti:
+            self.push(RaisingPlaceVariable(instruction.start))
+        self.push(raised)
+        self.index = place.target
+        return True
+
+    def resume_here(self) -> None:
+        """Frames inside this one are left: an exception of theirs was taken here."""
+        while self.output.frames[-1] is not self:
+            self.output.frames.pop()
+
+    def unsupported(self, code: str, reason: str) -> NoReturn:
+        self.output.unsupported(code, reason)
+
+    # ---- the stack -------------------------------------------------------------------------------
+
+    def push(self, value: Variable) -> None:
+        self.stack.append(realize(value))
+
+    def pop(self) -> Variable:
+        return self.stack.pop()
+
+    def popn(self, count: int) -> list[Variable]:
+        """The last `count` values, deepest first."""
+        taken = self.stack[len(self.stack) - count :]
+        del self.stack[len(self.stack) - count :]
+        return taken
+
+    def constant(self, value: Variable, what: str) -> Any:
+        """A value that must be known now."""
+        try:
+            return as_constant(value)
+        except NotConstant as problem:
+            culprit = problem.args[0]
+            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0044"
+            self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
+
+    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """Raise an exception of Python's own."""
+        made = new_exception(self.output, cls, [from_constant(a) for a in args])
+        set_context(self.output, made)
+        raise Raised(made)
+
+    # ---- names -----------------------------------------------------------------------------------
+
+    def load_global(self, name: str) -> Variable:
+        """A global of the frame's module or a builtin. Those of the library's own modules need no guard."""
+        module = self.function.globals
+        stored = self.output.effects.global_of(module, name)
+        if stored is not None and stored is not DELETED:
+            return stored
+        builtins = module.get("__builtins__", {})
+        builtins = builtins if isinstance(builtins, dict) else vars(builtins)
+        known = is_library(module)
+        if name in module and stored is not DELETED:
+            return wrap(self.output, module[name], None if known else self._global_source(name))
+        if name in builtins:
+            source = None if known else self._global_source(name)
+            if isinstance(source, ItemSource):  # a plain dict, without the builtins behind it as G has them
+                self.output.guard("ABSENT_KEY", source.base, name)
+                source = None
+            return wrap(self.output, builtins[name], source)
+        self.throw(NameError, f"name {name!r} is not defined")
+
+    def _global_source(self, name: str) -> Source:
+        root = self.output.frames[0].function
+        if self.function.globals is root.globals and "G" not in (
+            *root.code.co_varnames,
+            *root.code.co_freevars,
+        ):
+            return GlobalSource(name)
+        place = self.function.globals_source or RegisteredSource(register(self.function.globals))
+        return ItemSource(place, name)
+
+    def cell(self, name: str) -> CellVariable:
+        """The cell of a variable; a resume function is given it as an argument."""
+        found = realize(self.locals[name])
+        assert isinstance(found, CellVariable)
+        return found
+
+    def load_cell(self, name: str) -> Variable:
+        cell = self.cell(name)
+        if cell.contents is None:
+            free = name in self.function.code.co_freevars
+            where = " in enclosing scope" if free else ""
+            if free:
+                words = f"cannot access free variable {name!r} where it is not associated with a value{where}"
+                self.throw(NameError, words)
+            self.throw(UnboundLocalError, unassigned(name))
+        return realize(cell.contents)
+
+    def lazily(self, real: Any, source: Source | None) -> Variable:
+        return lazily(self.output, real, source)
+
+
+def unassigned(name: str) -> str:
+    """Python's message for a local that is read before it is assigned."""
+    return f"cannot access local variable {name!r} where it is not associated with a value"

@@ -1,0 +1,1 @@
+"""Functions that become graphs of their own inside a node: control flow, transforms, the backward."""

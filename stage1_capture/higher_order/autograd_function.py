@@ -1,0 +1,198 @@
+"""autograd.Function inside a captured function: forward is inlined, backward becomes a graph, and one node joins them.
+
+Input: the class and abstract arguments. Both halves are followed now, so what backward reads, from ctx, globals or
+closures, is guarded, or an input of the graph; the tensors it reads are what the node saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stage0_eager import TABLE
+from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
+from stage0_eager.autograd.function import Function, FunctionCtx
+from stage0_eager.functions.inplace import kept
+from stage1_capture.builtins.python import builtin
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.state.graph_builder import Restart
+from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import (
+    NONE,
+    ConstantVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.operators import call_operator, record_node
+from stage_contracts.tensor_meta import TensorMeta
+
+Tx = InstructionTranslator
+
+
+@builtin(Function.apply.__func__)  # type: ignore[attr-defined]
+def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
+    """What forward returns, on the tape with backward as its derivative where an argument requires grad."""
+    name = realize(cls).real.__name__  # type: ignore[attr-defined]
+    args = [realize(a) for a in given]
+    inputs = [a for a in args if isinstance(a, TensorVariable) and a.meta.requires_grad]
+    recording = tx.output.grad_enabled and bool(inputs)
+    if tx.output.taken is not None and tx.output.follows_since is None:
+        tx.unsupported("GB0026", f"{name}.apply in a function whose arguments have no place on the tape yet")
+    if (
+        recording
+        and not (tx.output.graph_mode and tx.output.graph.calls)
+        and not tx.output.options.graph_mode
+    ):
+        raise Restart(replace(tx.output.options, graph_mode=True))
+    ctx = _new_context(args)
+    result = _run_forward(tx, cls, ctx, args, name)
+    if not recording:
+        return result
+    return _on_the_tape(tx, cls, ctx, args, result, name)
+
+
+@builtin(kept)
+def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
+    """What nn.LeakyReLU(inplace=True) and its like read of a tensor that they write to: a copy where the tape runs."""
+    operands = [v for v in map(realize, (input, *iterate(tx, others))) if isinstance(v, TensorVariable)]
+    saved = tx.output.grad_enabled and any(v.meta.requires_grad for v in operands)
+    return call_operator(tx, TABLE["cutaway.clone"], [realize(input)], {}) if saved else input
+
+
+def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:
+    """A FunctionCtx of this call. The program may store on it, not hand it on."""
+    fields = {name: _constant(value) for name, value in vars(FunctionCtx()).items()}
+    needs = [ConstantVariable(isinstance(a, TensorVariable) and a.meta.requires_grad) for a in args]
+    fields["needs_input_grad"] = TupleVariable(list(needs))
+    return UserDefinedObjectVariable(object.__new__(FunctionCtx), dict(fields), fresh=True, private=True)
+
+
+def _constant(value: object) -> Variable:
+    return TupleVariable([]) if value == () else ConstantVariable(value)
+
+
+def _run_forward(
+    tx: Tx, cls: Variable, ctx: UserDefinedObjectVariable, args: list[Variable], name: str
+) -> Variable:
+    """forward, and setup_context where the class has its own, under no_grad as in eager."""
+    before = tx.output.grad_enabled
+    tx.output.grad_enabled = False
+    try:
+        forward, setup = load_attribute(tx, cls, "forward"), load_attribute(tx, cls, "setup_context")
+        if getattr(setup, "real", None) is Function.setup_context:
+            result = realize(call_function(tx, forward, [ctx, *args], {}))
+        else:
+            result = realize(call_function(tx, forward, args, {}))
+            call_function(tx, setup, [ctx, TupleVariable(args), result], {})
+    finally:
+        tx.output.grad_enabled = before
+    if _items(ctx, "_dirty"):
+        tx.unsupported("GB0006", f"{name}.forward writes to its arguments (mark_dirty)")
+    return result
+
+
+def _on_the_tape(
+    tx: Tx,
+    cls: Variable,
+    ctx: UserDefinedObjectVariable,
+    args: list[Variable],
+    result: Variable,
+    name: str,
+) -> Variable:
+    """The results again, those with a derivative as computed by one node from the arguments."""
+    flat = _items(ctx, "_non_differentiable")
+    outputs: list[TensorVariable] = []
+    for out in map(realize, result.items if isinstance(result, TupleVariable) else [result]):
+        if not isinstance(out, TensorVariable):
+            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
+        if any(out is a for a in args):
+            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
+        outputs.append(out)
+    kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
+    if len(set(map(id, kept))) < len(kept):
+        tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")
+    if not kept:
+        return result
+    backward, saved = _follow_backward(tx, cls, ctx, args, outputs, kept, name)
+    op = custom_gradient(name, backward)
+    metas = [_with_grad(o.meta, True) for o in kept]
+    inputs = [args[i] for i in _differentiable(args)]
+    operands = [TupleVariable(list(inputs)), TupleVariable(list(kept)), *saved]
+    made = record_node(tx, op, operands, {}, metas[0] if len(metas) == 1 else tuple(metas))
+    new = made.items if isinstance(made, TupleVariable) else [made]
+    final = [next((n for n, k in zip(new, kept) if k is o), o) for o in outputs]
+    return TupleVariable(list(final)) if isinstance(result, TupleVariable) else final[0]
+
+
+def _differentiable(args: Sequence[Variable]) -> list[int]:
+    return [i for i, a in enumerate(args) if isinstance(a, TensorVariable) and a.meta.requires_grad]
+
+
+def _follow_backward(
+    tx: Tx,
+    cls: Variable,
+    ctx: UserDefinedObjectVariable,
+    args: list[Variable],
+    outputs: list[TensorVariable],
+    kept: list[TensorVariable],
+    name: str,
+) -> tuple[BackwardGraph, list[TensorVariable]]:
+    """backward as a graph, and the tensors that it takes from around it, to be saved."""
+    wanted = _differentiable(args)
+    materialize = tx.constant(_field(ctx, "_materialize"), "set_materialize_grads")
+    if not materialize and len(kept) > 1:
+        tx.unsupported("GB0026", f"{name} with several results and set_materialize_grads(False)")
+
+    def run(gradients: list[TensorVariable]) -> list[Variable]:
+        left = iter(gradients)
+        slots: list[Variable] = []
+        for out in outputs:
+            if any(out is k for k in kept):
+                slots.append(next(left))
+            else:  # a result without derivative: its gradient is zeros, or None
+                slots.append(_zeros(tx, out.meta) if materialize else NONE)
+        made = realize(call_function(tx, load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
+        found = [realize(v) for v in made.items] if isinstance(made, TupleVariable) else [made]
+        if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
+            tx.unsupported(
+                "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
+            )
+        return [found[i] for i in wanted]
+
+    targets = [args[i].meta for i in wanted]  # type: ignore[attr-defined]
+    return follow_backward(tx, f"{name}.backward", kept, targets, run)
+
+
+def _zeros(tx: Tx, meta: TensorMeta) -> Variable:
+    size = TupleVariable([from_constant(s) for s in meta.shape])
+    more: dict[str, Variable] = {
+        "dtype": ConstantVariable(meta.dtype),
+        "device": ConstantVariable(meta.device),
+    }
+    return call_operator(tx, TABLE["cutaway.full_of_shape"], [size, ConstantVariable(0)], more)
+
+
+def _items(ctx: UserDefinedObjectVariable, field: str) -> list[Variable]:
+    value = _field(ctx, field)
+    return [realize(v) for v in value.items] if isinstance(value, TupleVariable) else []
+
+
+def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
+    value = ctx.attrs[name]
+    assert value is not None
+    return realize(value)
+
+
+def _is_none(value: Variable) -> bool:
+    return isinstance(value, ConstantVariable) and value.value is None
+
+
+def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:
+    return meta.with_(requires_grad=requires_grad, strides=meta.strides)

@@ -1,0 +1,34 @@
+"""utils.checkpoint.checkpoint inside a captured function: the function is inlined and its nodes are marked.
+
+Input: a function and its arguments as abstract values. meta["checkpoint"], a number per call, tells stage 2's
+partitioner to compute these nodes again in the backward rather than to save them.
+"""
+
+from __future__ import annotations
+
+from stage0_eager.autograd import checkpoint
+from stage1_capture.builtins.python import builtin
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.base import NONE, ConstantVariable, Variable, realize
+from stage1_capture.variables.calls import call_function
+
+TRUE = ConstantVariable(True)
+
+
+@builtin(checkpoint.checkpoint)
+def checkpoint_(
+    tx: InstructionTranslator,
+    function: Variable,
+    *args: Variable,
+    use_reentrant: Variable = NONE,
+    preserve_rng_state: Variable = TRUE,
+    **kwargs: Variable,
+) -> Variable:
+    """What `function` returns. A checkpoint inside it counts as part of this one."""
+    graph = tx.output.graph
+    before = set(graph.calls)
+    result = call_function(tx, realize(function), list(args), kwargs)
+    inside = [node for node in graph.calls if node not in before]
+    for node in inside:
+        node.meta["checkpoint"] = len(before)  # of two calls that record anything, never the same
+    return result

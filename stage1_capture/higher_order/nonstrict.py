@@ -1,0 +1,128 @@
+"""Functions that are one node and not looked into, whatever they take and return: nonstrict_trace, some allowed ones.
+
+Input: a Python function and abstract arguments: tensors, modules, constants, in nested tuples, lists and dicts. The
+node takes the tensors (a module's among them); its body rebuilds the arguments and calls the function, when stage 2
+traces it or the graph runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from stage0_eager.nn import Module
+from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.func import with_tensors_of
+from stage0_eager.utils.pytree import leaves_of, mapped
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import (
+    ConstDictVariable,
+    ListVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.operators import record_node
+
+Tx = InstructionTranslator
+
+
+class _Place:
+    """Where the n-th tensor of the node goes."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def call_as_one_node(
+    tx: Tx, function: Callable, args: list[Variable], kwargs: dict[str, Variable]
+) -> Variable:
+    """One node for `function(*args, **kwargs)`, and what it returns."""
+    name = getattr(function, "__name__", type(function).__name__)
+    tensors: list[TensorVariable] = []
+    modules: list[tuple[Module, dict[str, int]]] = []
+
+    def number(tensor: Variable) -> int:
+        tensor = realize(tensor)
+        if tensor not in tensors:
+            assert isinstance(tensor, TensorVariable)
+            tensors.append(tensor)
+        return tensors.index(tensor)
+
+    def value(variable: Variable) -> Any:
+        variable = realize(variable)
+        match variable:
+            case TensorVariable():
+                return _Place(number(variable))
+            case TupleVariable(items=items, kind=kind):
+                made = [value(v) for v in items]
+                return tuple(made) if kind is tuple else kind(*made)
+            case ListVariable(items=items):
+                return [value(v) for v in items]
+            case ConstDictVariable(items=items, kind=kind):
+                return kind((k, value(v)) for k, v in items.items())
+            case UserDefinedObjectVariable(real=Module() as module):
+                own = [*module.named_parameters(), *module.named_buffers()]
+                modules.append((module, {key: number(_inside(tx, variable, key)) for key, _ in own}))
+                return module
+        return tx.constant(variable, name)
+
+    given, named = [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
+    form: list[Any] = []
+
+    def body(*flat: Tensor) -> tuple:
+        def filled(leaf: Any) -> Any:
+            return flat[leaf.number] if isinstance(leaf, _Place) else leaf
+
+        with ExitStack() as stack:
+            for module, places in modules:
+                stack.enter_context(with_tensors_of(module, {key: flat[i] for key, i in places.items()}))
+            result = function(*mapped(filled, given), **mapped(filled, named))
+        form[:] = [result]
+        return tuple(leaf for leaf in leaves_of(result) if isinstance(leaf, Tensor))
+
+    op = operator_of_tensors(name, body, len(tensors))
+    try:
+        metas = op.meta(*(t.meta for t in tensors))
+    except Exception as error:  # eager raises it
+        tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
+    results = record_node(tx, op, list(tensors), {}, metas)
+    return _as_returned(form[0], iter(results.items))  # type: ignore[attr-defined]
+
+
+def operator_of_tensors(name: str, body: Callable[..., Any], count: int) -> Operator:
+    """A row of its own, outside the table, of `count` tensors."""
+    words = ", ".join(f"t{i}" for i in range(count))
+    names: dict[str, Any] = {"body": body}
+    plain = name if name.isidentifier() else "function"
+    exec(f"def {plain}({words}): return body({words})", names)
+    op = Operator(plain, "", body=names[plain])
+    op.namespace = "user"
+    return op
+
+
+def _inside(tx: Tx, module: Variable, path: str) -> Variable:
+    """A parameter or buffer of a module, as the program would reach it."""
+    for name in path.split("."):
+        module = load_attribute(tx, realize(module), name)
+    return module
+
+
+def _as_returned(tree: Any, tensors: Iterator[Variable]) -> Variable:
+    """What the function returned, the node's results where its tensors were."""
+    if isinstance(tree, Tensor):
+        return next(tensors)
+    if isinstance(tree, tuple):
+        kind = type(tree) if hasattr(tree, "_fields") else tuple
+        return TupleVariable([_as_returned(item, tensors) for item in tree], kind)
+    if isinstance(tree, list):
+        return ListVariable([_as_returned(item, tensors) for item in tree])
+    if isinstance(tree, dict):
+        return ConstDictVariable({k: _as_returned(v, tensors) for k, v in tree.items()})
+    return from_constant(tree)

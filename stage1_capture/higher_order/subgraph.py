@@ -1,0 +1,190 @@
+"""Functions followed into graphs of their own: what control flow and the function transforms keep inside one node.
+
+Input: an abstract function and its abstract arguments. Tensors it takes from around it become further inputs of its
+graph. What it may not do there (side effects, writes to what it was given, random draws) is a break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from stage0_eager.state import interpreting, no_grad
+from stage0_eager.tensor import Tensor
+from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.base import (
+    ConstDictVariable,
+    ListVariable,
+    TensorVariable,
+    TupleVariable,
+    Variable,
+    describe,
+    realize,
+)
+from stage1_capture.variables.calls import call_function
+from stage_contracts.graph import Graph, Node, map_args
+from stage_contracts.graph_module import GraphModule
+from stage_contracts.tensor_meta import TensorMeta
+
+Tx = InstructionTranslator
+
+
+@dataclass
+class Subgraph:
+    """A function as a graph: `run(*arguments, *taken)` gives its tensors; `result` is what it returns."""
+
+    run: GraphModule
+    taken: list[TensorVariable]  # tensors from around it, behind the arguments
+    result: Variable
+    metas: list[TensorMeta]
+
+
+def follow(
+    tx: Tx,
+    function: Variable,
+    metas: Sequence[TensorMeta],
+    name: str,
+    arguments: Callable[[list[Variable]], list[Variable]] = list,
+    graph_name: str = "",
+) -> Subgraph:
+    """Follow `function` on tensors of these metas, which `arguments` puts into the form of its arguments."""
+    output = tx.output
+    before = len(output.effects.changed), len(output.effects.globals)
+    written = set(output.mutated)
+    with _graph_of_its_own(tx, graph_name or f"{name}_body") as (graph, taken):
+        tensors: list[Variable] = [
+            TensorVariable(m, graph.placeholder(f"a{i}", m)) for i, m in enumerate(metas)
+        ]
+        result = call_function(tx, function, arguments(tensors), {})
+        leaves = list(tensors_of(tx, result, name))
+        graph.output([output.node_of(t) for t in leaves])
+    for tensor in [t for t in output.mutated if t not in written]:
+        if tensor.node is None or tensor.node.graph is not graph or not _made_inside(tensor.node):
+            tx.unsupported("GB0088", f"a write to an input of a function given to {name}")
+        del output.mutated[tensor]
+    if before != (len(output.effects.changed), len(output.effects.globals)):
+        tx.unsupported("GB0006", f"a side effect inside a function given to {name}")
+    return Subgraph(GraphModule(graph), list(taken), result, [t.meta for t in leaves])
+
+
+@contextmanager
+def _graph_of_its_own(tx: Tx, name: str) -> Iterator[tuple[Graph, dict]]:
+    output = tx.output
+    outer = output.graph, output.taken, output.graph_mode
+    output.graph, output.taken = Graph(name), {}
+    try:
+        yield output.graph, output.taken
+    finally:
+        output.graph, output.taken, output.graph_mode = outer
+
+
+# ---- values as trees of tensors --------------------------------------------------------------------------------------
+
+
+def tensors_of(
+    tx: Tx, value: Variable, name: str, what: str = "a function that returns"
+) -> Iterator[TensorVariable]:
+    """The tensors in nested tuples, lists and dicts, left to right. Anything else there is a break."""
+    value = realize(value)
+    if isinstance(value, TensorVariable):
+        yield value
+    elif isinstance(value, (TupleVariable, ListVariable)):
+        for item in value.items:
+            yield from tensors_of(tx, item, name, what)
+    elif isinstance(value, ConstDictVariable):
+        for item in value.items.values():
+            yield from tensors_of(tx, item, name, what)
+    else:
+        tx.unsupported("GB0075", f"{name} of {what} {describe(value)}")
+
+
+def with_tensors(value: Variable, tensors: Iterator[Variable]) -> Variable:
+    """The same tree with other tensors."""
+    value = realize(value)
+    if isinstance(value, TupleVariable):
+        return TupleVariable([with_tensors(v, tensors) for v in value.items], value.kind)
+    if isinstance(value, ListVariable):
+        return ListVariable([with_tensors(v, tensors) for v in value.items])
+    if isinstance(value, ConstDictVariable):
+        return ConstDictVariable(
+            {k: with_tensors(v, tensors) for k, v in value.items.items()}, kind=value.kind
+        )
+    return next(tensors)
+
+
+def form_of(value: Variable) -> object:
+    """Equal for two trees that nest alike."""
+    value = realize(value)
+    if isinstance(value, TupleVariable):
+        return (value.kind, *map(form_of, value.items))
+    if isinstance(value, ListVariable):
+        return (list, *map(form_of, value.items))
+    if isinstance(value, ConstDictVariable):
+        return (value.kind, *((k, form_of(v)) for k, v in value.items.items()))
+    return None
+
+
+def all_tensors(tx: Tx, values: list[Variable], name: str) -> list[TensorVariable]:
+    for value in values:
+        if not isinstance(value, TensorVariable):
+            tx.unsupported("GB0075", f"{name} with {describe(value)} as an operand")
+    return values  # type: ignore[return-value]
+
+
+# ---- what a subgraph does --------------------------------------------------------------------------------------------
+
+
+def draws_random_numbers(graph: Graph) -> bool:
+    """Whether running the graph would advance the random generator. It is run on metas."""
+    tracer = Tracer(None)
+    inputs = [_on_meta(n.val) for n in graph.placeholders]
+    with no_grad(), interpreting(tracer):
+        graph.interpret(inputs)
+    return tracer.rng_calls > 0
+
+
+def _made_inside(node: Node) -> bool:
+    """Whether a value lives in memory that its graph makes: neither an input's nor a constant's."""
+    while node.op == "call_function":
+        source = _viewed(node)
+        if source is None:
+            return True
+        node = source
+    return False
+
+
+def _viewed(node: Node) -> Node | None:
+    """The argument whose memory a call's result may share: it is traced in core operators, and they are looked at."""
+    probe = Tracer(Graph("probe"))
+    given: dict[Node, Node] = {}
+
+    def placed(argument: Node) -> object:
+        if not isinstance(argument.val, TensorMeta):
+            return argument.val
+        tensor = probe.placeholder(argument.name, argument.val)
+        given[probe.node_of(tensor)] = argument
+        return tensor
+
+    if getattr(node.target, "opaque", False):
+        return None
+    args, kwargs = map_args((node.args, node.kwargs), placed)
+    with no_grad(), interpreting(probe):
+        made = node.target(*args, **kwargs) if getattr(node.target, "name", "") else args[0]
+    found: list[Node] = []
+    map_tensors(made, lambda t: found.append(probe.node_of(t)))
+    for inner in found:
+        while (
+            inner.op == "call_function"
+            and inner.target.core
+            and inner.target.core.kind in ("view", "mutation")
+        ):
+            inner = inner.args[0]
+        if inner in given:
+            return given[inner]
+    return None
+
+
+def _on_meta(meta: TensorMeta) -> Tensor:
+    return Tensor(TracedArray(meta.with_(requires_grad=False, strides=meta.strides)))

@@ -1,0 +1,484 @@
+"""From abstract values back to objects: the Python expressions that make them when the graph has run.
+
+Input: the values that live on after a frame or a break. A value from outside is read where it was found; of what the
+program made, each object is made once: what occurs twice gets a name, and what may hold itself is filled later.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import types
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from stage0_eager import TABLE
+from stage0_eager.autograd.backward_pass import spent
+from stage0_eager.tensor import with_base_made_in_inference
+from stage1_capture.breaks.resume import never_run
+from stage1_capture.frame.bytecode import Instruction
+from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
+from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.variables.base import (
+    CellVariable,
+    ConstantVariable,
+    ConstDictVariable,
+    DefaultDictVariable,
+    DequeVariable,
+    DictViewVariable,
+    ExceptionVariable,
+    FieldVariable,
+    GeneratedFunctionVariable,
+    HandleVariable,
+    IdVariable,
+    InstructionVariable,
+    IteratorVariable,
+    LazyVariable,
+    ListVariable,
+    LocalClassVariable,
+    NestedFunctionVariable,
+    NumpyNdarrayVariable,
+    ObjectDictVariable,
+    PartialVariable,
+    SetVariable,
+    SliceVariable,
+    SuperVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    Variable,
+    WrapperVariable,
+    describe,
+    from_constant,
+    holds_object,
+    realize,
+)
+from stage1_capture.variables.data_reads import note_escape
+from stage1_capture.variables.derived import FIXED, python_base
+from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.object_dict import described
+from stage_contracts.capture import CapturedFrame
+from stage_contracts.graph import Node
+
+if TYPE_CHECKING:
+    from stage1_capture.residual.codegen import PyCodegen
+
+_INLINE = (bool, int, str, bytes, type(None))
+_PLAIN = (*_INLINE, float)
+
+
+class Rebuilder:
+    """`lines` make what has a name; `outputs` are the nodes the graph must return."""
+
+    def __init__(self, codegen: PyCodegen) -> None:
+        self.codegen = codegen
+        self.lines: list[str] = []
+        self.outputs: dict[Node, int] = {}
+        self.outputs_name = codegen.name_of("outputs")
+        codegen.claim(self.outputs_name)
+        self.seen: Counter[int] = Counter()
+        self.names: dict[int, str] = {}  # values that have a local name
+        self.making: list[Variable] = []  # classes whose contents are being made
+        self.waiting: list[Callable[[], None]] = []  # what is filled when they are there
+
+    # ---- which objects occur twice ---------------------------------------------------------------
+
+    def count(self, values: list[Variable]) -> None:
+        for value in values:
+            if value.source is None:
+                value = realize(value)
+                self.seen[id(value)] += 1
+                if self.seen[id(value)] == 1:
+                    self.count_contents(value)
+
+    def count_contents(self, value: Variable) -> None:
+        self.count(contents(value))
+
+    # ---- expressions -----------------------------------------------------------------------------
+
+    def expression(self, value: Variable) -> str:
+        """Python that is the value, when `lines` have run."""
+        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
+            value = value.value
+        if isinstance(value, NumberVariable):  # the arguments may change later
+            assert value.source is not None
+            return self.codegen.source(value.source, early=True)
+        if value.source is not None:
+            return self.codegen.source(value.source)
+        value = realize(value)
+        if value.source is not None:
+            return self.codegen.source(value.source)
+        if id(value) in self.names:
+            return self.names[id(value)]
+        make = _MAKE.get(type(value)) or next((m for c, m in _MAKE.items() if isinstance(value, c)), None)
+        if make is None:
+            return self.unsupported(value)
+        often = self.seen[id(value)] > 1 or self.making  # what a class holds may hold the class
+        shared = often and not isinstance(value, (ConstantVariable, TensorVariable))
+        if shared and type(value) in _FILL:
+            empty, fill = _FILL[type(value)]
+            name = self.name(value, empty(self, value))
+            self.later(lambda: fill(self, value, name))
+            return name
+        text = make(self, value)
+        return self.name(value, text) if shared or id(value) in self.names else text
+
+    def later(self, fill: Callable[[], None]) -> None:
+        """Fill something now, or when the classes under way are made, which may lie in it."""
+        if self.making:
+            self.waiting.append(fill)
+        else:
+            fill()
+
+    def name(self, value: Variable, text: str) -> str:
+        """Give what `text` makes a name, by which the value is known from now on.
+
+        A class in it that holds the value may have needed and made it meanwhile.
+        """
+        if id(value) in self.names:
+            return self.names[id(value)]
+        name = self.names[id(value)] = self.codegen.name_of(f"value_{len(self.names)}")
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def all(self, values: Sequence[Variable]) -> str:
+        return ", ".join(map(self.expression, values))
+
+    def constant(self, value: Any) -> str:
+        plain = type(value) in _INLINE or (type(value) is float and math.isfinite(value))
+        return repr(value) if plain else self.codegen.named(value)
+
+    def named(self, value: Any) -> str:
+        if isinstance(value, type) and (made := made_inside(value)) is not None:
+            return self.expression(made)
+        return self.codegen.named(value)
+
+    def called_back(self, function: Variable) -> str:
+        """A function that C code will call: one of the user's is compiled on its own."""
+        text = self.expression(function)
+        real = function.real if isinstance(function, UserFunctionVariable) else None
+        users = real is not None and function.source is not None and is_users(real.__globals__)
+        return f"{CapturedFrame.nested_name}({text})" if users else text
+
+    def key(self, key: Any) -> str:
+        """A dict's key or a set's element."""
+        return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
+
+    def unsupported(self, value: Variable) -> Any:
+        self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
+
+
+def contents(value: Variable) -> list[Variable]:
+    """The values inside a value, as far as making it again needs them."""
+    match value:
+        case ObjectDictVariable(part_of=owner):
+            return [owner]
+        case IdVariable(of=target):
+            return [target]
+        case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
+            return items
+        case DefaultDictVariable(items=entries, factory=factory):
+            return [*_keys(entries), *entries.values(), *([] if factory is None else [factory])]
+        case PartialVariable(function=function, args=args, kwargs=kwargs):
+            return [function, *args, *kwargs.values()]
+        case ConstDictVariable(items=entries):
+            return [*_keys(entries), *entries.values()]
+        case SetVariable(items=elements):
+            return _keys(elements)
+        case DictViewVariable(mapping=mapping):
+            return [mapping]
+        case CellVariable(contents=inside):
+            return [] if inside is None else [inside]
+        case GeneratedFunctionVariable(owner=owner):
+            return [owner]
+        case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
+            more = [*value.annotations.values(), *value.attrs.values()]
+            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
+        case LocalClassVariable(bases=bases, names=names, attrs=attrs, cell=cell):
+            stored = [a for a in attrs.values() if a is not None]
+            return [*bases, *names.values(), *stored, *([] if cell is None else [cell])]
+        case WrapperVariable(parts=parts):
+            return parts
+        case FieldVariable(options=options):
+            return [*options.values()]
+        case UserMethodVariable(function=function, receiver=receiver):
+            return [receiver] if isinstance(function, str) else [function, receiver]
+        case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
+            more = [v for v in (cause, context) if v is not None]
+            return [*args, *(a for a in attrs.values() if a is not None), *more, *_class(value)]
+        case HandleVariable(call=(tensor, _, hooks)):
+            return [tensor, *hooks]
+        case UserDefinedObjectVariable(attrs=attrs, base=base):
+            stored = [a for a in attrs.values() if a is not None]
+            return [*([] if base is None else [base]), *stored, *_class(value)]
+        case SuperVariable(owner=owner, receiver=receiver):
+            made = made_inside(owner)
+            return [receiver] if made is None else [made, receiver]
+        case NumpyNdarrayVariable(view=tuple() as view):
+            return [view[0]]
+        case IteratorVariable() if hasattr(value, "parts"):
+            return value.parts()
+        case NestedFunctionVariable(function=function):
+            return [function]
+    return []
+
+
+def _class(value: UserDefinedObjectVariable) -> list[Variable]:
+    """The class of an object, where the program made that; or the class that the value is."""
+    real = value.real
+    made = made_inside(real if isinstance(real, type) else type(real))
+    return [] if made is None else [made]
+
+
+def _keys(keys: Any) -> list[Variable]:
+    return [from_constant(key) for key in keys if holds_object(key)]
+
+
+# ---- one maker per kind of value -----------------------------------------------------------------
+
+Make = Callable[[Rebuilder, Any], str]
+
+
+def _tensor(r: Rebuilder, value: TensorVariable) -> str:
+    if value.node is None:
+        return r.unsupported(value)
+    if value in r.codegen.output.data_of:
+        return r.name(value, f"{r.expression(r.codegen.output.data_of[value])}.data")
+    note_escape(r.codegen.output, value)
+    operator = r.codegen.output.is_spent(value)
+    if operator is None:
+        index = r.outputs.setdefault(value.node, len(r.outputs))
+        text = f"{r.outputs_name}[{index}]"
+        return (
+            f"{r.named(with_base_made_in_inference)}({text})"
+            if r.codegen.output.in_inference(value)
+            else text
+        )
+    # its history was walked and freed in the graph, and is that only in name to who asks for it outside
+    graph = r.codegen.output.graph
+    meta = value.meta.with_(requires_grad=False, strides=value.meta.strides)
+    alone = graph.call_function(
+        TABLE["cutaway.detach"], (value.node,), {}, val=meta, origins=value.node.origins
+    )
+    index = r.outputs[alone] = len(r.outputs)
+    return r.name(value, f"{r.named(spent)}({r.outputs_name}[{index}], {operator!r})")
+
+
+def _array(r: Rebuilder, value: NumpyNdarrayVariable) -> str:
+    """The array under the tensor. Python code that follows a break sees a scalar where NumPy has one."""
+    if value.derived:
+        r.unsupported(value)
+    if value.view is not None:
+        array, index = value.view
+        return f"{r.expression(array)}[{_index(r, realize(index))}]"
+    text = f"{r.expression(value.tensor)}.numpy()"
+    return f"{text}[()]" if value.scalar and r.codegen.output.breaks_here else text
+
+
+def _index(r: Rebuilder, index: Variable) -> str:
+    """An index of a view, in which a computed int is a scalar: an array without dimensions would copy."""
+    match index:
+        case TupleVariable(items=items):
+            words = [_index(r, realize(i)) for i in items]
+            return f"({', '.join(words)}{',' * (len(words) == 1)})"
+        case NumpyNdarrayVariable(tensor=tensor, source=None):
+            return f"{r.expression(tensor)}.numpy()[()]"
+    return r.expression(index)
+
+
+def _tuple(r: Rebuilder, value: TupleVariable) -> str:
+    if value.kind is tuple:
+        return f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
+    # not by `_make`, which asks a `__len__` of the class's own
+    items = f"({r.all(value.items)}{',' * (len(value.items) == 1)})"
+    return f"{r.named(tuple.__new__)}({r.named(value.kind)}, {items})"
+
+
+def _dict(r: Rebuilder, value: ConstDictVariable) -> str:
+    words = [f"{r.key(k)}: {r.expression(v)}" for k, v in value.items.items()]
+    text = f"{{{', '.join(words)}}}"
+    return text if value.kind is dict else f"{r.named(value.kind)}({text})"
+
+
+def _set(r: Rebuilder, value: SetVariable) -> str:
+    if value.kind is set and all(type(element) in _PLAIN for element in value.items):
+        return f"{r.named(value.items.copy())}.copy()"  # a copy is walked in the same order
+    return f"{r.named(value.kind)}([{', '.join(map(r.key, value.items))}])"
+
+
+def _cell(r: Rebuilder, value: CellVariable) -> str:
+    inside = "" if value.contents is None else r.expression(value.contents)
+    return f"{r.named(types.CellType)}({inside})"
+
+
+def _fill_cell(r: Rebuilder, value: CellVariable, name: str) -> None:
+    if value.contents is not None:
+        r.lines.append(f"{name}.cell_contents = {r.expression(value.contents)}")
+
+
+def _fill_dict(r: Rebuilder, value: ConstDictVariable, name: str) -> None:
+    for key, item in value.items.items():
+        r.lines.append(f"{name}[{r.key(key)}] = {r.expression(item)}")
+
+
+def _fill_list(r: Rebuilder, value: ListVariable, name: str) -> None:
+    if value.items:
+        r.lines.append(f"{name} += [{r.all(value.items)}]")
+
+
+def _function(r: Rebuilder, value: UserFunctionVariable) -> str:
+    if value.real is not None:
+        return r.named(value.real)
+    defaults = f"({r.all(value.defaults)},)" if value.defaults else "None"
+    closure = f"({r.all(value.closure)},)" if value.closure else "None"
+    made = (
+        f"{r.named(types.FunctionType)}({r.named(value.code)}, {r.named(value.globals)}, "
+        f"{value.name!r}, {defaults}, {closure})"
+    )
+    name = r.name(value, made)
+    r.later(lambda: _set_on_function(r, value, name))
+    return name
+
+
+def _set_on_function(r: Rebuilder, value: UserFunctionVariable, name: str) -> None:
+    if value.kwdefaults:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.kwdefaults.items()]
+        r.lines.append(f"{name}.__kwdefaults__ = {{{', '.join(words)}}}")
+    if value.annotations and "__annotations__" not in value.attrs:
+        words = [f"{k!r}: {r.expression(v)}" for k, v in value.annotations.items()]
+        r.lines.append(f"{name}.__annotations__ = {{{', '.join(words)}}}")
+    for key, attribute in value.attrs.items():
+        r.lines.append(f"{name}.{key} = {r.expression(attribute)}")
+
+
+def _method(r: Rebuilder, value: UserMethodVariable) -> str:
+    if isinstance(value.function, str):
+        return f"{r.expression(value.receiver)}.{value.function}"
+    return f"{r.named(types.MethodType)}({r.expression(value.function)}, {r.expression(value.receiver)})"
+
+
+def _object(r: Rebuilder, value: UserDefinedObjectVariable) -> str:
+    if value.private:
+        r.unsupported(value)
+    if not value.fresh:
+        return r.named(value.real)
+    cls = type(value.real)
+    base = python_base(cls)
+    maker = object if base is None else base
+    fixed = f", {r.expression(value.base)}" if base in FIXED else ""
+    name = r.name(value, f"{r.named(maker)}.__new__({r.named(cls)}{fixed})")
+    if value.base is not None and base not in FIXED:
+        limit = f", {value.base.limit}" if isinstance(value.base, DequeVariable) else ""
+        r.lines.append(f"{r.named(base)}.__init__({name}, {r.expression(value.base)}{limit})")
+    r.later(lambda: set_attributes(r, value, name))
+    return name
+
+
+def _handle(r: Rebuilder, value: HandleVariable) -> str:
+    """The call that registers the hook; one that is in the graph has no object."""
+    if value.call is None:
+        return r.unsupported(value)
+    tensor, method, hooks = value.call
+    return r.name(value, f"{r.expression(tensor)}.{method}({r.all(hooks)})")
+
+
+def set_attributes(r: Rebuilder, value: UserDefinedObjectVariable, name: str) -> None:
+    """Store what the program stored, past any `__setattr__`, which was followed when it happened."""
+    for key, attribute in value.attrs.items():
+        if attribute is not None and described(type(value.real), key):
+            r.lines.append(f"{name}.__dict__[{key!r}] = {r.expression(attribute)}")
+        elif attribute is not None:
+            r.lines.append(f"{r.named(object.__setattr__)}({name}, {key!r}, {r.expression(attribute)})")
+
+
+def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
+    if not value.fresh:
+        return r.named(value.real)
+    cls = type(value.real)
+    if not isinstance(class_lookup(cls, "__init__"), types.FunctionType):
+        made = f"{r.named(cls)}({r.all(value.args)})"
+    else:
+        made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
+    name = r.name(
+        value, f"{made}.with_traceback({r.named(traceback_of(value.passed))})" if value.passed else made
+    )
+    set_attributes(r, value, name)
+    if value.cause is not None:
+        r.lines.append(f"{name}.__cause__ = {r.expression(value.cause)}")
+    if value.context is not None:
+        r.lines.append(f"{name}.__context__ = {r.expression(value.context)}")
+    if value.suppress:
+        r.lines.append(f"{name}.__suppress_context__ = True")
+    return name
+
+
+def traceback_of(passed: list[Instruction]) -> types.TracebackType | None:
+    """The traceback of an exception that passed these instructions. Its frames never ran, and hold nothing."""
+    found = None
+    for instruction in passed:
+        frame, shift = never_run(instruction.code, instruction.code.co_filename)
+        line = instruction.origin.line
+        found = types.TracebackType(found, frame, instruction.start + shift, line)
+    return found
+
+
+def _default_dict(r: Rebuilder, value: DefaultDictVariable, text: str) -> str:
+    factory = "None" if value.factory is None else r.expression(value.factory)
+    return f"{r.named(defaultdict)}({factory}, {text})"
+
+
+def _partial(r: Rebuilder, value: PartialVariable) -> str:
+    words = [r.expression(value.function), *map(r.expression, value.args)]
+    words += [f"{name}={r.expression(v)}" for name, v in value.kwargs.items()]
+    return f"{r.named(functools.partial)}({', '.join(words)})"
+
+
+def _iterator(r: Rebuilder, value: Any) -> str:
+    text = value.rebuild(r)
+    return r.unsupported(value) if text is None else text
+
+
+_MAKE: dict[type, Make] = {
+    TensorVariable: _tensor,
+    NumpyNdarrayVariable: _array,
+    ConstantVariable: lambda r, v: r.constant(v.value),
+    TupleVariable: _tuple,
+    ListVariable: lambda r, v: f"[{r.all(v.items)}]",
+    ConstDictVariable: _dict,
+    DefaultDictVariable: lambda r, v: _default_dict(r, v, _dict(r, ConstDictVariable(v.items))),
+    DequeVariable: lambda r, v: f"{r.named(deque)}([{r.all(v.items)}], {v.limit})",
+    PartialVariable: _partial,
+    SetVariable: _set,
+    ObjectDictVariable: lambda r, v: f"{r.expression(v.part_of)}.__dict__",
+    IdVariable: lambda r, v: f"{r.named(id)}({r.expression(v.of)})",
+    SliceVariable: lambda r, v: f"{r.named(slice)}({r.all(v.items)})",
+    DictViewVariable: lambda r, v: f"{r.expression(v.mapping)}.{v.name}()",
+    CellVariable: _cell,
+    UserFunctionVariable: _function,
+    UserMethodVariable: _method,
+    ExceptionVariable: _exception,
+    HandleVariable: _handle,
+    LocalClassVariable: local_class,
+    WrapperVariable: wrapper,
+    FieldVariable: data_field,
+    GeneratedFunctionVariable: lambda r, v: f"{r.expression(v.owner)}.{v.attribute}",
+    UserDefinedObjectVariable: _object,
+    SuperVariable: lambda r, v: f"{r.named(super)}({r.named(v.owner)}, {r.expression(v.receiver)})",
+    IteratorVariable: _iterator,
+    NestedFunctionVariable: lambda r, v: f"{CapturedFrame.nested_name}({r.expression(v.function)})",
+    InstructionVariable: lambda r, v: (
+        f"{r.named(functools.partial)}({r.named(v.run)}, {CapturedFrame.nested_name}, {v.detail!r})"
+    ),
+}
+# What may hold itself: made empty, filled when its contents are there.
+_FILL: dict[type, tuple[Make, Callable[[Rebuilder, Any, str], None]]] = {
+    ListVariable: (lambda r, v: "[]", _fill_list),
+    DequeVariable: (lambda r, v: f"{r.named(deque)}((), {v.limit})", _fill_list),
+    DefaultDictVariable: (lambda r, v: _default_dict(r, v, "{}"), _fill_dict),
+    ConstDictVariable: (lambda r, v: f"{r.named(v.kind)}()", _fill_dict),
+    CellVariable: (lambda r, v: f"{r.named(types.CellType)}()", _fill_cell),
+}

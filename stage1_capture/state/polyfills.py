@@ -1,0 +1,414 @@
+"""Functions of the standard library that are C, written in Python so that capture can follow them.
+
+Input: builtins/library.py puts each in the place of the original. The meaning is that of the original's
+documentation; only what capture may follow is here.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from typing import Any
+
+MISSING: Any = object()
+
+
+def items_by_index(sequence: Any) -> Any:
+    """What iter() gives for an object that has `__getitem__` only."""
+    index = 0
+    while True:
+        try:
+            item = sequence[index]
+        except IndexError:
+            return
+        yield item
+        index += 1
+
+
+def items_backwards(sequence: Any, count: int) -> Any:
+    """What reversed() gives for an object that has `__len__` (`count`) and `__getitem__`."""
+    for index in range(count - 1, -1, -1):
+        try:
+            item = sequence[index]
+        except (IndexError, StopIteration):
+            return
+        yield item
+
+
+def call_until(function: Any, sentinel: Any) -> Any:
+    """iter(function, sentinel)."""
+    while True:
+        item = function()
+        if item == sentinel:
+            return
+        yield item
+
+
+def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
+    if instance is None:
+        return self
+    if self.attrname is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    try:
+        values = instance.__dict__
+    except AttributeError:
+        cls = type(instance).__name__
+        words = f"No '__dict__' attribute on {cls!r} instance to cache {self.attrname!r} property."
+        raise TypeError(words) from None
+    if self.attrname in values:
+        return values[self.attrname]
+    value = self.func(instance)
+    values[self.attrname] = value
+    return value
+
+
+# What the originals do when they are called, and not when the first item is asked for, stands in a function that
+# returns a generator: checks of arguments, and pools that are read to their end.
+
+
+def combinations_with_replacement(iterable: Any, r: Any) -> Any:
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return some_with_replacement(tuple(iterable), r)
+
+
+def some_with_replacement(pool: Any, r: Any) -> Any:
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in some_with_replacement(pool[position:], r - 1):
+            yield (item, *rest)
+
+
+def batched(iterable: Any, n: Any, *, strict: Any = False) -> Any:
+    if n < 1:
+        raise ValueError("n must be at least one")
+    return batches(iter(iterable), n, strict)
+
+
+def batches(iterator: Any, n: Any, strict: Any) -> Any:
+    while batch := tuple(islice(iterator, n)):
+        if strict and len(batch) != n:
+            raise ValueError("batched(): incomplete batch")
+        yield batch
+
+
+class Shared:
+    """What the iterators of one tee() share: the items that some of them are still to see."""
+
+    def __init__(self, iterator: Any) -> None:
+        self.iterator = iterator
+        self.items: list[Any] = []
+
+
+def tee_one(shared: Any) -> Any:
+    place = 0
+    while True:
+        if place == len(shared.items):
+            try:
+                shared.items.append(next(shared.iterator))
+            except StopIteration:
+                return
+        yield shared.items[place]
+        place += 1
+
+
+def tee(iterable: Any, n: Any = 2) -> Any:
+    shared = Shared(iter(iterable))
+    return tuple([tee_one(shared) for _ in range(n)])
+
+
+def groupby(iterable: Any, key: Any = None) -> Any:
+    """Each group is a generator over the same iterator, and empty once the next one was asked for."""
+    iterator = iter(iterable)
+    state = {"now": MISSING, "key": MISSING, "turn": 0, "over": False}
+
+    def advance() -> None:
+        try:
+            state["now"] = next(iterator)
+        except StopIteration:
+            state["over"] = True
+            return
+        state["key"] = state["now"] if key is None else key(state["now"])
+
+    def group(wanted: Any, turn: Any) -> Any:
+        while not state["over"] and state["turn"] == turn and state["key"] == wanted:
+            yield state["now"]
+            if state["turn"] == turn:
+                advance()
+
+    advance()
+    while not state["over"]:
+        wanted = state["key"]
+        state["turn"] += 1
+        yield wanted, group(wanted, state["turn"])
+        while not state["over"] and state["key"] == wanted:
+            advance()
+
+
+def count_elements(mapping: Any, iterable: Any) -> None:
+    """What Counter counts with."""
+    for element in iterable:
+        mapping[element] = mapping.get(element, 0) + 1
+
+
+class Key:
+    """What cmp_to_key makes of a value: it asks the function how two compare."""
+
+    __slots__ = ("compare", "obj")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare: Any, obj: Any) -> None:
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) > 0
+
+    def __le__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) >= 0
+
+    def __eq__(self, other: Any) -> Any:
+        return self.compare(self.obj, other.obj) == 0
+
+
+def cmp_to_key(mycmp: Any) -> Any:
+    return functools.partial(Key, mycmp)
+
+
+def prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    for item in iterable:
+        start = start * item
+    return start
+
+
+def fill(made: Any, iterable: Any, value: Any = None) -> Any:
+    """cls.fromkeys, of an empty one of the class."""
+    for key in iterable:
+        made[key] = value
+    return made
+
+
+def dict_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill({}, iterable, value)
+
+
+def ordered_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill(collections.OrderedDict(), iterable, value)
+
+
+def default_fromkeys(iterable: Any, value: Any = None) -> Any:
+    return fill(collections.defaultdict(), iterable, value)
+
+
+def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
+    iterator = iter(iterable)
+    if initial is MISSING:
+        try:
+            value = next(iterator)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    else:
+        value = initial
+    for item in iterator:
+        value = function(value, item)
+    return value
+
+
+def chain(*iterables: Any) -> Any:
+    for iterable in iterables:
+        yield from iterable
+
+
+def chain_from_iterable(iterables: Any) -> Any:
+    for iterable in iterables:
+        yield from iterable
+
+
+def count(start: Any = 0, step: Any = 1) -> Any:
+    while True:
+        yield start
+        start += step
+
+
+def cycle(iterable: Any) -> Any:
+    saved = []
+    for item in iterable:
+        yield item
+        saved.append(item)
+    while saved:
+        yield from saved
+
+
+def repeat(value: Any, times: Any = None) -> Any:
+    if times is None:
+        while True:
+            yield value
+    for _ in range(times):
+        yield value
+
+
+def islice(iterable: Any, *bounds: Any) -> Any:
+    place = slice(*bounds)
+    for bound in (place.start, place.stop):
+        if bound is not None and (not isinstance(bound, int) or bound < 0):
+            which = "Indices" if len(bounds) > 1 else "Stop argument"
+            raise ValueError(f"{which} for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if place.step is not None and (not isinstance(place.step, int) or place.step < 1):
+        raise ValueError("Step for islice() must be a positive integer or None.")
+    return slice_items(iter(iterable), place.start or 0, place.stop, place.step or 1)
+
+
+def slice_items(iterator: Any, start: Any, stop: Any, step: Any) -> Any:
+    if stop is not None and stop <= start:
+        for _ in range(start if stop is None else min(start, stop)):
+            next(iterator, None)
+        return
+    wanted = start
+    for position, item in enumerate(iterator):
+        if position == wanted:
+            yield item
+            wanted += step
+        if stop is not None and position + 1 >= stop:
+            return
+
+
+def accumulate(iterable: Any, func: Any = None, *, initial: Any = None) -> Any:
+    iterator = iter(iterable)
+    total = initial
+    if initial is None:
+        try:
+            total = next(iterator)
+        except StopIteration:
+            return
+    yield total
+    for item in iterator:
+        total = total + item if func is None else func(total, item)
+        yield total
+
+
+def product(*iterables: Any, repeat: Any = 1) -> Any:
+    return products([tuple(pool) for pool in iterables] * repeat)
+
+
+def products(pools: Any) -> Any:
+    rows: list[list[Any]] = [[]]
+    for pool in pools:
+        rows = [[*row, item] for row in rows for item in pool]
+    for row in rows:
+        yield tuple(row)
+
+
+def pairwise(iterable: Any) -> Any:
+    iterator = iter(iterable)
+    try:
+        before = next(iterator)
+    except StopIteration:
+        return
+    for after in iterator:
+        yield before, after
+        before = after
+
+
+def starmap(function: Any, iterable: Any) -> Any:
+    for args in iterable:
+        yield function(*args)
+
+
+def takewhile(predicate: Any, iterable: Any) -> Any:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def dropwhile(predicate: Any, iterable: Any) -> Any:
+    iterator = iter(iterable)
+    for item in iterator:
+        if not predicate(item):
+            yield item
+            break
+    yield from iterator
+
+
+def filterfalse(predicate: Any, iterable: Any) -> Any:
+    for item in iterable:
+        if not (item if predicate is None else predicate(item)):
+            yield item
+
+
+def compress(data: Any, selectors: Any) -> Any:
+    for item, chosen in zip(data, selectors):
+        if chosen:
+            yield item
+
+
+def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
+    iterators = [iter(iterable) for iterable in iterables]
+    while iterators:
+        row = []
+        alive = 0
+        for iterator in iterators:
+            item = next(iterator, MISSING)
+            alive += item is not MISSING
+            row.append(fillvalue if item is MISSING else item)
+        if not alive:
+            return
+        yield tuple(row)
+
+
+def combinations(iterable: Any, r: Any) -> Any:
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return some(tuple(iterable), r)
+
+
+def some(pool: Any, r: Any) -> Any:
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in some(pool[position + 1 :], r - 1):
+            yield (item, *rest)
+
+
+def permutations(iterable: Any, r: Any = None) -> Any:
+    pool = tuple(iterable)
+    r = len(pool) if r is None else r
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    return orders(pool, r)
+
+
+def orders(pool: Any, r: Any) -> Any:
+    if r == 0:
+        yield ()
+        return
+    for position, item in enumerate(pool):
+        for rest in orders(pool[:position] + pool[position + 1 :], r - 1):
+            yield (item, *rest)
+
+
+def copy_attributes(wrapper: Any, wrapped: Any) -> None:
+    """wrapper.__dict__.update(wrapped.__dict__): builtins/library.py does it."""
+
+
+def update_wrapper(
+    wrapper: Any,
+    wrapped: Any,
+    assigned: Any = functools.WRAPPER_ASSIGNMENTS,
+    updated: Any = functools.WRAPPER_UPDATES,
+) -> Any:
+    for name in assigned:
+        if hasattr(wrapped, name):
+            setattr(wrapper, name, getattr(wrapped, name))
+    if updated:
+        copy_attributes(wrapper, wrapped)
+    wrapper.__wrapped__ = wrapped
+    return wrapper

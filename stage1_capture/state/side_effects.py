@@ -1,0 +1,78 @@
+"""What the captured program changed outside itself, by what is left at the end: replayed after the graph has run.
+
+Input: stores to attributes, containers, cells and globals as the interpreter meets them. Nobody can look between
+two of them, so each object is brought to its last state once, in the order of first change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage1_capture.variables.base import (
+    CellVariable,
+    ConstDictVariable,
+    HandleVariable,
+    ListVariable,
+    SetVariable,
+    TensorVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    Variable,
+)
+
+
+class Deleted(Variable):
+    """A global that the program deleted."""
+
+
+DELETED = Deleted()
+
+
+@dataclass
+class Before:
+    """What a changed container held when it came in."""
+
+    variable: Any
+    items: Any
+
+
+@dataclass
+class SideEffects:
+    """`changed` has every container, object and cell from outside that was written to, and what it held."""
+
+    changed: dict[int, Before] = field(default_factory=dict)
+    globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
+    hooks: list[HandleVariable] = field(default_factory=list)  # on tensors from outside
+    # steps of schedules, called last: (schedule, arguments, keyword arguments)
+    calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
+    in_the_end: bool = False  # one of them runs code of the user's, which sees what was changed until then
+
+    def will_change(self, variable: Variable) -> None:
+        """To be called before a write. What was made inside needs no replay."""
+        if variable.source is None or id(variable) in self.changed:
+            return
+        match variable:
+            case ListVariable(items=items):
+                before: Any = list(items)
+            case ConstDictVariable(items=entries):
+                before = dict(entries)
+            case SetVariable(items=elements):
+                before = set(elements)
+            case UserDefinedObjectVariable() | UserFunctionVariable() | TensorVariable():
+                before = None
+            case CellVariable(contents=contents):
+                before = contents
+            case _:
+                raise AssertionError(f"a write to {variable}")
+        self.changed[id(variable)] = Before(variable, before)
+
+    def store_global(self, module: dict, name: str, value: Variable) -> None:
+        self.globals[id(module), name] = (module, value)
+
+    def global_of(self, module: dict, name: str) -> Variable | None:
+        found = self.globals.get((id(module), name))
+        return found and found[1]
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.globals or self.hooks or self.calls)

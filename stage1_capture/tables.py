@@ -1,0 +1,28 @@
+"""The files that fill the tables which calls, methods and opcodes are looked up in: one that is added is named here.
+
+Input: nothing. capture.py imports this once, before the first capture.
+"""
+
+from stage1_capture.builtins import (  # noqa: F401
+    container_dunders,
+    container_methods,
+    copy,
+    getters,
+    library,
+    random,
+    type_checks,
+    types,
+)
+from stage1_capture.builtins.numpy import calls, methods, objects  # noqa: F401
+from stage1_capture.builtins.torch import functional_call, modes, modules, optimizers, schedules, tensors  # noqa: F401
+from stage1_capture.frame.opcodes import classes, exceptions, match  # noqa: F401
+from stage1_capture.higher_order import (  # noqa: F401
+    autograd_function,
+    backward,
+    checkpoint,
+    control_flow,
+    hooks,
+    transforms,
+    triton,
+)
+from stage1_capture.variables import construct, local_classes, local_dataclasses  # noqa: F401

@@ -1,0 +1,57 @@
+"""What a special method may answer: a bool, a length, an int, an iterator. Python's own function judges it.
+
+Input: what a method of the user's gave (`__bool__`, `__len__`, `__hash__`), and the object it was asked of. What Python
+refuses the program raises, with Python's words; what it converts (a hash that is too large) is converted.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.variables.base import (
+    ConstantVariable,
+    TensorVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import attempt
+from stage1_capture.variables.number import NumberVariable, open_compare
+
+Tx = InstructionTranslator
+
+# The method, and the function of Python's that asks it.
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "__bool__": bool,
+    "__len__": len,
+    "__index__": operator.index,
+    "__int__": int,
+    "__float__": float,
+    "__complex__": complex,
+    "__bytes__": bytes,
+    "__hash__": hash,
+}
+_STAYS_OPEN = {"__len__": int, "__index__": int, "__int__": int, "__float__": float}
+
+
+def judged(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable) -> Variable:
+    """The answer as Python hands it on. One that is not known now (a tensor, an object) is a break."""
+    answer = realize(answer)
+    if isinstance(answer, NumberVariable) and type(answer.hint) is _STAYS_OPEN.get(name):
+        zero = ConstantVariable(0)
+        below = name == "__len__" and open_compare("<", operator.lt, answer, zero)
+        if not (isinstance(below, ConstantVariable) and below.value):
+            return answer
+    if not isinstance(answer, ConstantVariable):
+        code = "GB0004" if isinstance(answer, TensorVariable) else "GB0045"
+        tx.unsupported(code, f"{describe(answer)} as what {name} answers")
+    value = answer.value
+    if type(value) is bool and name in ("__index__", "__int__"):
+        tx.unsupported("GB0045", f"{value} as what {name} answers, of which Python warns")
+    stand_in = type(type(owner.real).__name__, (), {name: lambda _: value})()
+    return attempt(tx, name, lambda: from_constant(ASKED[name](stand_in)), exact=True)

@@ -1,0 +1,174 @@
+"""Calls of functions the user has said something about: disabled, one node, constant, replaced, a break.
+
+Input: a callable as an abstract value. `stage_contracts.controls` holds the rules by the very object; here is what
+capture does for each kind of rule.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from stage0_eager.nn import Module
+from stage0_eager.table.operator import Operator
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.mro import class_lookup
+from stage1_capture.variables.base import (
+    CONSTANT_TYPES,
+    ConstantVariable,
+    ConstDictVariable,
+    UserDefinedObjectVariable,
+    UserFunctionVariable,
+    Variable,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.operators import call_operator
+from stage_contracts.controls import Rule, register, rule_of
+from stage_contracts.errors import ForbiddenInGraph
+from stage_contracts.source import AttrSource, RegisteredSource
+
+Tx = InstructionTranslator
+Args = list[Variable]
+Kwargs = dict[str, Variable]
+
+
+def control_of(function: Variable) -> Rule | None:
+    """The rule for what is called here, if the user gave one."""
+    if isinstance(function, (UserFunctionVariable, UserDefinedObjectVariable)) and function.real is not None:
+        return rule_of(function.real) or getattr(type(function.real), "__capture_rule__", None)
+    return None
+
+
+def call_controlled(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    """What a call of such a function is."""
+    return _CALLS[rule.kind](tx, rule, function, args, kwargs)
+
+
+def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported(
+        "GB0020", f"{describe(function)} is disabled" + (f": {rule.detail}" if rule.detail else "")
+    )
+
+
+def _plain(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported("GB0020", f"{describe(function)} is disabled, what it calls is not")
+
+
+def _disallow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    tx.unsupported("GB0020", f"{describe(function)} is disallowed in graphs")
+
+
+def _break(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    said = [tx.constant(v, "the message of graph_break") for v in (*args, *kwargs.values())]
+    tx.unsupported("GB0021", f"graph_break() is called{': ' + str(said[0]) if said and said[0] else ''}")
+
+
+def _forbid(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    raise ForbiddenInGraph(
+        f"{describe(function)} is called in compiled code at {tx.output.origin()}: {rule.detail}"
+    )
+
+
+def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    return ConstantVariable(True)
+
+
+def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    if isinstance(function.real, Operator):  # type: ignore[attr-defined]
+        return call_operator(tx, function.real, args, kwargs)  # type: ignore[attr-defined]
+    if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
+        return _nonstrict(tx, rule, function, args, kwargs)
+    return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
+
+
+def _nonstrict(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.higher_order.nonstrict import call_as_one_node
+
+    return call_as_one_node(tx, rule.detail, args, kwargs)
+
+
+def _plain_signature(function: Callable) -> bool:
+    """Whether an operator can have this function's parameters: it is Python's, and none is variadic."""
+    if not isinstance(function, types.FunctionType):
+        return False
+    kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+    return kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+def _is_nested(value: Variable) -> bool:
+    """Whether an argument is more than an operator takes: a dict, a module."""
+    value = realize(value)
+    return isinstance(value, (ConstDictVariable, UserDefinedObjectVariable))
+
+
+@cache
+def opaque_operator(function: Callable) -> Operator:
+    """A user's function as a row of its own, outside the table: its meta comes from running it on metas."""
+    op = Operator(function.__name__, "", body=function)
+    op.namespace = "user"
+    return op
+
+
+def _constant(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    name = describe(function)
+    values = [_real(tx, a, name) for a in args]
+    result = rule.detail(*values, **{k: _real(tx, v, name) for k, v in kwargs.items()})
+    if not isinstance(result, (*CONSTANT_TYPES, tuple, list, dict)):
+        tx.unsupported("GB0081", f"{name}, assumed constant, returns a {type(result).__name__}")
+    return from_constant(result)
+
+
+def _real(tx: Tx, value: Variable, name: str) -> Any:
+    real = getattr(value, "real", None)
+    return real if real is not None else tx.constant(value, f"{name}, assumed constant,")
+
+
+def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.variables.calls import call_function
+
+    return call_function(
+        tx, wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs
+    )
+
+
+def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.variables.calls import call_function
+
+    real = getattr(function.real, rule.detail)  # type: ignore[attr-defined]
+    return call_function(
+        tx, wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
+    )
+
+
+def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
+    from stage1_capture.variables.calls import call_function
+
+    plain = type(function.real)._plain_class  # type: ignore[attr-defined]
+    call = class_lookup(plain, "__call__")  # the class may have one of its own
+    if not isinstance(call, types.FunctionType):
+        tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
+    place = function.source and AttrSource(AttrSource(function.source, "__class__"), "__call__")
+    own = wrap(tx.output, call, None if call is Module.__call__ else place)
+    return call_function(tx, own, [function, *args], kwargs)
+
+
+_CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
+    "disable": _disable,
+    "plain": _plain,
+    "disallow": _disallow,
+    "allow": _allow,
+    "nonstrict": _nonstrict,
+    "constant": _constant,
+    "substitute": _substitute,
+    "break": _break,
+    "forbid": _forbid,
+    "compiling": _compiling,
+    "follow": _follow,
+    "module": _module,
+}

@@ -1,0 +1,188 @@
+"""Values as text: str(), repr(), format(), f-strings and % of anything, by the methods its class has.
+
+Input: abstract values. Each object that is not a constant goes into Python's own formatting as a stand-in, whose
+methods follow those of the object; containers and conversions are then Python's.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.mro import class_lookup
+from stage1_capture.variables.attributes import special_method
+from stage1_capture.variables.base import (
+    ConstantVariable,
+    ConstDictVariable,
+    ExceptionVariable,
+    ListVariable,
+    NotConstant,
+    SetVariable,
+    TensorVariable,
+    TupleVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+    realize,
+)
+from stage1_capture.variables.calls import attempt, call_function
+
+Tx = InstructionTranslator
+
+
+class StandIn:
+    """An object inside a text: it shows itself as the object does."""
+
+    def __init__(self, tx: Tx, value: Variable) -> None:
+        self.tx, self.value = tx, value
+
+    def __str__(self) -> str:
+        return _text(self.tx, self.value, ("__str__", "__repr__"))
+
+    def __repr__(self) -> str:
+        return _text(self.tx, self.value, ("__repr__",))
+
+    def __format__(self, spec: str) -> str:
+        method = _followed(self.tx, self.value, "__format__")
+        if method is not None:
+            return self.tx.constant(
+                call_function(self.tx, method, [ConstantVariable(spec)], {}), "__format__"
+            )
+        base = getattr(self.value, "base", None)
+        if base is not None:
+            return format(stand_in(self.tx, base), spec)
+        if not spec:
+            return str(self)
+        return _refused_format(self.tx, self.value)
+
+    def _number(self, kind: type, name: str) -> Any:
+        method = _followed(self.tx, self.value, name)
+        if method is None:
+            code = "GB0004" if isinstance(self.value, TensorVariable) else "GB0029"
+            self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
+        return kind(self.tx.constant(call_function(self.tx, method, [], {}), name))
+
+    def __int__(self) -> int:
+        return self._number(int, "__int__")
+
+    def __index__(self) -> int:
+        return self._number(int, "__index__")
+
+    def __float__(self) -> float:
+        return self._number(float, "__float__")
+
+    def __getattr__(self, name: str) -> Any:
+        from stage1_capture.variables.attributes import load_attribute
+
+        return stand_in(self.tx, load_attribute(self.tx, self.value, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        from stage1_capture.variables.containers import subscript
+
+        return stand_in(self.tx, subscript(self.tx, self.value, from_constant(key)))
+
+
+def stand_in(tx: Tx, value: Variable) -> Any:
+    """A real object that shows what the value shows."""
+    value = realize(value)
+    if not _holds_named_tuple(value):
+        try:
+            return as_constant(value)
+        except NotConstant:
+            pass
+    match value:
+        case TupleVariable(items=items, kind=kind) if kind is tuple:
+            return tuple(stand_in(tx, i) for i in items)
+        case ListVariable(items=items) if type(value) is ListVariable:
+            return [stand_in(tx, i) for i in items]
+        case ConstDictVariable(items=entries, kind=kind) if kind in (dict, OrderedDict):
+            return kind((stand_in(tx, from_constant(k)), stand_in(tx, v)) for k, v in entries.items())
+    return StandIn(tx, value)
+
+
+def _holds_named_tuple(value: Variable) -> bool:
+    """As a constant it would be a plain tuple, which shows no names."""
+    value = realize(value)
+    if not isinstance(value, TupleVariable):
+        return False
+    return value.kind is not tuple or any(map(_holds_named_tuple, value.items))
+
+
+def in_text(tx: Tx, what: str, compute: Callable[[], Any]) -> Variable:
+    """What Python's formatting of stand-ins gives."""
+    return attempt(tx, what, lambda: from_constant(compute()), exact=True)
+
+
+def _followed(tx: Tx, value: Variable, name: str) -> Variable | None:
+    """A method that the class has in Python."""
+    if not isinstance(value, UserDefinedObjectVariable) or isinstance(value.real, type):
+        return None
+    found = class_lookup(type(value.real), name)
+    return special_method(tx, value, name) if isinstance(found, types.FunctionType) else None
+
+
+def _refused_format(tx: Tx, value: Variable) -> str:
+    """What object.__format__ says to a format. Breaks where the class has, in C, another __format__ than that."""
+    if isinstance(value, TensorVariable):
+        tx.unsupported("GB0004", "the text of a tensor reads its data")
+    real = getattr(value, "real", None)
+    if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
+        tx.unsupported("GB0029", f"the text of {describe(value)} in a format")
+    raise TypeError(f"unsupported format string passed to {type(real).__name__}.__format__")
+
+
+def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
+    match value:
+        case TensorVariable():
+            tx.unsupported("GB0004", "the text of a tensor reads its data")
+        case UserDefinedObjectVariable(real=type() as real) if type(real) is type:
+            return repr(real)
+    for name in names:
+        method = _followed(tx, value, name)
+        if method is not None:
+            return tx.constant(call_function(tx, method, [], {}), name)
+        found = class_lookup(type(getattr(value, "real", None)), name)
+        base = value.base if isinstance(value, UserDefinedObjectVariable) else None
+        if (
+            base is not None
+            and isinstance(found, types.WrapperDescriptorType)
+            and found.__objclass__ is not object
+        ):
+            held = stand_in(tx, base)  # an IntEnum has int's __repr__ for its __str__
+            if isinstance(held, found.__objclass__):
+                return found(held)
+        if name == "__str__" and isinstance(value, ExceptionVariable) and value.fresh:
+            return str(_same_error(tx, value))
+    if isinstance(value, ExceptionVariable) and value.fresh:
+        return repr(_same_error(tx, value))
+    if isinstance(value, UserDefinedObjectVariable) and value.base is not None:
+        if (
+            isinstance(value.base, SetVariable)
+            or class_lookup(type(value.real), "__repr__") is object.__repr__
+        ):
+            tx.unsupported("GB0029", f"the text of {describe(value)}")
+        return (str if "__str__" in names else repr)(stand_in(tx, value.base))
+    if isinstance(value, TupleVariable):  # a named tuple
+        fields = value.kind._fields  # type: ignore[attr-defined]
+        words = (f"{name}={stand_in(tx, item)!r}" for name, item in zip(fields, value.items, strict=True))
+        return f"{value.kind.__name__}({', '.join(words)})"
+    tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+
+
+def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
+    """An exception of the same class with the same arguments, as far as they show."""
+    cls: Any = type(value.real)
+    if issubclass(
+        cls, (UnicodeError, OSError, ImportError, SyntaxError)
+    ):  # made of their arguments, and of them only
+        if cls.__module__ != "builtins":
+            tx.unsupported("GB0029", f"the text of {describe(value)}")
+        return cls(*(stand_in(tx, a) for a in value.args))
+    made = cls.__new__(cls)
+    made.args = tuple(stand_in(tx, a) for a in value.args)
+    return made

@@ -1,0 +1,92 @@
+"""What only a call's own tensors can tell: written leaves, and inputs that share memory with a written one.
+
+Input: a functional graph, whose `writes` name the inputs it writes to; then the tensors of each call, before anything
+has run. Without writes there is nothing to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays as array_library
+from stage0_eager.autograd.views import MADE_SILENTLY
+from stage0_eager.functions.inplace import INFERENCE_WRITTEN
+from stage0_eager.state import STATE
+from stage0_eager.tensor import Tensor, root
+from stage_contracts.breaks import Unsupported
+from stage_contracts.joint import FunctionalGraph
+
+LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
+VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
+
+Check = Callable[[Sequence[Tensor]], None]
+
+
+class LeafWritten(RuntimeError):
+    """Eager's error, raised before anything ran; eager has by then done what comes before the write."""
+
+
+def input_checks(functional: FunctionalGraph) -> tuple[Check, ...]:
+    """The checks of a call of this graph, in order. They raise LeafWritten with eager's message, or Unsupported."""
+    writes = functional.writes
+    if not writes:
+        return ()
+    on_tape = tuple(i for i in writes if i not in functional.silent)
+
+    def check(tensors: Sequence[Tensor]) -> None:
+        _refuse_inference_tensors(tensors, writes)
+        _refuse_leaves(tensors, on_tape)
+        _refuse_shared_memory(tensors, writes)
+
+    return (check,)
+
+
+def _refuse_inference_tensors(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> None:
+    if not STATE.inference and any(tensors[i].is_inference() for i in writes):
+        raise LeafWritten(INFERENCE_WRITTEN)
+
+
+def _refuse_leaves(tensors: Sequence[Tensor], written_on_tape: tuple[int, ...]) -> None:
+    if not STATE.grad_enabled:
+        return
+    for i in written_on_tape:
+        written, whole = tensors[i], root(tensors[i])
+        if written._made_silently and any(t.requires_grad for t in (whole, *tensors)):
+            raise LeafWritten(MADE_SILENTLY)
+        if written.requires_grad and written.is_leaf:
+            raise LeafWritten(LEAF_WRITTEN)
+        if whole is not written and whole.requires_grad and whole.is_leaf:
+            raise LeafWritten(VIEW_OF_LEAF_WRITTEN)
+
+
+def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> None:
+    for i, j in _suspects(tensors, writes):
+        if _may_share(tensors[i]._data, tensors[j]._data):
+            raise Unsupported(
+                f"inputs {i} and {j} of the compiled function share memory, and it writes to one: "
+                "pass a clone of one",
+                code="GB0008",
+            )
+
+
+def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
+    owners = [array_library.owner(t._data) for t in tensors]
+    if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
+        return
+    for i in writes:
+        for j, other in enumerate(owners):
+            foreign = type(other) not in OWN_MEMORY or type(owners[i]) not in OWN_MEMORY
+            if i != j and (foreign or other is owners[i]):
+                yield i, j
+
+
+# An array without a base holds its memory itself. Any other owner (a buffer, a capsule) may hold somebody else's.
+OWN_MEMORY = {np.ndarray}
+
+
+def _may_share(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(array_library.namespace_of(a).may_share_memory(a, b))

@@ -1,0 +1,80 @@
+"""After the forward: written inputs get their values, and the user's results are laid out as in eager.
+
+Input: the functional graph (what it writes, which views its results are) and, at each call, the input tensors and the
+graph's outputs. Versions, views and histories end as the eager function would have left them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from stage0_eager.autograd.tape import version_of
+from stage0_eager.autograd.views import write_through
+from stage0_eager.tensor import Tensor
+from stage_contracts.joint import FunctionalGraph, ResultPlan
+from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+
+Finish = Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]
+
+
+def as_they_are(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
+    """No input is written, and the results are the graph's outputs."""
+    return tuple(outputs)
+
+
+def finisher(functional: FunctionalGraph) -> Finish:
+    """Write the written inputs back into their memory, and lay out the user's results."""
+    writes, first = functional.writes, functional.num_outputs
+    plain = tuple(("output", i) for i in range(first))
+    results = functional.results or plain
+    versions = functional.versions or (0,) * first + (1,) * len(writes)
+    counted = [(i, seen) for i, seen in enumerate(versions[:first]) if seen]
+    if not writes and not counted and results == plain:
+        return as_they_are
+
+    lay_out = _result_maker(functional, results)
+
+    def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
+        for i, seen in counted:
+            version_of(outputs[i])[0] = seen
+        for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
+            _write_back(tensors[i], value, seen)
+        return lay_out(tensors, outputs)
+
+    return finish
+
+
+def _write_back(target: Tensor, value: Tensor, seen: int) -> None:
+    """The input becomes the value, after as many writes as eager would have `seen`."""
+    version_of(target)[0] += seen
+    if value.requires_grad and target._view is not None:  # what it is a view of gets the history
+        version_of(target)[0] -= 1
+        write_through(target, value)
+        return
+    if target._data is not value._data:  # a compiled step may have written there at once
+        target._data[...] = value._data
+    if value.requires_grad:  # the input now is what the pair computed, to autograd too
+        target.requires_grad, target._grad_fn = True, value._grad_fn
+        target._output_index = value._output_index
+        target._written += 1  # views that there are of it take the new history when next used
+
+
+def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) -> Finish:
+    """The user's results: outputs, inputs and constants, some through views of the user's own tape."""
+    constants = functional.graph.attributes
+    open_results = next(open_sizes_in(results), None) is not None
+    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
+
+    def lay_out(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
+        sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
+        made = []
+        plan = with_sizes(results, read_sizes(tensors)) if open_results else results
+        for kind, which, *views in plan:
+            tensor = sources[kind][which]
+            for op, rest in views:  # on the user's own tape: memory, history, versions are shared as in eager
+                tensor = op(tensor, *rest)
+            made.append(tensor)
+        return tuple(made)
+
+    return lay_out

@@ -1,0 +1,1 @@
+"""Does `compile` keep its word: results, errors, recompilation, logs, settings, whatever machine it runs on?"""

@@ -1,0 +1,1 @@
+"""Does the repository keep its own rules: files, imports, seams, stubs?"""

@@ -1,0 +1,1 @@
+"""Does capture see what Python sees: callbacks, guards, constants, programs that people write?"""

@@ -1,0 +1,57 @@
+"""`make cpu-speed` works: two tiny rows, ours and eager only, through fresh processes to the printed table.
+
+Input: the tool in benchmarks/. What its figures are is for a quiet machine to say; no time is asserted here.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.cpu_rows import ROWS, Row, of, tiny
+from benchmarks.cpu_table import table
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pins processes to cores")
+def test_two_rows_are_measured_and_printed():
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.cpu_speed",
+        "--rows",
+        "tiny",
+        "50 operators",
+        "--rounds",
+        "2",
+        "--peers",
+    ]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+    assert run.returncode == 0, run.stderr
+    assert "torch not asked, jax not asked" in run.stdout
+    assert re.search(
+        r"^tiny, 4 elements +[\d,.]+ +[\d,.]+ +[\d.]+ \([\d.]+-[\d.]+\) +<= 1.05 +(yes|no)", run.stdout, re.M
+    )
+    assert re.search(r"^50 operators +\d+\.\d\d +- ", run.stdout, re.M)
+    assert "Failures and differing results: 0" in run.stdout
+
+
+def test_a_ratio_is_the_median_of_rounds_and_holds_within_3_percent():
+    row = Row("r", tiny, of(), torch=0.5)
+    found = {
+        "ours": {"times": [1.0, 1.0, 1.0, 9.0, 1.0], "result": 2.0},
+        "eager": {"times": [1.0, 1.0, 1.0, 9.0, 1.0], "result": 1.0},
+        "torch.compile": {"times": [2.0, 1.95, 1.9, 2.0, 1.95]},
+    }
+    text = table([row], {"all cores": {"r": found}})
+    assert "0.51 (0.50-4.50)  <= 0.50  yes" in text  # within 3 %
+    assert "eager's 1" in text  # the results differ, and the table says so
+    found["torch.compile"]["times"] = [1.9] * 5
+    assert "r, all cores, / torch.compile: 0.53, goal 0.50" in table([row], {"all cores": {"r": found}})
+
+
+def test_names_are_unique():
+    assert len({row.name for row in ROWS}) == len(ROWS)

@@ -1,0 +1,1 @@
+"""When sizes and numbers change, are results eager's, and how many compiles does it take?"""

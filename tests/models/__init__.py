@@ -1,0 +1,1 @@
+"""Does published model code run, captured whole, with torch's numbers?"""

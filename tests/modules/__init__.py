@@ -1,0 +1,1 @@
+"""Are compiled modules and layers the modules they were: class, state, hooks, values?"""

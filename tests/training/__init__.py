@@ -1,0 +1,1 @@
+"""Does training through compiled code leave what training in eager leaves?"""

@@ -1,0 +1,1 @@
+"""Do function transforms and control flow mean inside compiled code what they mean in eager?"""
