@@ -7,10 +7,11 @@ Everything here prints: `print(a.forward.core)` is a program.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from cutaway.verify_steps import passes_verified, verify_step
 from stage_contracts import events
 from stage_contracts.messages import say
 from stage_contracts.passes import PassResult, PassResults, keeping
@@ -59,7 +60,9 @@ class HalfArtifacts:
     def lowered(self) -> LoweredGraph:
         """Loop nests and external calls."""
         with events.timed("pass", "lower"):
-            return self.pipeline.lower(self.core).verify()
+            lowered = self.pipeline.lower(self.core).verify()
+        verify_step("lower", self.core, lowered)
+        return lowered
 
     @cached_property
     def fused(self) -> Program:
@@ -67,7 +70,8 @@ class HalfArtifacts:
         lowered = self.lowered
         with events.timed("pass", "fuse"):
             program = self.pipeline.fuse(lowered).verify()
-            return program.with_(updates=self._updated_inputs(program))
+        verify_step("fuse", lowered, program)
+        return program.with_(updates=self._updated_inputs(program))
 
     @cached_property
     def planned(self) -> Program:
@@ -79,8 +83,11 @@ class HalfArtifacts:
         fused = self.fused
         with events.timed("pass", "schedule"):
             scheduled = self.pipeline.schedule(fused, target).verify()
-        with events.timed("pass", "plan_memory"):
-            return self.pipeline.plan_memory(scheduled).verify()
+        verify_step("schedule", fused, scheduled)
+        with events.timed("pass", "plan_memory"), passes_verified():
+            planned = self.pipeline.plan_memory(scheduled).verify()
+        verify_step("plan_memory", scheduled, planned)
+        return planned
 
     def _updated_inputs(self, program: Program) -> dict[str, str]:
         """The program's buffer for each output that goes into an input, and that input."""
@@ -92,6 +99,27 @@ class HalfArtifacts:
             for ref, name in pairs
             if getattr(ref, "shape", 0) is None and program.buffers[ref.name].role == "output"
         }
+
+    def passes(self, half: str) -> list[PassResult]:
+        """What each step and each pass inside it made, run again for this."""
+        made: list[PassResult] = []
+
+        def step(name: str, summary: str, run: Callable[[], Any]) -> None:
+            with keeping() as inside:
+                artifact = run()
+            made.extend(replace(result, name=f"{result.name}.{half}") for result in inside)
+            made.append(PassResult(f"{name}.{half}", summary, artifact))
+
+        seams, target = self.pipeline, self.target
+        lowered, fused = self.lowered, self.fused
+        scheduled = seams.schedule(fused, target)
+        step("lower", "loop nests and external calls", lambda: lowered)
+        step("fuse", "kernels and steps in order", lambda: seams.fuse(lowered))
+        step("schedule", "how each kernel runs", lambda: seams.schedule(fused, target))
+        step("plan_memory", "with schedules and pool slots", lambda: seams.plan_memory(scheduled))
+        step("emit", f"source for {target.name}", lambda: seams.emit(self.planned, target))
+        text = "\n".join(unit.text for unit in made[-1].artifact.units)
+        return [*made[:-1], replace(made[-1], artifact=text)]
 
     def named(self, half: str) -> list[tuple[str, Any]]:
         """(name, artifact) of these, subgraphs first."""
@@ -142,7 +170,11 @@ class Artifacts:
         """What each step and pass made, in order: `print(a.passes)` lists them, `print(a.passes["casts"])` prints one,
         `a.passes.diff("core_bodies", "casts")` shows what changed. Those inside a stage run again for this, on what
         the stage was given: a compile keeps no copies."""
-        found = [PassResult("capture", "public operators", self.captured)]
+        found = [
+            PassResult("capture", "public operators", self.captured),
+            PassResult("capture.guards", "what must hold for it", "\n".join(map(str, self.frame.guards))),
+            PassResult("capture.residual", "the code that remains", self.frame.residual_source),
+        ]
         if self.functional is not None:
             found.append(PassResult("functionalize", "no writes", self.functional.graph))
             given = self.functional.graph
@@ -158,11 +190,7 @@ class Artifacts:
             found.append(PassResult("partition.backward", "from what was saved", self.partition.backward))
         for name, half in (("forward", self.forward), ("backward", self.backward)):
             if half is not None:
-                found.append(PassResult(f"lower.{name}", "loop nests and external calls", half.lowered))
-                found.append(PassResult(f"fuse.{name}", "kernels and steps in order", half.fused))
-                found.append(PassResult(f"plan_memory.{name}", "with schedules and pool slots", half.planned))
-                emitted = "\n".join(unit.text for unit in half.emitted[half.target.name].units)
-                found.append(PassResult(f"emit.{name}", f"source for {half.target.name}", emitted))
+                found += half.passes(name)
         return PassResults(found)
 
     def __str__(self) -> str:

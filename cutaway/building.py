@@ -55,13 +55,15 @@ def _key(half: HalfArtifacts, target: Target) -> Any:
     from stage4_runtime.runtime import program_cache
 
     core, ours = half.core, default_pipeline()
-    settings = config.current().runtime
+    settings, passes = config.current().runtime, config.current().autograd
+    if passes.verify_passes or passes.dump_passes:  # what is to be seen has to run
+        return None
     if not settings.cache or settings.force_disable_caches or half.subgraphs or not _told_by_text(core):
         return None
     if any(getattr(half.pipeline, seam) is not getattr(ours, seam) for seam in MADE_BY):
         return None
     try:
-        parts = {"graph": str(core), "updates": str(list(half.updates))}
+        parts = {"graph": str(core), "updates": str(list(half.updates)), "without": passes.disabled_passes}
         return program_cache.program_key(core.name, parts, target)
     except CompilerMissing:
         return None

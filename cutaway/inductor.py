@@ -18,6 +18,7 @@ from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
 from cutaway.shared_memory import on_shared_memory_too
 from cutaway.targets import device_of_graph, target_for
+from cutaway.verify_steps import verify_step
 from stage0_eager import is_grad_enabled
 from stage0_eager.core_interpreter import interpreter
 from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper, raise_it
@@ -141,12 +142,16 @@ def two_graphs(
     """The functional graph, and a callable on the user's tensors."""
     functional = artifacts.functional = step("functionalize", pipeline.functionalize, graph)
     functional.graph.verify()
+    verify_step("functionalize", graph, functional)
     metas = [n.val for n in functional.graph.placeholders]
     if is_grad_enabled() and any(isinstance(m, TensorMeta) and m.requires_grad for m in metas):
         joint = artifacts.joint = step("differentiate", pipeline.differentiate, functional).verify()
+        verify_step("differentiate", functional, joint)
         core = step("decompose", pipeline.decompose, joint.graph)
+        verify_step("decompose", joint.graph, core)
         joint = artifacts.decomposed = replace(joint, graph=core).verify()
         cut = step("partition", pipeline.partition, joint).verify()
+        verify_step("partition", joint, cut)
         partition = artifacts.partition = step("save_hidden_sizes", save_hidden_sizes, cut)
         halves = compile_half(partition.forward), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
@@ -156,6 +161,7 @@ def two_graphs(
         )
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
     core = step("decompose", pipeline.decompose, functional.graph).verify()
+    verify_step("decompose", functional.graph, core)
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
     forward, artifacts.forward = compile_half(core, updates)()
     recover = recover_forward(graph, functional, artifacts), raise_it

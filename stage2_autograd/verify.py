@@ -6,23 +6,16 @@ Input: two graphs that should compute the same. Inputs are drawn by the placehol
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from stage0_eager import arrays
+from stage0_eager.core_comparison import example, first_difference, same_bits
 from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.joint import JointGraph, Partition
-from stage_contracts.symbolic import hinted
-from stage_contracts.tensor_meta import TensorMeta
-
-SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
 
 
 def verify_pass(name: str, before: Graph, after: Graph) -> None:
@@ -75,7 +68,7 @@ def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
             continue  # these inputs are nothing the program can take: an index out of range, say
         for i, (a, b) in enumerate(zip(wanted, run(inputs), strict=True)):
             if not same_bits(a, b):
-                return f"output {i} ({graph.outputs[i]}): {_first_difference(a, b)}"
+                return f"output {i} ({graph.outputs[i]}): {first_difference(a, b)}"
     return ""
 
 
@@ -100,48 +93,4 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
     return tuple(o._data if isinstance(o, Tensor) else o for o in outputs)
 
 
-def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
-    """An array as `meta` describes it: numbers around 0, special values among them; zeros and ones as integers."""
-    rng = np.random.default_rng(seed)
-    shape = tuple(map(hinted, meta.shape))
-    if meta.dtype.is_floating_point:
-        values = rng.normal(size=shape)
-        flat = values.reshape(-1)
-        if special and flat.size >= 2 * len(SPECIAL):
-            flat[rng.permutation(flat.size)[: len(SPECIAL)]] = SPECIAL
-        data = values.astype(meta.dtype.numpy)
-    else:
-        data = rng.integers(0, 2, shape).astype(meta.dtype.numpy)
-    order = sorted(range(meta.ndim), key=lambda d: -hinted(meta.strides[d]))
-    laid_out = np.ascontiguousarray(data.transpose(order)).transpose(np.argsort(order)) if shape else data
-    return arrays.move(laid_out, meta.device)
-
-
-def same_bits(a: Any, b: Any) -> bool:
-    """One dtype, shape, layout, and the same bits but for what kind of NaN."""
-    if a is None or b is None:
-        return a is b
-    if (a.dtype, a.shape) != (b.dtype, b.shape):
-        return False
-    a, b = arrays.move(a, arrays.CPU), arrays.move(b, arrays.CPU)
-    nan = a != a
-    return (
-        bool(((a == b) & (np.signbit(a) == np.signbit(b)) | nan & (b != b)).all())
-        if _is_float(a)
-        else bool((a == b).all())
-    )
-
-
-def _is_float(a: Any) -> bool:
-    return a.dtype.kind not in "biu"
-
-
-def _first_difference(a: Any, b: Any) -> str:
-    if a is None or b is None or (a.dtype, a.shape) != (b.dtype, b.shape):
-        return f"{_words(a)} became {_words(b)}"
-    at = tuple(int(i[0]) for i in np.nonzero(~((a == b) & (np.signbit(a) == np.signbit(b)))))
-    return f"at {at} {a[at]!r} became {b[at]!r}"
-
-
-def _words(a: Any) -> str:
-    return "None" if a is None else f"{a.dtype}{list(a.shape)}"
+__all__ = ["example", "interpret", "same_bits", "verify_partition", "verify_pass"]

@@ -18,7 +18,7 @@ from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
-from stage_contracts.program import Allocate, External, Free, Launch, Program, Return
+from stage_contracts.program import Allocate, Buffer, External, Free, Launch, Program, Return
 from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -258,8 +258,10 @@ def run_steps(
 ) -> tuple[Any, ...]:
     """Run a Program with any way to run a kernel, which writes into storage that is there already.
 
-    That storage is filled with 77s, not zeros, so that an element nobody writes is seen.
+    That storage is filled with 77s, not zeros, so that an element nobody writes is seen. Buffers of a planned program
+    lie in its pools as planned, so that two which share bytes too early are seen as well.
     """
+    pools = [np.zeros(int(nbytes), np.uint8) for nbytes in program.pools]
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     storage = _bind(program.inputs, inputs, metas)
     storage |= {
@@ -277,11 +279,24 @@ def run_steps(
                 _call(step, storage, metas, eager)
             case Return(values=values):
                 return _resolve(values, storage, metas)
-            case Allocate() | Free():
-                pass  # storage here is never shared, so memory plans change nothing
+            case Allocate(buffer=name):
+                storage[name] = _allocated(program.buffers[name], pools)
+            case Free(buffer=name):
+                del storage[name]
             case _:
                 raise GraphError(f"program {program.name}: the interpreter does not run {step}")
     raise GraphError(f"program {program.name} has no Return")
+
+
+def _allocated(buffer: Buffer, pools: Sequence[np.ndarray]) -> np.ndarray:
+    """Storage full of 77s: the buffer's place in its pool, or its own."""
+    dtype, count, slot = buffer.meta.dtype.numpy, extent(buffer.meta), buffer.slot
+    if slot is None:
+        return np.full(count, 77).astype(dtype)
+    start = int(slot.offset)
+    place = pools[slot.pool][start : start + count * np.dtype(dtype).itemsize].view(dtype)
+    place[...] = 77
+    return place
 
 
 def _bind(names: Sequence[str], inputs: Sequence[Any], metas: Mapping[str, TensorMeta]) -> Storage:
@@ -298,4 +313,8 @@ def _call(
     results = eager[call.target](np, *args, **kwargs)
     results = results if isinstance(results, (tuple, list)) else (results,)
     for name, result in zip(call.outputs, results, strict=True):
-        storage[name] = to_storage(result, metas[name])
+        made = to_storage(result, metas[name])
+        if getattr(call, "into", False) and name in storage:
+            storage[name][...] = made
+        else:
+            storage[name] = made

@@ -38,8 +38,10 @@ class AutogradConfig:
         "min_cut"  # what is saved for the backward; or "recompute_pointwise", "save_everything"
     )
     activation_memory_budget: float = 1.0  # 0.0: recompute all from the inputs; 1.0: only what is cheap
-    verify_passes: bool = False  # interpret each graph before and after a pass, and compare
-    disabled_passes: str = ""  # names of decompose's passes to leave out, comma-separated
+    verify_passes: bool = False  # interpret each graph and program before and after a pass, and compare
+    disabled_passes: str = (
+        ""  # passes to leave out, comma-separated: `casts` (of decompose), `plan_memory.donate`
+    )
     dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
 

@@ -14,17 +14,21 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage_contracts import events
+from stage_contracts import config, events
+from stage_contracts.node import GraphError
 
 Verify = Callable[[str, Any, Any], None]  # (pass, artifact before, after); raises GraphError naming the pass
+
+# The seams that are tables of passes. In a setting, `casts` is a pass of the first, `fuse.groups` one of `fuse`.
+TABLES = ("decompose", "lower", "fuse", "schedule", "plan_memory", "emit")
 
 
 @dataclass(frozen=True)
 class Pass:
-    """One row. `run` changes the artifact in place, or gives another one."""
+    """One row. `run` changes the artifact in place, or gives another one, of another kind perhaps."""
 
     name: str
-    run: Callable[[Any], Any]
+    run: Callable[..., Any]  # of the artifact, and what the table is run with beside it (a target)
     summary: str
     needed: bool = False  # it cannot be switched off
     rules: Mapping[str, Any] = field(default_factory=dict)  # its rewrites, by the operator each is about
@@ -53,18 +57,40 @@ class PassTable:
         return [p.name for p in self.passes]
 
     def chosen(self, option: str, words: str) -> set[str]:
-        """The passes that a comma-separated setting names; "all" is all. Raises ValueError for another name."""
+        """The passes of this table that a comma-separated setting names; "all" is all of all tables.
+
+        Raises ValueError for a name that is no pass.
+        """
         asked = {w.strip() for w in words.split(",") if w.strip()}
-        if unknown := sorted(asked - {*self.names, "all"}):
+        here = {w.removeprefix(f"{self.stage}.") for w in asked if not self._of_another(w)} - {"all"}
+        if unknown := sorted(here - {*self.names}):
             raise ValueError(
                 f"{option} names {unknown[0]!r}; expected some of {', '.join(sorted(self.names))}"
             )
-        return {*self.names} if "all" in asked else asked
+        return {*self.names} if "all" in asked else here
+
+    def _of_another(self, word: str) -> bool:
+        """Whether a setting's word is for another table: one before a dot, and no dot is the first table's."""
+        table = word.rpartition(".")[0]
+        if not table:
+            return self.stage in TABLES[1:]
+        return table in TABLES and table != self.stage
+
+    def run_as_configured(self, artifact: Any, *given: Any, verify: Verify | None = None) -> Any:
+        """`run` with the switches of `config.autograd`; `verify_passes` checks by `verify`, or as `verifying` says."""
+        options = config.current().autograd
+        return self.run(
+            artifact,
+            *given,
+            off=self.chosen("autograd.disabled_passes", options.disabled_passes),
+            shown=self.chosen("autograd.dump_passes", options.dump_passes),
+            verify=(verify or _VERIFY.get()) if options.verify_passes else None,
+        )
 
     def run(
         self,
         artifact: Any,
-        *,
+        *given: Any,
         off: Collection[str] = (),
         shown: Collection[str] = (),
         verify: Verify | None = None,
@@ -75,15 +101,43 @@ class PassTable:
         for step in self.passes:
             if step.name in off:
                 continue
-            before = artifact.copy() if verify else artifact
+            before = _as_it_is(artifact) if verify else artifact
             with events.timed("pass", f"{self.stage}.{step.name}"):
-                artifact = step.run(artifact) or artifact
+                made = step.run(artifact, *given)
+            artifact = artifact if made is None else made
             if verify:
-                verify(step.name, before, artifact.verify())
+                _check(step.name, before, artifact, verify)
             keep(f"{self.stage}.{step.name}", step.summary, artifact)
             if step.name in shown:
                 print(f"# ---- after {step.name}: {step.summary}\n{artifact}", file=sys.stderr)
         return artifact
+
+
+def _as_it_is(artifact: Any) -> Any:
+    """A copy of what a pass may change; what is frozen is its own."""
+    return artifact.copy() if hasattr(artifact, "copy") else artifact
+
+
+def _check(name: str, before: Any, after: Any, verify: Verify) -> None:
+    """Hold what a pass made against its own rules, then against what the pass was given. GraphError names the pass."""
+    try:
+        after.verify()
+    except GraphError as error:
+        raise GraphError(f"pass {name} made a {type(after).__name__} that is not valid: {error}") from error
+    verify(name, before, after)
+
+
+_VERIFY: ContextVar[Verify | None] = ContextVar("how passes are verified", default=None)
+
+
+@contextmanager
+def verifying(verify: Verify) -> Iterator[None]:
+    """While the block runs, `verify` checks the passes of the stages that have no interpreter of their own."""
+    token = _VERIFY.set(verify)
+    try:
+        yield
+    finally:
+        _VERIFY.reset(token)
 
 
 # ---- what each pass made --------------------------------------------------------------------------------------
@@ -107,10 +161,10 @@ class PassResults(tuple[PassResult, ...]):
     def __getitem__(self, which: Any) -> Any:
         if not isinstance(which, str):
             return super().__getitem__(which)
-        found = [r for r in self if which in (r.name, r.name.rpartition(".")[2])]
+        found = [r for r in self if r.name == which] or [r for r in self if f".{which}." in f".{r.name}."]
         if not found:
             raise KeyError(f"no pass {which!r}; there are {', '.join(r.name for r in self)}")
-        return found[0]  # those of subgraphs come later
+        return found[0]  # those of subgraphs, and of the backward, come later
 
     def __str__(self) -> str:
         width = max((len(r.name) for r in self), default=0)
@@ -145,5 +199,4 @@ def keep(name: str, summary: str, artifact: Any) -> None:
     """Keep what a pass made, as it is now, if somebody asked for it."""
     results = _KEPT.get()
     if results is not None:
-        now = artifact.copy() if hasattr(artifact, "copy") else artifact
-        results.append(PassResult(name, summary, now))
+        results.append(PassResult(name, summary, _as_it_is(artifact)))

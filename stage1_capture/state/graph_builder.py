@@ -342,7 +342,7 @@ def _last_word(path: re.Match[str]) -> str:
 
 
 def _placeholder_name(source: Source) -> str:
-    """`self.fc.weight` -> `fc_weight`, `1 - opt.param_groups[0]['lr']` -> `number_1_lr`: short, readable in the graph."""
+    """`self.fc.weight` -> `fc_weight`, `1 - opt.defaults['lr']` -> `number_1_lr`: short, readable in the graph."""
     text = _NUMBERED.sub("tensor", str(source)).replace("._modules[", "[")
     text = _PATH.sub(_last_word, text) if _ARITHMETIC.search(text) else text
     parts = "".join(c if c.isalnum() else " " for c in text).split()

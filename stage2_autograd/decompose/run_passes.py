@@ -10,7 +10,6 @@ from stage2_autograd.core_calls import is_core
 from stage2_autograd.decompose.passes import DECOMPOSE
 from stage2_autograd.subgraphs import within
 from stage2_autograd.verify import verify_pass
-from stage_contracts import config
 from stage_contracts.graph import Graph
 
 
@@ -20,11 +19,5 @@ def decompose(graph: Graph) -> Graph:
     Raises ValueError when `config.autograd` names a pass that is none, or turns off one that is needed; GraphError,
     with `verify_passes`, naming the pass that changed what the graph computes.
     """
-    options = config.current().autograd
-    made = DECOMPOSE.run(
-        graph.copy(),
-        off=DECOMPOSE.chosen("autograd.disabled_passes", options.disabled_passes),
-        shown=DECOMPOSE.chosen("autograd.dump_passes", options.dump_passes),
-        verify=verify_pass if options.verify_passes else None,
-    )
+    made = DECOMPOSE.run_as_configured(graph.copy(), verify=verify_pass)
     return within(made, decompose).verify(allowed=is_core)

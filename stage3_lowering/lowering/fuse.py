@@ -8,6 +8,8 @@ kernels that do the same work. The result is a Program without memory or source.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
@@ -15,21 +17,17 @@ from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
 from stage3_lowering.lowering.side_by_side import refusal, side_by_side
 from stage3_lowering.lowering.spaces import normalise
+from stage3_lowering.verify import verify_pass
 from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
+from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
 
 
 def fuse(lowered: LoweredGraph) -> Program:
     """Group loop nests into kernels and order the steps: a Program without memory or source."""
-    nodes = [scheduler_node(n if isinstance(n, ExternCall) else normalise(n)) for n in _used(lowered)]
-    schedule = Schedule(lowered.buffers, nodes)
-    if config.current().lowering.fusion:
-        for node in nodes:
-            schedule.consider(node)
-        return side_by_side(_program(lowered, schedule)).verify()
-    return _program(lowered, schedule)
+    return FUSE.run_as_configured(lowered, verify=verify_pass)
 
 
 def why_not_fused(program: Program, a: str, b: str) -> str:
@@ -48,27 +46,75 @@ def why_not_fused(program: Program, a: str, b: str) -> str:
     return found[-1].code if found else refusal(program, a, b)
 
 
-def _used(lowered: LoweredGraph) -> list[LoopNest | ExternCall]:
-    """The nodes without the nests nobody reads. A call is kept: it may raise."""
+# ---- the passes --------------------------------------------------------------------------------------
+
+
+def unused_nests(lowered: LoweredGraph) -> LoweredGraph:
+    """The graph without the nests nobody reads. A call is kept: it may raise."""
     wanted = {ref.name for ref in buffer_refs(lowered.outputs)}
     kept: list[LoopNest | ExternCall] = []
     for node in reversed(lowered.nodes):
         if isinstance(node, ExternCall) or node.name in wanted:
             wanted.update(node.reads)
             kept.append(node)
-    return kept[::-1]
+    return replace(lowered, nodes=tuple(kept[::-1]))
 
 
-# ---- the program -------------------------------------------------------------------------------------
+def common_loops(lowered: LoweredGraph) -> LoweredGraph:
+    """The graph with every nest over as few loops as can be."""
+    nodes = tuple(n if isinstance(n, ExternCall) else normalise(n) for n in lowered.nodes)
+    return replace(lowered, nodes=nodes)
 
 
-def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
+@dataclass(frozen=True)
+class Grouped:
+    """The nests of a graph in groups that become a kernel each, and every decision on the way."""
+
+    lowered: LoweredGraph
+    schedule: Schedule
+
+    def in_order(self) -> LoweredGraph:
+        """The same graph, its nodes in the order of the groups."""
+        nodes = tuple(node.node for group in self.schedule.ordered() for node in group.nodes)
+        return replace(self.lowered, nodes=nodes)
+
+    def verify(self) -> Grouped:
+        self.in_order().verify()
+        return self
+
+    def __str__(self) -> str:
+        groups = [" ".join(node.name for node in group.nodes) for group in self.schedule.ordered()]
+        decisions = [
+            f"# {d.first} with {d.second}: {'fused' if d.fused else 'not fused'}, {d.reason}"
+            for d in self.schedule.decisions
+        ]
+        return "\n".join([*groups, *decisions])
+
+
+def unless_off(function: Callable[[Program], Program]) -> Callable[[Program], Program]:
+    """The pass, and nothing where the configuration leaves fusion out."""
+    return lambda program: function(program) if config.current().lowering.fusion else program
+
+
+def groups(lowered: LoweredGraph) -> Grouped:
+    """Each nest joined to the earlier ones it may share loops with."""
+    nodes = [scheduler_node(node) for node in lowered.nodes]
+    schedule = Schedule(lowered.buffers, nodes)
+    if config.current().lowering.fusion:
+        for node in nodes:
+            schedule.consider(node)
+    return Grouped(lowered, schedule)
+
+
+def kernels_of(grouped: Grouped) -> Program:
+    """A kernel for each group, a step for each kernel and call."""
+    lowered, schedule = grouped.lowered, grouped.schedule
     outputs = {ref.name for ref in buffer_refs(lowered.outputs)}
-    groups = schedule.ordered()
-    readers = Counter(name for group in groups for name in read_by(group))
+    ordered = schedule.ordered()
+    readers = Counter(name for group in ordered for name in read_by(group))
     kernels: dict[str, Kernel] = {}
     steps: list[Any] = []
-    for group in groups:
+    for group in ordered:
         node = group.nodes[0].node
         if isinstance(node, ExternCall):
             steps.append(External(node.target, node.args, node.kwargs, node.outputs, origins=node.origins))
@@ -85,7 +131,27 @@ def _program(lowered: LoweredGraph, schedule: Schedule) -> Program:
     alive |= {name for step in steps if isinstance(step, External) for name in step.outputs}
     buffers = {n: Buffer(n, m, roles.get(n, "temporary")) for n, m in lowered.buffers.items() if n in alive}
     device = next((m.device for m in lowered.buffers.values() if m.device != CPU), CPU)
-    decisions = tuple(schedule.decisions)
-    return Program(
-        lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), (), (), decisions, lowered.sizes
-    ).verify()
+    program = Program(
+        lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), sizes=lowered.sizes
+    )
+    return replace(program, decisions=tuple(schedule.decisions)).verify()
+
+
+FUSE = PassTable(
+    "fuse",
+    (
+        Pass("unused_nests", unused_nests, "nests nobody reads go"),
+        Pass("common_loops", common_loops, "each nest over as few loops as can be", needed=True),
+        Pass("groups", groups, "which nests share their loops, round by round", needed=True),
+        Pass("kernels", kernels_of, "a kernel for each group, and the steps in order", needed=True),
+        Pass(
+            "side_by_side", unless_off(side_by_side), "kernels that do the same work become one, over a table"
+        ),
+    ),
+    (
+        ("unused_nests", "groups", "a nest nobody reads would draw others into its group"),
+        ("common_loops", "groups", "only loops written alike are seen to be equal"),
+        ("groups", "kernels", "a kernel is a group"),
+        ("kernels", "side_by_side", "a row of a table is a kernel"),
+    ),
+)

@@ -13,10 +13,12 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.verify import verify_pass
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import LoopNest
+from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
 from stage_contracts.symbolic import hinted
 
@@ -30,10 +32,13 @@ SCATTERED = 8  # what an access costs that is not to the next element, in access
 
 def schedule(program: Program, target: Target) -> Program:
     """The program, each of its kernels with a schedule for `target`."""
-    if target.name == "cpp":
-        program = _rows_in_scratch(program)
+    return SCHEDULE.run_as_configured(program, target, verify=verify_pass).verify()
+
+
+def kernel_schedules(program: Program, target: Target) -> Program:
+    """The program, each of its kernels with a schedule."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
-    return program.with_(kernels=kernels).verify()
+    return program.with_(kernels=kernels)
 
 
 def schedule_of(kernel: Kernel) -> KernelSchedule:
@@ -169,8 +174,10 @@ def _fold_vector(
 # ---- scratch -----------------------------------------------------------------------------------------
 
 
-def _rows_in_scratch(program: Program) -> Program:
+def rows_in_scratch(program: Program, target: Target) -> Program:
     """Buffers that one kernel writes and only it reads, a row at a time, become rows in its threads' own memory."""
+    if target.name != "cpp":
+        return program
     users: dict[str, set[str]] = {}
     for step in program.steps:
         who = step.kernel if isinstance(step, Launch) else ""
@@ -211,3 +218,13 @@ def written_rows(kernel: Kernel) -> list[str]:
             if instr.op == "store" and instr.args[0] in kernel.params and instr.args[0] not in before:
                 found.append(instr.args[0])
     return found
+
+
+SCHEDULE = PassTable(
+    "schedule",
+    (
+        Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
+        Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
+    ),
+    (("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch folds along its last loop"),),
+)

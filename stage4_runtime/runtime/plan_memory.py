@@ -17,6 +17,7 @@ from stage4_runtime.runtime.donate import donate
 from stage4_runtime.runtime.layout import round_up, slot_alignment, span
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.loop_ir import buffer_refs
+from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import (
     Allocate,
     Buffer,
@@ -53,10 +54,22 @@ class Lifetime:
 
 def plan_memory(program: Program) -> Program:
     """Give every temporary a pool slot and add the allocate and free steps."""
-    program = donate(program)
-    steps = [_into(step, program.buffers) for step in program.steps if not isinstance(step, Allocate | Free)]
-    lives = lifetimes(program.with_(steps=tuple(steps)))
-    needs_memory = _written_in_place(program, steps)
+    return PLAN_MEMORY.run_as_configured(program).verify()
+
+
+# ---- the passes ----------------------------------------------------------------------------------------------
+
+
+def calls_into_memory(program: Program) -> Program:
+    """Calls that can write to planned memory are told to. Earlier allocations go."""
+    steps = [step for step in program.steps if not isinstance(step, Allocate | Free)]
+    return program.with_(steps=tuple(_into(step, program.buffers) for step in steps))
+
+
+def slots(program: Program) -> Program:
+    """A place in a pool for every buffer that a step writes to and that does not escape."""
+    lives = lifetimes(program)
+    needs_memory = _written_in_place(program)
     spans = {name: span(program.buffers[name].meta) for name in needs_memory if not lives[name].escapes}
     pooled = {name: lives[name] for name, nbytes in spans.items() if not is_open(nbytes)}
     alignment = slot_alignment(program.device)
@@ -64,19 +77,24 @@ def plan_memory(program: Program) -> Program:
     pools: list[Any] = [pool_bytes] if pooled else []
     lanes = assign_lanes({n: lives[n] for n, b in spans.items() if is_open(b)}, spans)
 
-    buffers = {name: replace(buffer, slot=None) for name, buffer in program.buffers.items()}
-    for name in pooled:
-        buffers[name] = replace(buffers[name], slot=PoolSlot(0, offsets[name], spans[name]))
+    places = {name: PoolSlot(0, offsets[name], spans[name]) for name in pooled}
     for number, lane in enumerate(lanes, start=len(pools)):
-        for name in lane:
-            buffers[name] = replace(buffers[name], slot=PoolSlot(number, 0, spans[name]))
+        places |= {name: PoolSlot(number, 0, spans[name]) for name in lane}
     pools += [spans[lane[0]] for lane in lanes]
-    planned: list[Any] = []
-    for number, step in enumerate(steps):
-        planned += [Allocate(name) for name in needs_memory if lives[name].first == number]
-        planned.append(step)
-        planned += [Free(n) for n, life in lives.items() if life.last == number and not life.escapes]
-    return program.with_(buffers=buffers, steps=tuple(planned), pools=tuple(pools)).verify()
+    buffers = {name: replace(buffer, slot=places.get(name)) for name, buffer in program.buffers.items()}
+    return program.with_(buffers=buffers, pools=tuple(pools))
+
+
+def allocations(program: Program) -> Program:
+    """An `allocate` before the first write of each buffer, a `free` after its last use."""
+    lives = lifetimes(program)
+    needs_memory = _written_in_place(program)
+    steps: list[Any] = []
+    for number, step in enumerate(program.steps):
+        steps += [Allocate(name) for name in needs_memory if lives[name].first == number]
+        steps.append(step)
+        steps += [Free(n) for n, life in lives.items() if life.last == number and not life.escapes]
+    return program.with_(steps=tuple(steps))
 
 
 def lifetimes(program: Program) -> dict[str, Lifetime]:
@@ -141,10 +159,10 @@ def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
     return end if best is None else best
 
 
-def _written_in_place(program: Program, steps: list[Any]) -> list[str]:
+def _written_in_place(program: Program) -> list[str]:
     """The buffers that a step writes to, and so must exist before it: not what an external call yields."""
     names: dict[str, None] = {}
-    for step in steps:
+    for step in program.steps:
         if isinstance(step, External) and not step.into:
             continue
         for name in step_accesses(step, program.kernels)[1]:
@@ -163,3 +181,26 @@ def _into(step: Any, buffers: Mapping[str, Buffer]) -> Any:
 
 def _is_fresh(target: str) -> bool:
     return target in CORE_OPS and CORE_OPS[target].kind in FRESH_KINDS
+
+
+PLAN_MEMORY = PassTable(
+    "plan_memory",
+    (
+        Pass("donate", donate, "a result that goes into an input is written there at once"),
+        Pass(
+            "calls_into_memory",
+            calls_into_memory,
+            "what can write to planned memory is told to",
+            needed=True,
+        ),
+        Pass("slots", slots, "a place in a pool for each temporary", needed=True),
+        Pass(
+            "allocations", allocations, "each buffer exists from its first write to its last use", needed=True
+        ),
+    ),
+    (
+        ("donate", "slots", "what an input holds needs no place"),
+        ("calls_into_memory", "slots", "only what a step writes to needs a place"),
+        ("slots", "allocations", "the steps say when bytes are taken, and the places which"),
+    ),
+)

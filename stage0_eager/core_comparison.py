@@ -1,0 +1,67 @@
+"""Made-up inputs for a graph or a program, and the comparison of two results bit for bit: for who checks a pass.
+
+Input: a TensorMeta and a seed; two arrays. A pass is checked by interpreting what it was given and what it made.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from stage0_eager import arrays
+from stage_contracts.symbolic import hinted
+from stage_contracts.tensor_meta import TensorMeta
+
+SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
+
+
+def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
+    """An array as `meta` describes it: numbers around 0, special values among them; zeros and ones as integers."""
+    rng = np.random.default_rng(seed)
+    shape = tuple(map(hinted, meta.shape))
+    if meta.dtype.is_floating_point:
+        values = rng.normal(size=shape)
+        flat = values.reshape(-1)
+        if special and flat.size >= 2 * len(SPECIAL):
+            flat[rng.permutation(flat.size)[: len(SPECIAL)]] = SPECIAL
+        data = values.astype(meta.dtype.numpy)
+    else:
+        data = rng.integers(0, 2, shape).astype(meta.dtype.numpy)
+    order = sorted(range(meta.ndim), key=lambda d: -hinted(meta.strides[d]))
+    laid_out = np.ascontiguousarray(data.transpose(order)).transpose(np.argsort(order)) if shape else data
+    return arrays.move(laid_out, meta.device)
+
+
+def same_bits(a: Any, b: Any) -> bool:
+    """One dtype, shape, layout, and the same bits but for what kind of NaN."""
+    if a is None or b is None:
+        return a is b
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    a, b = arrays.move(a, arrays.CPU), arrays.move(b, arrays.CPU)
+    nan = a != a
+    return (
+        bool(((a == b) & (np.signbit(a) == np.signbit(b)) | nan & (b != b)).all())
+        if _is_float(a)
+        else bool((a == b).all())
+    )
+
+
+def _is_float(a: Any) -> bool:
+    return a.dtype.kind not in "biu"
+
+
+def first_difference(a: Any, b: Any) -> str:
+    """The first element that is another, in words."""
+    if a is None or b is None or (a.dtype, a.shape) != (b.dtype, b.shape):
+        return f"{_words(a)} became {_words(b)}"
+    signs = np.signbit(a) == np.signbit(b) if _is_float(a) else True
+    differs = ~((a == b) & signs | (a != a) & (b != b))
+    at = tuple(int(i[0]) for i in np.nonzero(np.atleast_1d(differs)))[: a.ndim]
+    return f"at {at} {a[at]!r} became {b[at]!r}"
+
+
+def _words(a: Any) -> str:
+    return "None" if a is None else f"{a.dtype}{list(a.shape)}"

@@ -1,0 +1,101 @@
+"""A wrong functionalize or differentiate has a name: the graph it was given runs eagerly beside what it made.
+
+Input: what the seam was given and what it made. Inputs are made up by the placeholders' metas; where the program does
+not take such, or draws random numbers, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stage0_eager.autograd.backward_pass import grad
+from stage0_eager.core_comparison import example, first_difference, same_bits
+from stage0_eager.core_interpreter import at_sizes
+from stage0_eager.state import enable_grad, no_grad
+from stage0_eager.tensor import Tensor
+from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
+from stage2_autograd.verify import interpret
+from stage_contracts.graph import Graph, GraphError, Node, meta_of
+from stage_contracts.joint import FunctionalGraph, JointGraph
+
+
+def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> None:
+    """Raise GraphError when the results, or what is in the inputs afterwards, differ in a bit."""
+    if functional.rng_calls:
+        return
+    run = make_runtime_wrapper(functional, lambda *arrays: interpret(functional.graph, list(arrays)))
+    for special in (True, False):
+        before, after = (_tensors(graph, special) for _ in range(2))
+        with no_grad():
+            try:
+                wanted = at_sizes(graph, _call)(*before)
+            except Exception:  # not for made-up data
+                continue
+            made = run(*after)
+        _compare(name, [*wanted, *before], [*made, *after])
+
+
+def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> None:
+    """Raise GraphError when an output differs in a bit from the functional graph's, or a gradient from the tape's."""
+    if functional.rng_calls:
+        return
+    inputs = _tensors(functional.graph, special=False)
+    for tensor, node in zip(inputs, functional.graph.placeholders, strict=True):
+        tensor.requires_grad = node.val.requires_grad
+    tangents = [Tensor(example(meta_of(n), 99 + i, False)) for i, n in enumerate(_tangents(joint))]
+    try:
+        with enable_grad():
+            outputs = at_sizes(functional.graph, _call_on_tape)(*inputs)
+            roots = [outputs[i] for i in joint.tangent_outputs]
+            wanted = [t for t in inputs if t.requires_grad]
+            slopes = grad(roots, wanted, tangents, allow_unused=True)
+    except Exception:  # not for made-up data
+        return
+    made = interpret(joint.graph, [t._data for t in (*inputs, *tangents)])
+    _compare(name, outputs, made[: joint.num_outputs])
+    found = [g for g, t in zip(made[joint.num_outputs :], inputs, strict=True) if t.requires_grad]
+    for i, (a, b) in enumerate(zip(slopes, found, strict=True)):
+        if not _close(a, b):
+            raise GraphError(f"step {name} changed gradient {i}: the tape of the eager run gives another")
+
+
+def _tensors(graph: Graph, special: bool) -> list[Tensor]:
+    return [Tensor(example(meta_of(n), i, special)) for i, n in enumerate(graph.placeholders)]
+
+
+def _tangents(joint: JointGraph) -> list[Node]:
+    return joint.graph.placeholders[joint.num_primals :]
+
+
+def _call(node: Node, args: tuple, kwargs: dict) -> Any:
+    return node.target(*args, **kwargs)
+
+
+def _call_on_tape(node: Node, args: tuple, kwargs: dict) -> Any:
+    if node.meta.get("no_grad"):
+        with no_grad():
+            return node.target(*args, **kwargs)
+    return node.target(*args, **kwargs)
+
+
+def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any]) -> None:
+    if len(wanted) != len(made):
+        raise GraphError(f"step {name} made {len(made)} results of {len(wanted)}")
+    for i, (a, b) in enumerate(zip(map(_array, wanted), map(_array, made), strict=True)):
+        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and not same_bits(a, b):
+            raise GraphError(
+                f"step {name} changed result {i}: {first_difference(a, b)}; it has to keep every bit"
+            )
+
+
+def _array(value: Any) -> Any:
+    return value._data if isinstance(value, Tensor) else value
+
+
+def _close(a: Any, b: Any) -> bool:
+    """None is a gradient of zeros."""
+    a, b = (0.0 if v is None else np.asarray(_array(v), np.float64) for v in (a, b))
+    return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True))
