@@ -21,6 +21,7 @@ from stage1_capture.breaks import resume
 from stage1_capture.breaks.asking_functions import row_of
 from stage1_capture.breaks.nested import called_in_python
 from stage1_capture.breaks.special_methods import reaching
+from stage1_capture.builtins.torch.optimizers import with_state
 from stage1_capture.frame.bytecode import VERSION
 from stage1_capture.frame.translator import InstructionTranslator, Raised
 from stage1_capture.higher_order.backward_graphs import check_followed
@@ -84,7 +85,9 @@ def _attempt(
     output = OutputGraph(start, policy, options)
     try:
         try:
-            return _captured(output, function, _interpret(output, function, args, kwargs))
+            result = _interpret(output, function, args, kwargs)
+            with_state(output)
+            return _captured(output, function, result)
         except Raised as raised:
             # the frame is cut where it was raised first, so that its traceback has the user's lines
             assert raised.value.place is not None  # set where it was first seen

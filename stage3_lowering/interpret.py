@@ -16,6 +16,7 @@ from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod
+from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
 from stage_contracts.program import Allocate, Buffer, External, Free, Launch, Program, Return
 from stage_contracts.size_vars import at_sizes, size_values
@@ -239,11 +240,11 @@ def interpret_program(
 
     def run_kernel(step: Launch, storage: Storage) -> None:
         kernel = program.kernels[step.kernel]
-        bound = dict(zip(kernel.params, step.buffers, strict=True))
-        inside = {param: storage[buffer] for param, buffer in bound.items()}
-        metas = {param: program.buffers[buffer].meta for param, buffer in bound.items()}
-        for nest in kernel.nests:
-            interpret_nest(nest, inside, metas)
+        for row, bound in enumerate(kernel.bindings(step.buffers)):
+            inside = {param: storage[buffer] for param, buffer in bound.items()}
+            metas = {param: program.buffers[buffer].meta for param, buffer in bound.items()}
+            for nest in row_kernel(kernel, row).nests:
+                interpret_nest(nest, inside, metas)
 
     return run_steps(program, inputs, run_kernel, eager or EAGER, constants)
 

@@ -56,17 +56,20 @@ struct Host {{
 
 static inline int64_t at_least_one(int64_t size) {{ return size < 1 ? 1 : size; }}
 
-// Whether an argument is an array of the dtype and layout that the kernels were compiled for.
-static inline bool fits(const Host& host, const Array* array, const Object* dtype, int itemsize) {{
-    return array->type == host.ndarray && array->dtype == dtype && array->ndim == 0
-        && int64_t(array->data) % itemsize == 0;
-}}
-template <int n>
-static inline bool fits(const Host& host, const Array* array, const Object* dtype, int itemsize,
-                 const int64_t (&shape)[n], const int64_t (&strides)[n]) {{
-    if (array->type != host.ndarray || array->dtype != dtype || array->ndim != n) return false;
-    for (int k = 0; k < n; ++k)
-        if (array->shape[k] != shape[k] || (array->strides[k] != strides[k] && shape[k] != 1)) return false;
-    return int64_t(array->data) % itemsize == 0;
+// What the kernels were compiled for: an input's dtype and layout, strides in bytes, and whether it is written.
+template <int most> struct Layout {{
+    const Object* Host::*dtype;
+    int itemsize;
+    bool written;
+    int ndim;
+    int64_t shape[most], strides[most];
+}};
+template <int most> static bool fits(const Host& host, const Array* array, const Layout<most>& layout) {{
+    if (array->type != host.ndarray || array->dtype != host.*layout.dtype || array->ndim != layout.ndim) return false;
+    for (int k = 0; k < layout.ndim; ++k) {{
+        if (array->shape[k] != layout.shape[k]) return false;
+        if (array->strides[k] != layout.strides[k] && layout.shape[k] != 1) return false;
+    }}
+    return int64_t(array->data) % layout.itemsize == 0 && (!layout.written || array->writeable());
 }}
 """

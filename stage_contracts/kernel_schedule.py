@@ -29,6 +29,8 @@ class KernelSchedule:
     parallel: tuple[str, ...] = ()  # the loops whose steps are shared among threads; the first ones of order
     split: int = 0  # a fold without outer loops: how many parts, folded apart and combined in order; 0: one
     scratch: tuple[str, ...] = ()  # internal buffers that a thread keeps in memory of its own, a row each
+    # of a kernel with a table: threads share the rows (`across`), the parallel loops of each row (`within`), or nothing
+    table: str = ""
 
     def __str__(self) -> str:
         words = {
@@ -38,6 +40,7 @@ class KernelSchedule:
             "parallel": ",".join(self.parallel),
             "split": str(self.split or ""),
             "scratch": ",".join(self.scratch),
+            "table": self.table,
         }
         return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
 
@@ -76,11 +79,19 @@ class KernelSchedule:
             kinds = {i.args[0] for n in kernel.nests for i in n.body if i.op == "reduction"}
             check(not kinds & {"argmax", "argmin"}, "positions are not folded in lanes of an outer loop")
             check(not kernel.row_buffers, "rows that stay in the kernel need the vector loop inside the row")
+        check(
+            self.table in ("", "across", "within") and (not self.table or kernel.rows > 0),
+            "table must be across or within, and of a kernel that has rows",
+        )
+        check(not kernel.rows or (not self.split and not self.scratch),
+              "a row of a table is neither split nor given scratch")  # fmt: skip
+        check(not kernel.rows or bool(self.parallel) is (self.table == "within"),
+              "the loops of a table's rows are parallel exactly where threads share them `within`")  # fmt: skip
         check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
         return self
 
 
-_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch)=(\S*)")
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table)=(\S*)")
 
 
 def parse_schedule(text: str) -> KernelSchedule:
@@ -97,4 +108,5 @@ def parse_schedule(text: str) -> KernelSchedule:
         names.get("parallel", ()),
         int(found.get("split", 0)),
         names.get("scratch", ()),
+        found.get("table", ""),
     )

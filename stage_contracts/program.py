@@ -6,7 +6,7 @@ Python (`program_text`), saves as JSON plus source files (`program_json`), and i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,6 +66,10 @@ class Kernel:
     `@triton.jit def <name>(p0, p1, ..., s0, ..., BLOCK: tl.constexpr)` with `grid` = {"grid": (x, y, z),
     "num_warps": n, "constants": {...}, "signature": {param: "*fp32", size: "i64"}}; with open sizes x is their
     expression, as text.
+
+    A kernel with `rows` runs its nests once per row of a table, rows in any order: the `columns`, its last params, are
+    other buffers in each row, and so are the numbers that `row_sizes` gives for a size. A column is passed as a pointer
+    to its `rows` pointers; `bindings` says which buffer is what.
     """
 
     name: str
@@ -75,11 +79,27 @@ class Kernel:
     unit: str = ""  # the SourceUnit that defines it, once emitted
     grid: Mapping[str, Any] = field(default_factory=dict)  # Triton: constants, num_warps, grid size
     schedule: KernelSchedule | None = None  # how its loops run, once the seam `schedule` has decided
+    rows: int = 0  # 0: no table, it runs once
+    columns: tuple[str, ...] = ()
+    row_sizes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # size -> its number in each row
 
     @property
     def sizes(self) -> tuple[str, ...]:
         """The open sizes that it takes after its buffers, by name."""
-        return tuple(sorted({name for nest in self.nests for name in nest.sizes}))
+        return tuple(sorted({name for nest in self.nests for name in nest.sizes} - set(self.row_sizes)))
+
+    def bindings(self, buffers: Sequence[str]) -> list[dict[str, str]]:
+        """What each parameter stands for when it is launched on `buffers`: one for each row, or one.
+
+        The buffers are those of the params that all rows share, then those of the columns, row by row.
+        """
+        if not self.rows:
+            return [dict(zip(self.params, buffers, strict=True))]
+        shared, width = len(self.params) - len(self.columns), len(self.columns)
+        starts = range(shared, shared + self.rows * width, width)
+        return [
+            dict(zip(self.params, (*buffers[:shared], *buffers[k : k + width]), strict=True)) for k in starts
+        ]
 
     @property
     def row_buffers(self) -> tuple[str, ...]:
@@ -99,6 +119,7 @@ class Kernel:
         """
         if self.schedule is not None:
             self.schedule.verify(self)
+        self._verify_table()
         places = {i.args[0]: i.args[1] for nest in self.nests for i in nest.body if i.op == "store"}
         for nest in self.nests:
             nest.verify()
@@ -114,6 +135,20 @@ class Kernel:
                         f"kernel {self.name}: {nest.name} reads {buffer}[{at}], but {buffer} is written at [{there}]"
                     )
         return self
+
+    def _verify_table(self) -> None:
+        """A row must not see what another writes: what is written is a column, and so is of each row alone."""
+        shared = self.params[: len(self.params) - len(self.columns)]
+        written = {name for nest in self.nests for name in nest.writes}
+        rows = {len(numbers) for numbers in self.row_sizes.values()}
+        if self.rows < 0 or (not self.rows and (self.columns or self.row_sizes)) or rows - {self.rows}:
+            raise GraphError(
+                f"kernel {self.name}: its table has {self.rows} rows, its row sizes have {sorted(rows)}"
+            )
+        if self.rows and (self.params[len(shared) :] != self.columns or written & set(shared)):
+            raise GraphError(
+                f"kernel {self.name}: the columns {self.columns} must be its last params, and all that it writes"
+            )
 
 
 @dataclass(frozen=True)
@@ -296,16 +331,16 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
     """(buffers read, buffers written) by a step."""
     match step:
         case Launch(kernel=kernel, buffers=buffers):
-            bound = dict(zip(kernels[kernel].params, buffers, strict=True))
             written = {w for nest in kernels[kernel].nests for w in nest.writes}
             first_reads: dict[str, None] = {}
             done: set[str] = set()
             for nest in kernels[kernel].nests:
                 first_reads.update(dict.fromkeys(r for r in nest.reads if r not in done))
                 done.update(nest.writes)
+            rows = kernels[kernel].bindings(buffers)
             return (
-                tuple(bound[p] for p in bound if p in first_reads),
-                tuple(bound[p] for p in bound if p in written),
+                tuple(dict.fromkeys(bound[p] for bound in rows for p in bound if p in first_reads)),
+                tuple(dict.fromkeys(bound[p] for bound in rows for p in bound if p in written)),
             )
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs

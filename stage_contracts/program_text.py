@@ -75,6 +75,9 @@ def _kernel_block(kernel: Kernel) -> str:
         "unit": kernel.unit,
         "grid": dict(kernel.grid),
         "schedule": str(kernel.schedule) if kernel.schedule else "",
+        "rows": kernel.rows,
+        "columns": kernel.columns,
+        "row_sizes": dict(kernel.row_sizes),
     }
     shown = {key: value for key, value in words.items() if value or key == "params"}
     lines = [f"@{call('kernel', [], **shown)}", f"def {kernel.name}():"]

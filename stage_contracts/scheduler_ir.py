@@ -64,7 +64,11 @@ REFUSALS = {
     "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",
     "unit_stride": "together no loop walks through memory one by one, as it does in each of them alone",
     "large": "together they are so many instructions that compiling them takes longer than they save",
-    "no_shared_buffer": "they touch no buffer in common, so fusing was not considered",
+    "only_numbers": "all they share are numbers that every point reads alike, so fusing saves no load",
+    "depth": "they do the same work, but one has to wait for more steps than the other",
+    "own_threads": "they do the same work, but one is large enough to share its own loops among threads",
+    "own_error": "they do the same work, but each may meet a bad index, and the error names its own lines",
+    "no_shared_buffer": "they touch no buffer in common and do not do the same work: nothing to gain",
 }
 
 

@@ -72,7 +72,10 @@ class ShapeEnv:
     def simplify(self, expr: Any) -> Any:
         """The expression with every symbol, or product, that was found equal to others written in those."""
         expr = expr.xreplace(self.replacements) if self.replacements else expr
-        return expr.subs(self.products) if self.products else expr
+        try:
+            return expr.subs(self.products) if self.products else expr
+        except ZeroDivisionError:  # a rest or quotient by a size that was found to be 0: it says nothing
+            return expr
 
     def known(self, condition: Any) -> bool | None:
         """Whether `condition` holds for all sizes (True) or for none (False); None: it depends. Assumes nothing."""

@@ -92,11 +92,14 @@ class Adam(Optimizer):
         options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
+    def init_state(self, p, state, group):
+        state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = creation.zeros_like(p)
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
-            if group["amsgrad"]:
-                state["max_exp_avg_sq"] = creation.zeros_like(p)
+            self.init_state(p, state, group)
         state["step"] += 1
         (beta1, beta2), step = group["betas"], state["step"]
         start, g = decayed(p, g, group)
@@ -147,10 +150,13 @@ class NAdam(Optimizer):
         options["decoupled_weight_decay"] = decoupled_weight_decay
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, **options})
 
+    def init_state(self, p, state, group):
+        zeros = {k: creation.zeros_like(p) for k in ("exp_avg", "exp_avg_sq")}
+        state.update(step=0, mu_product=1.0, **zeros)
+
     def update(self, p, g, state, group):
         if not state:
-            zeros = {k: creation.zeros_like(p) for k in ("exp_avg", "exp_avg_sq")}
-            state.update(step=0, mu_product=1.0, **zeros)
+            self.init_state(p, state, group)
         state["step"] += 1
         (beta1, beta2), step = group["betas"], state["step"]
         mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
@@ -190,13 +196,16 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, {"lr": lr, "alpha": alpha, "eps": eps, **options})
 
+    def init_state(self, p, state, group):
+        state.update(step=0, square_avg=creation.zeros_like(p))
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = creation.zeros_like(p)
+        if group["centered"]:
+            state["grad_avg"] = creation.zeros_like(p)
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, square_avg=creation.zeros_like(p))
-            if group["momentum"] > 0:
-                state["momentum_buffer"] = creation.zeros_like(p)
-            if group["centered"]:
-                state["grad_avg"] = creation.zeros_like(p)
+            self.init_state(p, state, group)
         state["step"] += 1
         new, state["square_avg"], mean, buffer = rmsprop_update(
             p, gradient_of(p, g, group), state["square_avg"], state.get("grad_avg"),
@@ -232,9 +241,12 @@ class Adagrad(Optimizer):
         start = {"initial_accumulator_value": initial_accumulator_value}
         super().__init__(params, {"lr": lr, "eps": eps, **options, **start})
 
+    def init_state(self, p, state, group):
+        state.update(step=0, sum=creation.full_like(p, float(group["initial_accumulator_value"])))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, sum=creation.full_like(p, float(group["initial_accumulator_value"])))
+            self.init_state(p, state, group)
         state["step"] += 1
         lr = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
         new, state["sum"] = adagrad_update(p, gradient_of(p, g, group), state["sum"], lr, group["eps"])

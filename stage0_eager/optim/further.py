@@ -33,9 +33,12 @@ class Adadelta(Optimizer):
             params, options | speed_options(differentiable, foreach=foreach, capturable=capturable)
         )
 
+    def init_state(self, p, state, group):
+        state.update(step=0, square_avg=creation.zeros_like(p), acc_delta=creation.zeros_like(p))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, square_avg=creation.zeros_like(p), acc_delta=creation.zeros_like(p))
+            self.init_state(p, state, group)
         state["step"] += 1
         new, state["square_avg"], state["acc_delta"] = adadelta_update(
             p,
@@ -70,9 +73,12 @@ class Adamax(Optimizer):
             params, options | speed_options(differentiable, foreach=foreach, capturable=capturable)
         )
 
+    def init_state(self, p, state, group):
+        state.update(step=0, exp_avg=creation.zeros_like(p), exp_inf=creation.zeros_like(p))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, exp_avg=creation.zeros_like(p), exp_inf=creation.zeros_like(p))
+            self.init_state(p, state, group)
         state["step"] += 1
         beta1, beta2 = group["betas"]
         new, state["exp_avg"], state["exp_inf"] = adamax_update(
@@ -109,9 +115,12 @@ class RAdam(Optimizer):
         options |= speed_options(differentiable, foreach=foreach, capturable=capturable)
         super().__init__(params, options | {"decoupled_weight_decay": decoupled_weight_decay})
 
+    def init_state(self, p, state, group):
+        state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, exp_avg=creation.zeros_like(p), exp_avg_sq=creation.zeros_like(p))
+            self.init_state(p, state, group)
         state["step"] += 1
         (beta1, beta2), (start, g) = group["betas"], decayed(p, g, group)
         new, state["exp_avg"], state["exp_avg_sq"] = radam_update(
@@ -144,11 +153,12 @@ class Rprop(Optimizer):
             params, options | speed_options(differentiable, foreach=foreach, capturable=capturable)
         )
 
+    def init_state(self, p, state, group):
+        state.update(step=0, prev=creation.zeros_like(p), step_size=creation.full_like(p, float(group["lr"])))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(
-                step=0, prev=creation.zeros_like(p), step_size=creation.full_like(p, float(group["lr"]))
-            )
+            self.init_state(p, state, group)
         state["step"] += 1
         g = -g if group["maximize"] else g
         new, state["prev"], state["step_size"] = rprop_update(
@@ -175,9 +185,12 @@ class ASGD(Optimizer):
         speed = speed_options(differentiable, foreach=foreach, capturable=capturable)
         super().__init__(params, options | {"maximize": maximize} | speed)
 
+    def init_state(self, p, state, group):
+        state.update(step=0, eta=group["lr"], mu=1.0, ax=creation.zeros_like(p))
+
     def update(self, p, g, state, group):
         if not state:
-            state.update(step=0, eta=group["lr"], mu=1.0, ax=creation.zeros_like(p))
+            self.init_state(p, state, group)
         state["step"] += 1
         step = state["step"]
         new, state["ax"] = asgd_update(

@@ -98,6 +98,9 @@ class Optimizer:
                     self.update(p, p.grad, self.state.setdefault(p, {}), group)
         return loss
 
+    def init_state(self, p: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        """Put what the first update of `p` reads into its empty state. An update calls it, or capture before one."""
+
     def update(self, p: Tensor, g: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         raise NotImplementedError
 
@@ -168,7 +171,12 @@ class SGD(Optimizer):
             params, {"lr": lr, "weight_decay": weight_decay, **momenta, "maximize": maximize, **speed}
         )
 
+    def init_state(self, p, state, group):
+        """Nothing: the first momentum is the first gradient."""
+
     def update(self, p, g, state, group):
+        if not state:
+            self.init_state(p, state, group)
         buffer = state.get("momentum_buffer")
         options = {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay", "nesterov")}
         g = -g if group["maximize"] else g

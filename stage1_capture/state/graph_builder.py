@@ -6,6 +6,7 @@ needed it.
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 from collections.abc import Callable
@@ -145,6 +146,8 @@ class OutputGraph:
         # equal numbers under one name in an optimizer's state: the first place
         self.alike: dict[tuple[Source, Any, type, Any], Source] = {}
         self.scalars: dict[Source, TensorVariable] = {}  # numbers that are inputs of the graph
+        # optimizers, and parameters that they update for the first time
+        self.without_state: list[tuple[Any, Any]] = []
         self.draws: list[Draw] = []  # of random numbers, in order: builtins/random.py
         self.reversals: list[Any] = []  # arrays that NumPy has as views with negative strides
         self.breaks_here = False  # the residual code ends in a break: Python goes on with what it makes
@@ -327,9 +330,21 @@ def is_users(module_globals: dict[str, Any]) -> bool:
     return top not in _NOT_THE_USERS or ".tests" in name
 
 
+# The number of an object is another in each process: a name with it would hide that a graph is known to the cache.
+_NUMBERED = re.compile(r"registered\(\d+\)")
+_ARITHMETIC = re.compile(r" [-+*/]+ ")  # a number that Python computes before the graph
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.\w+|\[[^\]]*\])+")
+
+
+def _last_word(path: re.Match[str]) -> str:
+    """`opt.param_groups[0]['lr']` -> `lr`."""
+    return [word for word in re.findall(r"\w+", path[0]) if not word.isdigit()][-1]
+
+
 def _placeholder_name(source: Source) -> str:
-    """`self.fc.weight` -> `fc_weight`: short, and still readable in the graph."""
-    text = str(source).replace("._modules[", "[")
+    """`self.fc.weight` -> `fc_weight`, `1 - opt.defaults['lr']` -> `number_1_lr`: short, readable in the graph."""
+    text = _NUMBERED.sub("tensor", str(source)).replace("._modules[", "[")
+    text = _PATH.sub(_last_word, text) if _ARITHMETIC.search(text) else text
     parts = "".join(c if c.isalnum() else " " for c in text).split()
     short = parts[1:] if parts[0] == "self" else parts
     name = "_".join(short if short and not short[0].isdigit() else parts)

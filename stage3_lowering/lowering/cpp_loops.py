@@ -31,6 +31,7 @@ class KernelText:
         self.sizes = {v: s for n in kernel.nests for v, s in _loops_of(n).items()}
         self.inner = next((n.reduction_ranges for n in kernel.nests if n.reduction_ranges), ())
         self.names = {*kernel.params, *kernel.sizes, *(i.name for n in kernel.nests for i in n.body)}
+        self.column_names = {p: self.fresh(f"{p}_rows") for p in kernel.columns}  # a table's columns
         self.inside: dict[str, str] = {}  # internal buffer -> what to write for its element
         columns = bool(self.inner) and schedule.vector in schedule.order
         self.column = schedule.vector if columns else ""
@@ -111,9 +112,7 @@ class KernelText:
         )  # statements end a collapse
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
         if len(order) == 1 and threads:  # one loop for both
-            threads = {
-                0: threads[0].replace("parallel for", "parallel for simd").replace("if(", "if(parallel: ")
-            }
+            threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
             return _nested(heads, levels, threads)
         if tiled:
             plain = [h for v, h in zip(order, heads, strict=True) if v not in tiles]
@@ -257,6 +256,8 @@ class KernelText:
         shared = min(loops, len(self.schedule.parallel))
         if not shared:
             return {}
+        if self.kernel.rows:  # the threads are there already, and need not wait for one another between rows
+            return {0: f"#pragma omp for{f' collapse({shared})' if shared > 1 else ''} nowait"}
         work = work_of(self.kernel)
         clause = "" if isinstance(work, int) else f" if({cpp_index(work)} >= {PARALLEL_WORK})"
         status = " reduction(|:bad_index)" * self.checks

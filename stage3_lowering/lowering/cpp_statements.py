@@ -6,6 +6,7 @@ where they are used; every other instruction becomes one declaration under its o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -185,6 +186,18 @@ class Statements:
             f"{INDENT}{instr.name} = {cpp_index(row)};",
             "}",
         ]
+
+
+def comma_list(head: str, words: Iterable[str], end: str, width: int = 100) -> list[str]:
+    """`head`, the words with commas, `end`: on one line, or on as many as they need."""
+    lines = [""]
+    for word in words:
+        if len(lines[-1]) + len(word) + 2 > width:
+            lines.append("")
+        lines[-1] += f"{word}, "
+    if len(lines) == 1 and len(head) + len(lines[0]) < width:
+        return [head + lines[0].removesuffix(", ") + end]
+    return [head, *(INDENT + line.rstrip() for line in lines), end]
 
 
 def cpp_index(index: Any) -> str:

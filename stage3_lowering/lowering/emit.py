@@ -11,6 +11,7 @@ from stage3_lowering.lowering.emit_cpp_run import with_run
 from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.lowering.share_kernels import share_kernels
 from stage3_lowering.verify import verify_pass
+from stage_contracts.kernel_tables import rows_apart
 from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import Program, Target
 
@@ -28,7 +29,12 @@ EMITTERS: dict[str, PassTable] = {
         ),
     ),
     "triton": PassTable(
-        "emit", (Pass("triton", emit_triton, "a Triton module for each kernel", needed=True),)
+        "emit",
+        (
+            Pass("rows_apart", lambda program, target: rows_apart(program), "a launch per row", needed=True),
+            Pass("triton", emit_triton, "a Triton module for each kernel", needed=True),
+        ),
+        (("rows_apart", "triton", "a Triton kernel takes no table"),),
     ),
 }
 

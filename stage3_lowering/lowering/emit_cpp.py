@@ -12,7 +12,7 @@ from dataclasses import replace
 from stage3_lowering.lowering.cpp_loops import KernelText
 from stage3_lowering.lowering.cpp_math import math_text
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, HELPERS, NUMBERS, OPENMP_FOLDS
-from stage3_lowering.lowering.cpp_statements import INDENT
+from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
 from stage_contracts.loop_text import origin_comments
@@ -57,19 +57,38 @@ def _preamble(code: str) -> str:
 def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     """One kernel as `extern "C" int64_t name(pointers)`."""
     written = {name for nest in kernel.nests for name in nest.writes}
+    pointers = {
+        p: f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}*" for p in kernel.params
+    }
+    schedule = kernel.schedule or schedule_of(kernel)
+    text = KernelText(kernel, schedule, any(i.op == "indirect_index" for n in kernel.nests for i in n.body))
     params = [
-        f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}* {p}" for p in kernel.params
+        f"{of} const* {text.column_names[p]}" if p in kernel.columns else f"{of} {p}"
+        for p, of in pointers.items()
     ]
     params += [f"int64_t {size}" for size in kernel.sizes]
-    checks = any(i.op == "indirect_index" for nest in kernel.nests for i in nest.body)
     lines = origin_comments(kernel.origins) if config.current().lowering.comments else []
     lines = [line.replace("#", "//", 1) for line in lines]
     lines += _wrapped(f'extern "C" int64_t {kernel.name}(', params)
-    lines += [INDENT + "int64_t bad_index = 0;"] * checks
-    schedule = kernel.schedule or schedule_of(kernel)
-    lines += [INDENT + line for line in KernelText(kernel, schedule, checks).lines()]
-    lines += [INDENT + ("return bad_index;" if checks else "return 0;"), "}", ""]
+    lines += [INDENT + "int64_t bad_index = 0;"] * text.checks
+    lines += [INDENT + line for line in (_over_rows(text, pointers) if kernel.rows else text.lines())]
+    lines += [INDENT + ("return bad_index;" if text.checks else "return 0;"), "}", ""]
     return "\n".join(lines)
+
+
+def _over_rows(text: KernelText, pointers: dict[str, str]) -> list[str]:
+    """The kernel's loops inside one over the rows of its table."""
+    kernel, row = text.kernel, text.fresh("row")
+    lines, inside = [], []
+    for size, numbers in kernel.row_sizes.items():
+        column = text.fresh(f"{size}_rows")
+        lines += comma_list(f"static const int64_t {column}[] = {{", [str(n) for n in numbers], "};")
+        inside.append(f"const int64_t {size} = {column}[{row}];")
+    inside += [f"{pointers[p]} {p} = {text.column_names[p]}[{row}];" for p in kernel.columns]
+    threads = {"within": ["#pragma omp parallel"], "across": ["#pragma omp parallel for schedule(dynamic)"]}
+    lines += threads.get(text.schedule.table, [])
+    lines.append(f"for (int64_t {row} = 0; {row} < {kernel.rows}; ++{row}) {{")
+    return lines + [INDENT + line for line in [*inside, *text.lines()]] + ["}"]
 
 
 def _wrapped(head: str, params: list[str]) -> list[str]:

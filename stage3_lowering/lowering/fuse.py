@@ -1,26 +1,28 @@
 """The seam `fuse`: loop nests that may share their loops become one kernel, greedily.
 
 Input: lower.py's LoweredGraph. Each nest joins the earlier nests it shares a buffer with, the most shared
-bytes first; schedule.py says whether it may. merge.py makes a kernel of each group. The result is a Program
-without memory or source.
+bytes first; schedule.py says whether it may. merge.py makes a kernel of each group, side_by_side.py one of
+kernels that do the same work. The result is a Program without memory or source.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from stage3_lowering.lowering.legality import nests_of, read_by, scheduler_node, written_by
 from stage3_lowering.lowering.merge import build_kernel
 from stage3_lowering.lowering.schedule import Schedule
+from stage3_lowering.lowering.side_by_side import refusal, side_by_side
 from stage3_lowering.lowering.spaces import normalise
 from stage3_lowering.verify import verify_pass
 from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
 from stage_contracts.passes import Pass, PassTable
-from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return
+from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
 
 
 def fuse(lowered: LoweredGraph) -> Program:
@@ -33,12 +35,15 @@ def why_not_fused(program: Program, a: str, b: str) -> str:
 
     The last decision that was about both of them counts.
     """
-    for kernel in program.kernels.values():
-        if {a, b} <= {name for nest in kernel.nests for name in nest.writes}:
-            return ""
+    for step in program.steps:
+        if isinstance(step, Launch):
+            kernel = program.kernels[step.kernel]
+            inside = {*kernel.internal, *step_accesses(step, program.kernels)[1]}
+            if {a, b} <= inside:
+                return ""
     about = lambda d, x, y: x in d.first.split("_") and y in d.second.split("_")  # noqa: E731
     found = [d for d in program.decisions if about(d, a, b) or about(d, b, a)]
-    return found[-1].code if found else "no_shared_buffer"
+    return found[-1].code if found else refusal(program, a, b)
 
 
 # ---- the passes --------------------------------------------------------------------------------------
@@ -84,6 +89,11 @@ class Grouped:
             for d in self.schedule.decisions
         ]
         return "\n".join([*groups, *decisions])
+
+
+def unless_off(function: Callable[[Program], Program]) -> Callable[[Program], Program]:
+    """The pass, and nothing where the configuration leaves fusion out."""
+    return lambda program: function(program) if config.current().lowering.fusion else program
 
 
 def groups(lowered: LoweredGraph) -> Grouped:
@@ -134,10 +144,14 @@ FUSE = PassTable(
         Pass("common_loops", common_loops, "each nest over as few loops as can be", needed=True),
         Pass("groups", groups, "which nests share their loops, round by round", needed=True),
         Pass("kernels", kernels_of, "a kernel for each group, and the steps in order", needed=True),
+        Pass(
+            "side_by_side", unless_off(side_by_side), "kernels that do the same work become one, over a table"
+        ),
     ),
     (
         ("unused_nests", "groups", "a nest nobody reads would draw others into its group"),
         ("common_loops", "groups", "only loops written alike are seen to be equal"),
         ("groups", "kernels", "a kernel is a group"),
+        ("kernels", "side_by_side", "a row of a table is a kernel"),
     ),
 )

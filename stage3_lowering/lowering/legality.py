@@ -118,6 +118,15 @@ def elements(nodes: Iterable[SchedulerNode]) -> set[tuple[str, Any]]:
     return {(dep.buffer, dep.index) for node in nodes for dep in (*node.reads, *node.writes)}
 
 
+def only_numbers(shared: set[tuple[str, Any]], nodes: list[SchedulerNode]) -> bool:
+    """Whether all that is shared are single elements that loops over many points read, and nobody here writes."""
+    written = {dep.buffer for node in nodes for dep in node.writes}
+    nests: list[Any] = [node.node for node in nodes]
+    return all(
+        index is not None and not index.free_symbols and buffer not in written for buffer, index in shared
+    ) and any((*nest.ranges, *nest.reduction_ranges) for nest in nests)
+
+
 def loses_unit_stride(a: list[SchedulerNode], b: list[SchedulerNode]) -> bool:
     """Whether together they access memory worse than apart, whichever loop is innermost in each."""
 

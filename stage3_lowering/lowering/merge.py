@@ -84,7 +84,9 @@ def _place(
     for name in nest.reads:
         if name in produced:
             section, per_point = produced[name]
-            ends_before = per_point and name in inner_reads and bool(nest.reduction_ranges)
+            # a point's value is whole when the section ends; a row, be it of one, when its loops have
+            folded = per_point and name in inner_reads and bool(nest.reduction_ranges)
+            ends_before = folded or not (per_point or nest.reduction_ranges)
             earliest = max(earliest, section + ends_before)
     for at in range(earliest, len(sections)):
         here = sections[at]

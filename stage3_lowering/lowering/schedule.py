@@ -16,6 +16,7 @@ from stage3_lowering.lowering.legality import (
     loops,
     loses_unit_stride,
     nests_of,
+    only_numbers,
     over_common_loops,
     read_by,
     touched,
@@ -23,6 +24,7 @@ from stage3_lowering.lowering.legality import (
     written_by,
 )
 from stage_contracts.events import record
+from stage_contracts.loop_ir import LoopNest
 from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision, SchedulerNode
 from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
@@ -104,9 +106,13 @@ class Schedule:
         return sum(hinted(self.buffers[name].nbytes) or 1 for name in touched(a) & touched(b))
 
     def _neighbours(self, node: SchedulerNode) -> list[FusedSchedulerNode]:
-        """The earlier groups that write what `node` reads, or read the same."""
-        buffers = [d.buffer for d in node.reads]
-        related = [n for b in buffers for n in (b, *self.readers[b]) if n in self.group_of]
+        """The earlier groups that write what `node` reads, or read the same; one number is no reason (only_numbers)."""
+        loops = isinstance(node.node, LoopNest) and (*node.node.ranges, *node.node.reduction_ranges)
+        related: list[str] = []
+        for buffer in dict.fromkeys(d.buffer for d in node.reads):
+            one_number = loops and self.buffers[buffer].numel == 1
+            related += (buffer, *(() if one_number else self.readers[buffer]))
+        related = [name for name in related if name in self.group_of]
         groups = [self.group_of[n] for n in related if self.position.get(n, 0) < self.position[node.name]]
         return list({id(g): g for g in groups if g is not self.group_of[node.name]}.values())
 
@@ -139,7 +145,10 @@ class Schedule:
                 reason, code = problem, "index"
                 continue
             parts = [n for n in order if n.name in mine], [n for n in order if n.name not in mine]
-            if not elements(parts[0]) & elements(parts[1]):
+            shared = elements(parts[0]) & elements(parts[1])
+            if shared and only_numbers(shared, order):
+                return None, f"{a.name} and {b.name} share only numbers", "only_numbers"
+            if not shared:
                 reason, code = f"{a.name} and {b.name} touch no element at the same point", "nothing_shared"
             elif loses_unit_stride(*parts):
                 reason, code = "together no loop walks through memory one by one", "unit_stride"

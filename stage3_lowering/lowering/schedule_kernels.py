@@ -16,6 +16,7 @@ from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.verify import verify_pass
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_schedule import KernelSchedule
+from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.passes import Pass, PassTable
 from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
@@ -42,6 +43,8 @@ def kernel_schedules(program: Program, target: Target) -> Program:
 
 def schedule_of(kernel: Kernel) -> KernelSchedule:
     """The schedule of one kernel."""
+    if kernel.rows:
+        return _schedule_of_table(kernel)
     outer = [str(v) for v in kernel.nests[0].loop_variables]
     sizes = dict(zip(outer, kernel.nests[0].ranges, strict=True))
     inner = next(([str(v) for v in n.reduction_variables] for n in kernel.nests if n.reduction_ranges), [])
@@ -59,6 +62,19 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
         parallel = tuple(order[: len(order) - kept])
     split = SPLIT if inner and not outer and work >= PARALLEL_WORK and _splits(kernel) else 0
     return KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch).verify(kernel)
+
+
+def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
+    """That of its largest row. Where all rows are enough work, threads share the points of each, or whole rows if it
+    folds."""
+    rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
+    work = [hinted(work_of(row)) for row in rows]
+    alone = schedule_of(rows[work.index(max(work))])
+    threads = bool(kernel.sizes) or sum(work) >= PARALLEL_WORK
+    if any(nest.reduction_ranges for nest in kernel.nests) or not alone.order:
+        return replace(alone, parallel=(), table="across" if threads else "").verify(kernel)
+    parallel = alone.order[: max(1, len(alone.order) - 1)] if threads else ()
+    return replace(alone, parallel=parallel, table="within" if threads else "").verify(kernel)
 
 
 def _worth_threads(kernel: Kernel, work: int) -> bool:
@@ -169,7 +185,7 @@ def rows_in_scratch(program: Program, target: Target) -> Program:
             users.setdefault(name, set()).add(who)
     kernels, gone = dict(program.kernels), set[str]()
     for kernel in program.kernels.values():
-        rows = [b for b in _written_rows(kernel)
+        rows = [b for b in written_rows(kernel)
                 if users[b] == {kernel.name} and program.buffers[b].role == "temporary"]  # fmt: skip
         if rows:
             order = tuple(str(v) for v in kernel.nests[0].loop_variables)
@@ -188,11 +204,11 @@ def rows_in_scratch(program: Program, target: Target) -> Program:
     return program.with_(kernels=kernels, steps=steps, buffers=buffers)
 
 
-def _written_rows(kernel: Kernel) -> list[str]:
+def written_rows(kernel: Kernel) -> list[str]:
     """Parameters with an element per reduction point that the kernel writes before it reads."""
     found = []
     for k, nest in enumerate(kernel.nests):
-        if not nest.reduction_ranges or not nest.ranges:
+        if not nest.reduction_ranges or not nest.ranges or kernel.rows:
             continue
         row = math.prod(nest.reduction_ranges)
         if isinstance(row, int) and row <= ROW_LIMIT:

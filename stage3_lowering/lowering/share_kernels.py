@@ -38,18 +38,25 @@ def share_kernels(program: Program) -> Program:
 
 def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
     """What a kernel is but for its names: equal for two exactly when one can stand for the other."""
-    names = {name: f"p{k}" for k, name in enumerate(kernel.params)}
-    names |= {name: f"q{k}" for k, name in enumerate(kernel.internal)}
+    names = buffer_words(kernel)
     types = tuple(buffers[name].meta.dtype for name in kernel.params)
     checks = any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body)
-    nests = tuple(_nest_form(nest, names) for nest in kernel.nests)
+    nests = tuple(nest_form(nest, names) for nest in kernel.nests)
+    table = kernel.rows, len(kernel.columns), tuple(kernel.row_sizes.items())
     schedule = kernel.schedule
     if schedule is not None:
         schedule = replace(schedule, scratch=tuple(names[name] for name in schedule.scratch))
-    return types, kernel.origins if checks else (), schedule, nests
+    return types, kernel.origins if checks else (), schedule, table, nests
 
 
-def _nest_form(nest: LoopNest, names: Mapping[str, str]) -> Any:
+def buffer_words(kernel: Kernel) -> dict[str, str]:
+    """Words that stand for the kernel's buffers, whatever they are called."""
+    names = {name: f"p{k}" for k, name in enumerate(kernel.params)}
+    return names | {name: f"q{k}" for k, name in enumerate(kernel.internal)}
+
+
+def nest_form(nest: LoopNest, names: Mapping[str, str]) -> tuple[Any, Any]:
+    """The sizes of a nest, and its body, without the names of values and buffers."""
     values = {instr.name: f"%{k}" for k, instr in enumerate(nest.body) if instr.name}
     renamed = {symbol(old): symbol(new) for old, new in values.items()}
 

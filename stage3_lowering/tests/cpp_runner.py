@@ -17,6 +17,7 @@ from typing import Any
 
 from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps, sizes_of
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY
+from stage_contracts.kernel_tables import arguments
 from stage_contracts.program import Launch, Program
 from stage_contracts.size_vars import at_sizes
 
@@ -71,8 +72,8 @@ def run_cpp(
         function = getattr(libraries[kernel.unit], kernel.name)
         function.restype = ctypes.c_int64
         numbers = [sizes[name] for name in kernel.sizes]
-        function.argtypes = [ctypes.c_void_p] * len(step.buffers) + [ctypes.c_int64] * len(numbers)
-        if function(*[storage[name].ctypes.data for name in step.buffers], *numbers):
+        function.argtypes = [ctypes.c_void_p] * len(kernel.params) + [ctypes.c_int64] * len(numbers)
+        if function(*arguments(kernel, step.buffers, lambda name: storage[name].ctypes.data), *numbers):
             raise IndexError(f"{kernel.name}: an index was out of range")
 
     return run_steps(at_sizes(program, values), inputs, run_kernel, eager or EAGER, constants)

@@ -16,6 +16,7 @@ from stage3_lowering.tiny.statements import INDENT, assign, limit, statements
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
+from stage_contracts.kernel_tables import rows_apart
 from stage_contracts.loop_ir import Instr, Value
 from stage_contracts.loop_text import origin_comments
 from stage_contracts.program import Kernel, Program, SourceUnit, Target
@@ -25,6 +26,7 @@ INCLUDES = "#include <cmath>\n#include <cstdint>\n\n"
 
 def emit(program: Program, target: Target) -> Program:
     """Write source for the kernels: one unit per graph (cpp), one module per kernel (triton)."""
+    program = rows_apart(program)
     types = {name: buffer.meta.dtype for name, buffer in program.buffers.items()}
     kernels, units = dict(program.kernels), list(program.units)
     if target.name == "cpp" and kernels:

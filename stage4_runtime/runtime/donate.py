@@ -7,6 +7,7 @@ before, and at the very index, that it is written at; and nobody may read the ol
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -20,7 +21,16 @@ def donate(program: Program) -> Program:
     """The program, with each update that may be done in place written to its input."""
     if program.device != CPU:  # a CUDA graph keeps inputs of its own
         return program
-    chosen = {out: into for out, into in program.updates.items() if _may_write(program, out, into)}
+    accesses = [step_accesses(step, program.kernels) for step in program.steps]
+    maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}
+    last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
+    returned = Counter(ref.name for ref in buffer_refs(program.return_step.values))
+    chosen: dict[str, str] = {}
+    for out, into in program.updates.items():
+        # given back as a result too, it would be no view of the input; and nobody may need what was there before
+        alone = returned[out] == 1 and out in maker and last_read.get(into, 0) <= maker[out]
+        if alone and _may_write(program, out, into, program.steps[maker[out]]):
+            chosen[out] = into
     if not chosen:
         return program
     steps = tuple(_renamed(step, chosen) for step in program.steps)
@@ -29,24 +39,23 @@ def donate(program: Program) -> Program:
     return program.with_(steps=steps, updates=updates)
 
 
-def _may_write(program: Program, out: str, into: str) -> bool:
-    """Whether one kernel makes `out`, may write it over `into`, and nothing reads `into` afterwards."""
+def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
+    """Whether the step that makes `out` is a kernel that may write it over `into`."""
     if program.buffers[out].meta != program.buffers[into].meta.with_(requires_grad=False):
         return False
-    if [ref.name for ref in buffer_refs(program.return_step.values)].count(out) != 1:
-        return False  # the caller also gets it as a result, which is no view of the input
-    accesses = [step_accesses(step, program.kernels) for step in program.steps]
-    made = [number for number, (_, writes) in enumerate(accesses) if out in writes]
-    if len(made) != 1 or any(into in reads for reads, _ in accesses[made[0] + 1 :]):
-        return False
-    step = program.steps[made[0]]
-    return isinstance(step, Launch) and may_write_over(program.kernels[step.kernel], step.buffers, out, into)
+    return isinstance(maker, Launch) and may_write_over(
+        program.kernels[maker.kernel], maker.buffers, out, into
+    )
 
 
 def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:
     """Whether a kernel launched on `buffers` reads each element of `into` at the place, and before, it writes `out`."""
-    params = {buffer: param for param, buffer in zip(kernel.params, buffers, strict=True)}
-    if len(params) != len(buffers):
+    rows = kernel.bindings(buffers)
+    if any(into in row.values() and out not in row.values() for row in rows):
+        return False  # another row of the table reads it, before or after
+    (row,) = (row for row in rows if out in row.values())
+    params = {buffer: param for param, buffer in row.items()}
+    if len(params) != len(row):
         return False
     place, done = None, False
     for nest in kernel.nests:

@@ -213,11 +213,16 @@ def _allocate(step: Allocate, program: Program, out: LaunchText) -> Iterable[str
 
 
 def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
-    arguments = ["stream"] * out.streams + [out.pointer(name) for name in step.buffers]
-    arguments += [out.sizes[name] for name in program.kernels[step.kernel].sizes]
+    kernel = program.kernels[step.kernel]
+    bound = kernel.bindings(step.buffers)
+    arguments = ["stream"] * out.streams
+    for param in kernel.params:
+        pointers = [out.pointer(row[param]) for row in bound]
+        arguments.append(f"column({', '.join(pointers)})" if param in kernel.columns else pointers[0])
+    arguments += [out.sizes[name] for name in kernel.sizes]
     if out.streams and step.stream != 0:
         raise Unsupported(f"a launch on stream {step.stream}", code="GB0089")
-    for origin in program.kernels[step.kernel].origins:
+    for origin in kernel.origins:
         yield f"# {origin.describe()}".replace("\n", " ")
     number = [*program.kernels].index(step.kernel) + 1
     yield f"if {out.kernels[step.kernel]}({', '.join(arguments)}): out_of_range({number})"

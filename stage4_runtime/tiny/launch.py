@@ -2,8 +2,7 @@
 
 Input: a planned Program, its built kernels and its constants. Idea: a table from buffer names to arrays; each
 step adds to it, reads it or takes away from it. A kernel is code that takes addresses and knows shapes by
-heart, so what enters the table is checked first. The full version writes this loop out as Python source,
-keeps pools between calls, and captures CUDA graphs.
+heart, so what enters the table is checked first. The full version writes this loop as Python, and keeps pools.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from stage_contracts import config
 from stage_contracts.breaks import Unsupported
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.device import Device
+from stage_contracts.kernel_tables import arguments
 from stage_contracts.loop_ir import BufferRef, SubgraphRef
 from stage_contracts.program import Allocate, Copy, External, Free, Kernel, Launch, Program, Return
 from stage_contracts.tensor_meta import TensorMeta
@@ -57,8 +57,9 @@ def launch(
                         pool, at = (pools[slot.pool], slot.offset) if slot else (device.memory(span(meta)), 0)
                         values[name] = device.view(pool, at, meta.dtype.numpy, meta.shape, strides_of(meta))
                     case Launch(kernel=kernel, buffers=names):
-                        if ready[kernel](*[device.address(values[name]) for name in names]):
-                            raise out_of_range(program.kernels[kernel])
+                        of = program.kernels[kernel]
+                        if ready[kernel](*arguments(of, names, lambda name: device.address(values[name]))):
+                            raise out_of_range(of)
                     case External(outputs=outputs):
                         results = call(step, values, device)
                         for name, result in zip(outputs, results, strict=True):
@@ -70,7 +71,7 @@ def launch(
                         del values[name]
         return resolve(program.return_step.values, values, device)
 
-    run.source_text = str(program)  # type: ignore[attr-defined]  # what the tools show: the steps themselves
+    run.source_text = str(program)  # type: ignore[attr-defined]  # what the tools show: the steps
     return run
 
 
@@ -189,8 +190,7 @@ class OnGpu(OnHost):
                 driver.funcSetAttribute(function, 8, loaded.shared)  # MAX_DYNAMIC_SHARED_SIZE_BYTES
 
         def run(*addresses: int, module: Any = module) -> None:  # unloading the module unloads the function
-            # two scratch pointers of Triton's: 0
-            packed = (ctypes.c_uint64 * (len(addresses) + 2))(*addresses)
+            packed = (ctypes.c_uint64 * (len(addresses) + 2))(*addresses)  # two scratch pointers: 0
             where = [ctypes.addressof(packed) + 8 * k for k in range(len(packed))]
             pointers = (ctypes.c_void_p * len(where))(*where)
             stream = self.xp.cuda.get_current_stream().ptr

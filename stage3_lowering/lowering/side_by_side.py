@@ -1,0 +1,211 @@
+"""Horizontal fusion: kernels that do the same work on other buffers and sizes become one, over a table of them.
+
+Input: the Program that fuse.py made of its groups. An optimizer's step over 200 parameters is 200 kernels, equal but
+for names and sizes: one kernel and a table of 200 rows is built once, launched once, and threads share it all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of, written_rows
+from stage3_lowering.lowering.share_kernels import buffer_words, nest_form
+from stage_contracts.device import CPU
+from stage_contracts.index_expr import symbol
+from stage_contracts.origin import Origin
+from stage_contracts.program import Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.scheduler_ir import FusionDecision
+
+LAST = -1  # the depth of a launch that no other step waits for
+
+
+@dataclass(frozen=True)
+class Row:
+    """A launch that may be a row of a table: its kernel's form, and where in the graph it runs."""
+
+    number: int  # of its step
+    step: Launch
+    kernel: Kernel
+    form: Any  # equal for kernels that differ in buffers and free sizes alone
+    numbers: tuple[Any, ...]  # the free sizes
+    depth: (
+        int  # the steps before it that wait for one another; rows of equal depth never wait for one another
+    )
+
+
+def side_by_side(program: Program) -> Program:
+    """The program with one launch for each set of rows."""
+    if program.device != CPU:  # Triton's emitter reads no tables yet
+        return program
+    tables: dict[Any, list[Row]] = {}
+    for row in _rows(program):
+        if not refusal_of(row):
+            tables.setdefault((row.form, row.depth), []).append(row)
+    merged = [rows for rows in tables.values() if len(rows) > 1]
+    if not merged:
+        return program
+    kernels, launches = dict(program.kernels), {}
+    for rows in merged:
+        kernel, launch = _table(rows, program)
+        for row in rows:
+            kernels.pop(row.kernel.name)
+            launches[row.number] = launch
+        kernels[kernel.name] = kernel
+    decisions = [_decision(rows[0], row) for rows in merged for row in rows[1:]]
+    order = {name: k for k, name in enumerate(program.kernels)}
+    kernels = dict(sorted(kernels.items(), key=lambda item: order[item[0]]))
+    return program.with_(
+        kernels=kernels,
+        steps=_in_order([launches.get(k, step) for k, step in enumerate(program.steps)], kernels),
+        decisions=(*program.decisions, *decisions),
+    )
+
+
+def refusal(program: Program, a: str, b: str) -> str:
+    """The code (scheduler_ir.REFUSALS) that keeps the kernels of two buffers from one table."""
+    made_by = {name: row for row in _rows(program) for name in step_accesses(row.step, program.kernels)[1]}
+    first, second = made_by.get(a), made_by.get(b)
+    if first is None or second is None or first.form != second.form:
+        shared = first and second and {*first.step.buffers} & {*second.step.buffers}
+        return "only_numbers" if shared else "no_shared_buffer"
+    if first.depth != second.depth:
+        return "depth"
+    return refusal_of(first) or refusal_of(second) or "no_shared_buffer"
+
+
+def refusal_of(row: Row) -> str:
+    """Why this launch is no row of a table; "" where it may be one."""
+    kernel = row.kernel
+    if any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body):
+        return "own_error"
+    folds = any(nest.reduction_ranges for nest in kernel.nests)
+    if (folds or row.depth != LAST) and (kernel.sizes or work_of(kernel) >= PARALLEL_WORK):
+        return "own_threads"
+    return "own_threads" if written_rows(kernel) else ""
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------
+
+
+def _rows(program: Program) -> Iterable[Row]:
+    """Every launch of a kernel that has no table yet. A kernel that is launched twice is shared, and stays."""
+    depths = _depths(program)
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Launch) and not (kernel := program.kernels[step.kernel]).rows:
+            form, numbers = _form(kernel, program)
+            yield Row(number, step, kernel, form, numbers, depths[number])
+
+
+def _depths(program: Program) -> list[int]:
+    """How many steps each must wait for, one after the other; LAST where no step waits for it."""
+    accesses = [step_accesses(step, program.kernels) for step in program.steps]
+    ready: dict[str, int] = {}
+    depths: list[int] = []
+    for reads, writes in accesses:
+        depths.append(max((ready.get(name, 0) for name in reads), default=0))
+        ready.update(dict.fromkeys(writes, depths[-1] + 1))
+    waited_for = {
+        name
+        for step, (reads, _) in zip(program.steps, accesses, strict=True)
+        if not isinstance(step, Return)
+        for name in reads
+    }
+    return [
+        LAST if isinstance(step, Launch) and not waited_for & {*writes} else depth
+        for step, depth, (_, writes) in zip(program.steps, depths, accesses, strict=True)
+    ]
+
+
+def _form(kernel: Kernel, program: Program) -> tuple[Any, tuple[Any, ...]]:
+    """What the kernel does whatever its buffers and free sizes are, and those sizes."""
+    names = buffer_words(kernel)
+    types = tuple(program.buffers[name].meta.dtype for name in kernel.params)
+    forms = [nest_form(nest, names) for nest in kernel.nests]
+    if kernel.sizes:  # an open size is known to each call, not to a table
+        return (types, tuple(forms)), ()
+    # a row that stays in the kernel has a known length
+    inner = () if kernel.row_buffers else _inner(kernel)
+    loops = [(len(n.ranges), len(n.reduction_ranges) if inner else n.reduction_ranges) for n in kernel.nests]
+    return (types, tuple(loops), tuple(body for _, body in forms)), (*kernel.nests[0].ranges, *inner)
+
+
+def _inner(kernel: Kernel) -> tuple[Any, ...]:
+    return next((nest.reduction_ranges for nest in kernel.nests if nest.reduction_ranges), ())
+
+
+# ---- a table ---------------------------------------------------------------------------------------------------
+
+
+def _table(rows: Sequence[Row], program: Program) -> tuple[Kernel, Launch]:
+    """The kernel of all rows, in the names of the first, and its launch."""
+    first = rows[0].kernel
+    columns = list(zip(*(row.step.buffers for row in rows), strict=True))
+    own = [len({*column}) > 1 for column in columns]
+    shared = [k for k, several in enumerate(own) if not several]
+    apart = [k for k, several in enumerate(own) if several]
+    sizes, row_sizes = _row_sizes(rows, program)
+    nests = []
+    for k, nest in enumerate(first.nests):
+        if sizes:
+            outer, inner = sizes[: len(nest.ranges)], sizes[len(nest.ranges) :]
+            inner = inner if inner and nest.reduction_ranges else nest.reduction_ranges
+            nest = replace(nest, ranges=outer, reduction_ranges=inner)
+        origins: dict[Origin, None] = dict.fromkeys(o for row in rows for o in row.kernel.nests[k].origins)
+        nests.append(replace(nest, origins=tuple(origins)))
+    kernel = replace(
+        first,
+        nests=tuple(nests),
+        params=tuple(first.params[k] for k in (*shared, *apart)),
+        rows=len(rows),
+        columns=tuple(first.params[k] for k in apart),
+        row_sizes=row_sizes,
+    )
+    buffers = [rows[0].step.buffers[k] for k in shared]
+    buffers += [row.step.buffers[k] for row in rows for k in apart]
+    return kernel, Launch(first.name, tuple(buffers))
+
+
+def _row_sizes(rows: Sequence[Row], program: Program) -> tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]:
+    """Each free size as the kernel is to name it: the number that all rows have, or a size of the table."""
+    kernel = rows[0].kernel
+    taken = {*kernel.params, *kernel.internal, *(i.name for n in kernel.nests for i in n.body)}
+    taken |= {size.name for size in program.sizes}
+    sizes: list[Any] = []
+    row_sizes: dict[str, tuple[Any, ...]] = {}
+    for k, numbers in enumerate(zip(*(row.numbers for row in rows), strict=True)):
+        if len({*numbers}) == 1:
+            sizes.append(numbers[0])
+            continue
+        name = f"n{k}"
+        while name in taken:
+            name += "_"
+        row_sizes[name] = numbers
+        sizes.append(symbol(name))
+    return tuple(sizes), row_sizes
+
+
+def _in_order(steps: Sequence[Any], kernels: Mapping[str, Kernel]) -> tuple[Any, ...]:
+    """The steps as they were, a table where its last row was, or before what needs it sooner; each once."""
+    last = {id(step): k for k, step in enumerate(steps)}
+    accesses = {id(step): step_accesses(step, kernels) for step in steps}
+    maker = {name: step for step in steps for name in accesses[id(step)][1]}
+    done: dict[int, Any] = {}
+    for k, step in enumerate(steps):
+        waiting = [step] if last[id(step)] == k else []
+        while waiting:  # what a step needs comes first: a table may have moved behind its reader
+            top = waiting[-1]
+            needed = [maker[name] for name in accesses[id(top)][0] if name in maker]
+            missing = [step for step in needed if id(step) not in done and step is not top]
+            if missing:
+                waiting += missing[::-1]
+                continue
+            done.setdefault(id(top), top)
+            waiting.pop()
+    return tuple(done.values())
+
+
+def _decision(first: Row, row: Row) -> FusionDecision:
+    one, other = ("_".join(name for nest in r.kernel.nests for name in nest.writes) for r in (first, row))
+    return FusionDecision(one, other, True, "the same work on other buffers: rows of one table")
