@@ -381,7 +381,7 @@ def scatter_reduce(
     input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
 ) -> TensorMeta:
     if reduce not in ("prod", "amax", "amin"):
-        raise RuntimeError(f"core.scatter_reduce folds with prod, amax or amin, got {reduce!r}")
+        raise RuntimeError(f"core.scatter_reduce reduces with prod, amax or amin, got {reduce!r}")
     return scatter(input, dim, index, src)
 
 

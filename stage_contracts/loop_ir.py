@@ -28,8 +28,8 @@ LOOP_OPS = {
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
-    "reduction": "(kind, value): fold over all reduction variables; what follows runs once per outer point",
-    "scan": "(kind, value): the fold over the reduction points so far, this one included, in their order",
+    "reduction": "(kind, value): reduce over all reduction variables; what follows runs once per outer point",
+    "scan": "(kind, value): the reduction over the points so far, this one included, in their order",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
 SCAN_KINDS = ("sum",)
