@@ -207,6 +207,10 @@ def depth(source: Any) -> int:
     steps = 0
     while isinstance(base := getattr(source, "base", None), Source):
         if isinstance(source, CallSource):
-            return steps + 1 + max(depth(base), *map(depth, source.args), *(depth(v) for _, v in source.kwargs), 0)
+            return (
+                steps
+                + 1
+                + max(depth(base), *map(depth, source.args), *(depth(v) for _, v in source.kwargs), 0)
+            )
         source, steps = base, steps + 1
     return steps

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from stage0_eager import arrays as array_library
-from stage0_eager.autograd.tape import Edge, version_of
-from stage0_eager.autograd.views import MADE_SILENTLY, write_through
+from stage0_eager.autograd.tape import Edge
+from stage0_eager.autograd.views import MADE_SILENTLY
 from stage0_eager.functions.inplace import INFERENCE_WRITTEN
 from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, root, up_to_date
 from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan
+from stage2_autograd.runtime.write_back import as_they_are, finisher
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU
 from stage_contracts.graph import meta_of
-from stage_contracts.joint import FunctionalGraph, JointGraph, Partition, ResultPlan
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
 LEAF_WRITTEN = "a leaf Variable that requires grad is being used in an in-place operation."
 VIEW_OF_LEAF_WRITTEN = f"a view of {LEAF_WRITTEN}"
@@ -54,12 +54,13 @@ def make_runtime_wrapper(
         written inputs, saved values.
     backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
         `joint` and `partition`, for inference.
-    recover: what to do when the forward raises before anything is written, and when the backward does.
+    recover: what to do when the forward or its write-back raises, of which then nothing is left, and when the
+        backward does.
     Raises RuntimeError, with eager's messages, for what eager rejects.
     """
     count = functional.num_outputs + len(functional.writes)
     results = functional.results or tuple(("output", i) for i in range(functional.num_outputs))
-    finish = _finisher(functional, results)
+    finish = finisher(functional, results)
     random = functional.rng_calls
     draw = _random_state(functional)
     checks = _input_checks(functional)
@@ -70,10 +71,9 @@ def make_runtime_wrapper(
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             try:
-                made = forward(*[t._data for t in tensors])
+                return tuple([Tensor(a) for a in forward(*[t._data for t in tensors])])
             except Exception as error:
                 return recover_forward(error, tensors)
-            return tuple([Tensor(a) for a in made])
 
         return call
 
@@ -84,9 +84,9 @@ def make_runtime_wrapper(
             if random:
                 arrays.append(draw())
             made = forward(*arrays)
+            return finish(tensors, [Tensor(a) for a in made[:count]])
         except Exception as error:
             return recover_forward(error, tensors)
-        return finish(tensors, [Tensor(a) for a in made[:count]])
 
     if backward is None or joint is None or partition is None or not joint.tangent_outputs:
         return run
@@ -107,20 +107,20 @@ def make_runtime_wrapper(
             if random:
                 arrays.append(draw())
             made = forward(*arrays)
+            outputs = [Tensor(a) for a in made[:count]]
+            edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
+            layouts = plan.layouts_of(tensors)
+            node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
+            node.saved = plan.save(tensors, outputs, made)
+            for index, i in enumerate(joint.tangent_outputs):
+                out = outputs[i]
+                out.requires_grad, out._grad_fn, out._output_index = True, node, index
+            made_of_them = finish(tensors, outputs)
+            if counts:  # what was written on the way is what the backward expects
+                node.expect_versions_of_now()
+            return made_of_them
         except Exception as error:
             return recover_forward(error, tensors)
-        outputs = [Tensor(a) for a in made[:count]]
-        edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        layouts = plan.layouts_of(tensors)
-        node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
-        node.saved = plan.save(tensors, outputs, made)
-        for index, i in enumerate(joint.tangent_outputs):
-            out = outputs[i]
-            out.requires_grad, out._grad_fn, out._output_index = True, node, index
-        made_of_them = finish(tensors, outputs)
-        if counts:  # what was written on the way is what the backward expects
-            node.expect_versions_of_now()
-        return made_of_them
 
     return run_on_tape
 
@@ -186,54 +186,3 @@ def _random_state(functional: FunctionalGraph) -> Callable[[], Any]:
         return array_library.move(np.array(generator.advance(calls), np.int64), device)
 
     return draw
-
-
-def as_they_are(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-    """No input is written, and the results are the graph's outputs."""
-    return tuple(outputs)
-
-
-def _finisher(
-    functional: FunctionalGraph, results: tuple[ResultPlan, ...]
-) -> Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]:
-    """Write the written inputs back into their memory, and lay out the user's results."""
-    writes, first = functional.writes, functional.num_outputs
-    constants = functional.graph.attributes
-    versions = functional.versions or (0,) * first + (1,) * len(writes)
-    counted = [(i, seen) for i, seen in enumerate(versions[:first]) if seen]
-    if not writes and not counted and results == tuple(("output", i) for i in range(first)):
-        return as_they_are
-
-    open_results = next(open_sizes_in(results), None) is not None
-    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
-
-    def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-        for i, seen in counted:
-            version_of(outputs[i])[0] = seen
-        for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
-            target = tensors[i]
-            version_of(target)[0] += seen
-            if value.requires_grad and target._view is not None:  # what it is a view of gets the history
-                version_of(target)[0] -= 1
-                write_through(target, value)
-                continue
-            if target._data is not value._data:  # a compiled step may have written there at once
-                target._data[...] = value._data
-            if value.requires_grad:  # the input now is what the pair computed, to autograd too
-                target.requires_grad, target._grad_fn = True, value._grad_fn
-                target._output_index = value._output_index
-                target._written += 1  # views that there are of it take the new history when next used
-        sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}
-        made = []
-        plan = with_sizes(results, read_sizes(tensors)) if open_results else results
-        for kind, which, *views in plan:
-            tensor = sources[kind][which]
-            for (
-                op,
-                rest,
-            ) in views:  # on the user's own tape: memory, history and versions are shared as in eager
-                tensor = op(tensor, *rest)
-            made.append(tensor)
-        return tuple(made)
-
-    return finish

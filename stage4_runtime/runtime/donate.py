@@ -2,7 +2,7 @@
 
 Input: a Program with `updates`, as an optimizer's step has them: the new parameter, and the parameter it goes into.
 plan_memory.py asks before it looks at lifetimes. A kernel may write over what it reads only where each element is read
-before, and at the very index, that it is written at; and nobody may read the old values later.
+before, and at the very index, that it is written at; nobody may read the old values later, and nothing may raise later.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
 from stage_contracts.program import Allocate, Free, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.segments import can_run
 
 
 def donate(program: Program) -> Program:
@@ -39,8 +40,17 @@ def _may_write(program: Program, out: str, into: str) -> bool:
     made = [number for number, (_, writes) in enumerate(accesses) if out in writes]
     if len(made) != 1 or any(into in reads for reads, _ in accesses[made[0] + 1 :]):
         return False
+    if any(_may_raise(step, program) for step in program.steps[made[0] :]):
+        return False  # eager then begins again, on inputs that nobody wrote to
     step = program.steps[made[0]]
     return isinstance(step, Launch) and may_write_over(program.kernels[step.kernel], step.buffers, out, into)
+
+
+def _may_raise(step: Any, program: Program) -> bool:
+    """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside."""
+    if isinstance(step, Launch):
+        return any(i.op == "indirect_index" for n in program.kernels[step.kernel].nests for i in n.body)
+    return not (isinstance(step, Allocate | Free | Return) or can_run(step, program))
 
 
 def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:
