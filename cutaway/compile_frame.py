@@ -60,7 +60,7 @@ def compile_frame(
         wrong = [b for b in breaks if fullgraph or b.error]
         if wrong:
             first = wrong[0]
-            raise Unsupported(first.reason, first.origin, code=first.code, hint=first.hint)
+            raise Unsupported(first.reason, first.origin, code=first.code)
         frame = replace(frame, breaks=tuple(breaks))
         run = (
             fn

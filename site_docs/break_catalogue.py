@@ -1,6 +1,6 @@
 """Two pages made of tables: the catalogue of breaks, with a program for each code, and the kinds of guards.
 
-Input: stage_contracts/breaks.py and guards.py, and the programs in tests/break_examples.py, read as text, so that the
+Input: stage_contracts/breaks.py and guards.py, and the programs in tests/break_examples*.py, read as text, so that the
 site is built without the library's dependencies.
 """
 
@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES = "break_examples*.py"
 HEAD = """# The catalogue of breaks
 
 Where capture meets something a graph cannot hold, it ends the graph, lets Python do that one thing, and goes on after
@@ -25,10 +26,11 @@ def catalogue_page() -> str:
         for node in breaks.body
         if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "CATALOGUE"
     )
-    programs = _Programs((ROOT / "tests" / "break_examples.py").read_text(encoding="utf-8"))
+    files = [_Programs(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests").glob(EXAMPLES))]
     parts = [HEAD]
     for code, (title, hint) in sorted(table.items()):
         parts.append(f"## {code}\n\n**{title[0].upper()}{title[1:]}.** What to do: {hint}.\n")
+        programs = next(file for file in files if code.lower() in file.definitions)
         for name, what in ((code.lower(), "breaks"), (f"{code.lower()}_instead", "is captured whole")):
             parts.append(f"```python\n{programs.shown(name, what)}\n```\n")
     return "\n".join(parts)
@@ -67,7 +69,14 @@ class _Programs:
     def __init__(self, text: str) -> None:
         self.lines = text.splitlines()
         body = ast.parse(text).body
-        self.definitions = {n.name: n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        self.definitions: dict[str, ast.stmt] = {
+            n.name: n for n in body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+        }
+        self.definitions |= {
+            n.targets[0].id: n
+            for n in body
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
+        }
         self.tables = {
             n.targets[0].id: {
                 ast.literal_eval(k): v for k, v in zip(n.value.keys, n.value.values, strict=True)
@@ -77,8 +86,9 @@ class _Programs:
         }
 
     def shown(self, name: str, what: str) -> str:
-        setting = self.tables["SETTINGS"].get(name.removesuffix("_instead"))
-        called = self.tables["ARGUMENTS"].get(name)
+        settings = self.tables.get("SETTINGS", {})
+        setting = settings.get(name) or settings.get(name.removesuffix("_instead"))
+        called = self.tables.get("ARGUMENTS", {}).get(name)
         definition = self.definitions.get(name) or self.definitions[name.removesuffix("_instead")]
         caption = f"# {what}"
         if called is not None:
@@ -89,10 +99,20 @@ class _Programs:
         roots = [definition] if setting is None else [definition, setting]
         used = {n.id for root in roots for n in ast.walk(root) if isinstance(n, ast.Name)}
         used |= {n.id for n in ast.walk(called or definition) if isinstance(n, ast.Name)}
+        while (
+            more := {
+                n.id
+                for k in used & {*self.definitions}
+                for n in ast.walk(self.definitions[k])
+                if isinstance(n, ast.Name)
+            }
+            - used
+        ):
+            used |= more
         helpers = [self.source(node) for key, node in self.definitions.items() if key in used]
         program = re.sub(r"def gb\d+(_instead)?", "def f", self.source(definition))
         return "\n\n\n".join([*helpers, f"{caption}\n{program}"])
 
-    def source(self, node: ast.FunctionDef | ast.ClassDef) -> str:
-        first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+    def source(self, node: ast.stmt) -> str:
+        first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
         return "\n".join(self.lines[first - 1 : node.end_lineno])

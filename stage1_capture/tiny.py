@@ -57,7 +57,7 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
     except breaks.Unsupported as stop:
         fields["breaks"] = (stop.graph_break,)
     except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
-        fields["breaks"] = (breaks.GraphBreak("GB0002", f"{type(error).__name__}: {error}", c.origin),)
+        fields["breaks"] = (breaks.GraphBreak("GB0066", f"{type(error).__name__}: {error}", c.origin),)
     return CapturedFrame(function.__qualname__, function.__code__, guards=tuple(c.guards.values()), **fields)
 
 
@@ -68,7 +68,7 @@ class Capture:
         self.guards: dict[Any, Guard] = {None: Guard("GRAD_MODE", None, is_grad_enabled(), self.origin)}
         self.inputs: dict[Source, Node] = {}
 
-    def stop(self, reason: str, code: str = "GB0001") -> NoReturn:
+    def stop(self, reason: str, code: str) -> NoReturn:
         raise breaks.Unsupported(reason, self.origin, code=code)
 
     def guard(self, kind: str, source: Source | None, expected: Any, epoch: bool = False) -> None:
@@ -123,7 +123,7 @@ class Capture:
         code = function.real.__code__
         f.program = list(dis.get_instructions(code))
         if code.co_exceptiontable or len(local) < code.co_argcount + code.co_kwonlyargcount:
-            self.stop("a try or with block, a comprehension, or a parameter left to its default")
+            self.stop("a try or with block, a comprehension, or a parameter left to its default", "GB0001")
         while True:
             i = f.program[f.at]
             f.at += 1
@@ -132,7 +132,7 @@ class Capture:
                 span = i.positions.col_offset or 0, i.positions.end_col_offset or 0
                 self.origin = Origin(code.co_filename, i.positions.lineno or 0, line[slice(*span)], *span)
             if i.opname not in OPCODES:
-                self.stop(f"the instruction {i.opname}")
+                self.stop(f"the instruction {i.opname}", "GB0001")
             OPCODES[i.opname](self, f, i)
             if i.opname.startswith("RETURN"):
                 return f.stack.pop()
@@ -169,12 +169,12 @@ class Capture:
         if isinstance(value, Node):
             return value
         if type(value.real) not in CONSTANTS or value.receiver is not None:
-            self.stop(f"{value.real} where a tensor or a constant is needed", "GB0002")
+            self.stop(f"{value.real} where a tensor or a constant is needed", "GB0069")
         return value.real
 
     def binary(self, symbol: str, left: Any, right: Any) -> Any:
         if symbol not in BINARY:
-            self.stop(f"the operator {symbol}")
+            self.stop(f"the operator {symbol}", "GB0038")
         name, op, exchanged = BINARY[symbol].split()
         if not isinstance(left, Node) and not isinstance(right, Node):
             return Object(getattr(python, name)(self.plain(left), self.plain(right)))
@@ -187,7 +187,7 @@ class Capture:
             found = inspect.getattr_static(Tensor, name, None)
             if isinstance(found, Operator):
                 return Object(found, None, value)
-            self.stop(f"the attribute {name} of a tensor")
+            self.stop(f"the attribute {name} of a tensor", "GB0022")
         real, child = value.real, value.source and AttrSource(value.source, name)
         homes = [vars(real)] if isinstance(real, (types.ModuleType, Module)) else []
         homes += [real._parameters, real._buffers, real._modules] if isinstance(real, Module) else []
@@ -199,7 +199,7 @@ class Capture:
             source = child and AttrSource(child, "__func__")
             self.guard("IDENTITY", source, method, epoch=_is_ours(method))
             return Object(method, None if _is_ours(method) else source, value)
-        self.stop(f"the attribute {name} of {real}")
+        self.stop(f"the attribute {name} of {real}", "GB0022")
 
 
 def _is_ours(function: Any) -> bool:
@@ -213,7 +213,7 @@ def load_global(c: Capture, f: Any, i: Any) -> None:
         f.function.source and AttrSource(f.function.source, "__globals__"),
     )
     if i.argval not in names:
-        c.stop(f"the builtin {i.argval}")
+        c.stop(f"the builtin {i.argval}", "GB0002")
     f.stack += [None, c.read(names[i.argval], home and ItemSource(home, i.argval))][not i.arg & 1 :]
 
 

@@ -12,8 +12,14 @@ from stage_contracts.origin import Origin
 
 # Code: what was met (a title that fits after "graph break GB0003"), and what to do about it.
 CATALOGUE: dict[str, tuple[str, str]] = {
-    "GB0001": ("a construct the capturer does not handle", "move it out of the compiled function"),
-    "GB0002": ("a call that cannot be captured", "call it outside, or register it as an operator"),
+    "GB0001": (
+        "a statement that capture has no rule for",
+        "write it with other statements, or move it into a function that is not compiled",
+    ),
+    "GB0002": (
+        "a call of a function that capture cannot look into",
+        "call it outside, or register it as an operator",
+    ),
     "GB0003": ("a branch on a tensor's data", "use cutaway.where, which computes both sides"),
     "GB0004": (
         "a tensor's data read into Python (item, float, numpy)",
@@ -89,12 +95,190 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "a part of NumPy that runs in NumPy",
         "use the functions that the page on NumPy programs lists, on arrays of numbers",
     ),
+    "GB0031": (
+        "a coroutine or an async generator",
+        "await it outside, and compile the functions that it calls",
+    ),
+    "GB0032": ("a generator that is left inside its try or with block", "walk it to its end"),
+    "GB0033": (
+        "a send or a throw that `yield from` passes on",
+        "loop over the inner iterator, and yield its items one by one",
+    ),
+    "GB0035": ("calls inside each other beyond the limit", "write the recursion as a loop"),
+    "GB0036": (
+        "a loop with too many steps to unroll",
+        "use cutaway.while_loop or scan, or compile the body of the loop alone",
+    ),
+    "GB0037": ("an exception from before a break", "avoid the break inside the except block"),
+    "GB0038": (
+        "an operator that capture cannot apply to these values",
+        "convert both to tensors, numbers or containers first",
+    ),
+    "GB0039": (
+        "a loop over something that capture cannot iterate",
+        "make a list of it outside, and pass that",
+    ),
+    "GB0040": (
+        "an item of, or a search in, something that capture cannot index",
+        "make a list or a dict of it outside, and pass that",
+    ),
+    "GB0041": (
+        "a with block over something that is not a context manager",
+        "give it an object whose class has __enter__ and __exit__",
+    ),
+    "GB0042": ("a ** of something that is not a dict", "make a dict of it first, and unpack that"),
+    "GB0043": ("a pattern of match that capture cannot test", "write the test with if and isinstance"),
+    "GB0044": (
+        "a value that must be known while the function is compiled",
+        "pass a plain number or string there",
+    ),
+    "GB0045": (
+        "a special method that returns what Python must check",
+        "return a plain number, string or bool from it",
+    ),
+    "GB0046": (
+        "the identity of a value that compiled code makes anew",
+        "compare with == instead of `is` and id()",
+    ),
+    "GB0047": ("a test of a class that only Python can decide", "test with isinstance for a plain class"),
+    "GB0048": (
+        "the class of a value that capture models by another",
+        "test with isinstance, or ask for the class outside",
+    ),
+    "GB0049": (
+        "a super() on something that is not an object of the class",
+        "call the method by its class: Base.method(self)",
+    ),
+    "GB0050": (
+        "a tensor's place on the tape (grad_fn, is_leaf) or its raw data",
+        "read it outside, or use detach() for the values",
+    ),
+    "GB0051": (
+        "an attribute of an object whose __dict__ the program changed",
+        "set the attribute on the object: obj.name = value",
+    ),
+    "GB0052": (
+        "an object whose class has a __getattribute__",
+        "pass what you need of it, or define __getattr__ instead",
+    ),
+    "GB0053": (
+        "a result that compiled code cannot make again",
+        "return tensors, numbers, and containers of them",
+    ),
+    "GB0054": (
+        "an object with a __del__ that is dropped",
+        "keep it in the caller until the compiled call is over",
+    ),
+    "GB0055": ("an import that would run a module", "import it at the top of the file"),
+    "GB0056": ("a class statement that only Python can run", "define the class outside"),
+    "GB0057": (
+        "a property or a method wrapper that capture cannot make",
+        "make it outside, or of plain functions and without a doc",
+    ),
+    "GB0058": ("a key whose class computes its hash", "use a string, a number or a tuple of them as the key"),
+    "GB0059": (
+        "a cached function whose answer the cache cannot give ahead",
+        "call the function behind the cache: f.__wrapped__",
+    ),
+    "GB0060": (
+        "a call that prints, logs or warns",
+        "move it behind the compiled call, or under `if not compiler.is_compiling():`",
+    ),
+    "GB0061": (
+        "a call that opens a file or waits for input",
+        "read the file before, and pass in what it holds",
+    ),
+    "GB0062": (
+        "a call that reads the clock, or waits",
+        "take the time around the compiled call: inside, the clock would be read once, while it is compiled",
+    ),
+    "GB0063": (
+        "a call that looks at the frame, or runs text as code",
+        "give the function what it needs as an argument: compiled code has no frame of its own to look at",
+    ),
+    "GB0064": ("a collection of garbage", "collect before or after the compiled call"),
+    "GB0065": (
+        "a call that does not fit the function's parameters",
+        "fix the call: run without compile it raises a TypeError",
+    ),
+    "GB0066": ("a call that raises an error", "fix the call: run without compile it raises this error"),
+    "GB0067": (
+        "an `out` that does not fit the result",
+        "give an `out` of the result's shape and dtype that does not require grad",
+    ),
+    "GB0068": (
+        "an option that the function does not have in a graph",
+        "leave the option out, or compute what it means with other functions",
+    ),
+    "GB0069": (
+        "an argument of a kind that the function does not take in a graph",
+        "pass tensors, numbers, and containers of them",
+    ),
+    "GB0070": (
+        "a tensor of inference mode, used outside of it",
+        "use it under inference_mode, or make it under no_grad instead",
+    ),
+    "GB0071": ("a method that capture has no rule for", "call it outside, and pass what it returns"),
+    "GB0072": (
+        "a walk over modules that the class defines for itself",
+        "leave named_modules and the registries as Module has them",
+    ),
+    "GB0073": (
+        "a functional_call of a module with tied parameters",
+        "give each parameter a name of its own, or call it outside",
+    ),
+    "GB0074": (
+        "a step of a schedule that the function made",
+        "make the schedule outside, and call its step inside or outside",
+    ),
+    "GB0075": (
+        "an operand or a result of a followed function that is not a tensor",
+        "pass and return tensors, or tuples, lists and dicts of them",
+    ),
+    "GB0076": (
+        "a cond on a predicate of several elements",
+        "reduce the predicate to one element with all() or any()",
+    ),
+    "GB0077": (
+        "functions of cond, while_loop or scan that do not return what is expected",
+        "return as many tensors, of the same shapes and dtypes",
+    ),
+    "GB0078": ("a while_loop whose condition is not one boolean", "return one boolean from cond_fn"),
+    "GB0079": (
+        "a scan or map over tensors without one common length",
+        "give tensors of one length, at least 1, along the dimension",
+    ),
+    "GB0080": ("a scan whose combine_fn does not return a pair", "return the pair (carry, y)"),
+    "GB0081": (
+        "an assumed constant that is not a plain value",
+        "return a number, a string, or a tuple, list or dict of them",
+    ),
+    "GB0082": (
+        "a leaf of the tape that the function makes",
+        "make the leaf outside of the compiled function, and pass it",
+    ),
+    "GB0083": ("a retain_grad of a value computed inside", "return the value, and use autograd.grad outside"),
+    "GB0084": ("an autograd Function that returns an argument as it is", "return x.view_as(x)"),
+    "GB0085": (
+        "a loop that goes on after a break inside it",
+        "avoid the break inside the loop, and all of the loop is captured",
+    ),
+    "GB0086": (
+        "a backward through what was computed outside",
+        "compile the function that computes it too, or call backward outside",
+    ),
+    "GB0087": ("a read of what a schedule's step changes, after the step", "read it before the step"),
+    "GB0088": ("a write to an input of a function of cond, scan or vmap", "write to a clone of it"),
+    "GB0089": (
+        "a step that this launch does not run",
+        "launch it with stage4_runtime.runtime:launch, on one stream",
+    ),
 }
 
 
 @dataclass(frozen=True)
 class GraphBreak:
-    """One break: a stable code of CATALOGUE, what was seen there, the user's place, what to do.
+    """One break: a stable code of CATALOGUE, what was seen there, the user's place.
 
     error: it happened where error_on_graph_break(True) holds, so it is an error whatever compile() was told.
     """
@@ -102,12 +286,16 @@ class GraphBreak:
     code: str
     reason: str
     origin: Origin | None = None
-    hint: str = ""
     error: bool = False
 
     def __post_init__(self) -> None:
         if self.code not in CATALOGUE:
             raise ValueError(f"unknown graph break code {self.code!r}")
+
+    @property
+    def hint(self) -> str:
+        """What to do: the catalogue's one answer to this code."""
+        return CATALOGUE[self.code][1]
 
     @property
     def page(self) -> str:
@@ -121,23 +309,21 @@ class GraphBreak:
         return [traceback.FrameSummary(at.file, at.line, "<user code>")] if at else []
 
     def __str__(self) -> str:
-        title, hint = CATALOGUE[self.code]
+        title = CATALOGUE[self.code][0]
         lines = [f"graph break {self.code} ({title}): {self.reason}"]
         if self.origin:
             lines.append(self.origin.caret())
-        return "\n".join([*lines, f"  hint: {self.hint or hint}"])
+        return "\n".join([*lines, f"  hint: {self.hint}"])
 
 
 class Unsupported(RuntimeError):
     """A stage met a construct it does not handle. Carries the GraphBreak that describes it.
 
-    `Unsupported("a while loop", origin)`; with `fullgraph=True` it reaches the user, otherwise the frame
+    `Unsupported("a while loop", origin, code="GB0036")`; with `fullgraph=True` it reaches the user, otherwise the frame
     falls back to eager and the break is recorded.
     """
 
-    def __init__(
-        self, construct: str, origin: Origin | None = None, *, code: str = "GB0001", hint: str = ""
-    ) -> None:
+    def __init__(self, construct: str, origin: Origin | None = None, *, code: str) -> None:
         self.construct, self.origin = construct, origin
-        self.graph_break = GraphBreak(code, construct, origin, hint)
+        self.graph_break = GraphBreak(code, construct, origin)
         super().__init__(str(self.graph_break))

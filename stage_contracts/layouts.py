@@ -74,7 +74,7 @@ def view_strides(
         return meta.strides
     if holds is bool and (for_all := view_strides(meta, shape)) is not None:
         return for_all  # no question, hence no guard
-    if meta.is_contiguous or (holds is bool and any(holds(size == 0) for size in meta.shape)):
+    if meta.is_contiguous or any(holds(size == 0) for size in meta.shape):
         return contiguous_strides(shape)
     old = [
         (size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if not holds(size == 1)

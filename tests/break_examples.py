@@ -1,12 +1,12 @@
-"""One program for each code of the catalogue of breaks, and what to write instead: the site's page and a test run them.
+"""One program for each of the first codes of breaks, and what to write instead: the site's page and a test run them.
 
 Input: `gb0003` breaks with GB0003 on ARGUMENTS["gb0003"](), compiled with SETTINGS["gb0003"]; `gb0003_instead` says the
 same and is captured whole. Functions without a code are what the examples use.
 """
 
-import asyncio
 import copy
 import random
+import sys
 
 import numpy as np
 
@@ -15,26 +15,23 @@ from cutaway import compiler
 
 
 def gb0001(x):
-    async def later():
-        return x + 1
-
-    return asyncio.run(later()) * 2
+    try:
+        raise ValueError("no")
+    except* ValueError:
+        x = x + 1
+    return x
 
 
 def gb0001_instead(x):
-    def now():
-        return x + 1
-
-    return now() * 2
+    return x + 1
 
 
 def gb0002(x):
-    print("adding one")
-    return x + 1
+    return x * (sys.getsizeof(3) > 0)
 
 
 def gb0002_instead(x):
-    return x + 1
+    return x * True
 
 
 def gb0003(x):
@@ -247,36 +244,37 @@ def gb0025_instead(x):
     return y
 
 
-class Same(cutaway.autograd.Function):
-    """Gives back the tensor it was given."""
+class Twice(cutaway.autograd.Function):
+    """Gives one new tensor two times."""
 
     @staticmethod
     def forward(ctx, x):
-        return x
+        y = x * 2
+        return y, y
 
     @staticmethod
-    def backward(ctx, gradient):
-        return gradient
+    def backward(ctx, first, second):
+        return (first + second) * 2
 
 
-class View(cutaway.autograd.Function):
-    """Gives a new tensor with the same values."""
+class Once(cutaway.autograd.Function):
+    """Gives one new tensor."""
 
     @staticmethod
     def forward(ctx, x):
-        return x.view_as(x)
+        return x * 2
 
     @staticmethod
     def backward(ctx, gradient):
-        return gradient
+        return gradient * 2
 
 
 def gb0026(x):
-    return Same.apply(x) * 2
+    return Twice.apply(x)[0] * 2
 
 
 def gb0026_instead(x):
-    return View.apply(x) * 2
+    return Once.apply(x) * 2
 
 
 def gb0027(x):
@@ -337,8 +335,3 @@ SETTINGS = {
     "gb0012": {"backend": without_square, "options": {"capture.suppress_errors": True}},
     "gb0015": {"backend": "aot_eager"},
 }
-
-
-def arguments(name):
-    """Fresh arguments for one example; most take a tensor of three ones."""
-    return ARGUMENTS.get(name, lambda: (cutaway.ones(3),))()

@@ -60,7 +60,7 @@ def test_a_history_that_reaches_outside():
     np.testing.assert_array_equal(net.weight.grad.numpy(), want.weight.grad.numpy())
     (why,) = step.compiled.breaks
     assert (
-        why.code == "GB0024" and why.reason == "backward through h, which was computed outside this function"
+        why.code == "GB0086" and why.reason == "backward through h, which was computed outside this function"
     )
 
 

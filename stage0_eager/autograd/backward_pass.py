@@ -17,6 +17,7 @@ from stage0_eager.state import STATE, settle
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor, up_to_date
 from stage_contracts.layouts import is_dense
+from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -197,6 +198,9 @@ class Walk:
             return
         if self.useful is not None and id(edge.node) not in self.useful:
             return
+        meta = edge.node.out_metas[edge.output_index]
+        if g.shape != meta.shape and not same_shape(g.shape, meta.shape):
+            g = _reduced(self.create_graph, g, meta.shape)
         slot = self.pending.get(id(edge.node))
         if slot is None:
             slot = self.pending[id(edge.node)] = [None] * len(edge.node.out_metas)
@@ -220,6 +224,19 @@ class Walk:
                 if g is not None and tensor is not None:
                     self.found[id(tensor)] = (tensor, g)
         return slot
+
+
+def _reduced(create_graph: bool, g: Tensor, shape: tuple) -> Tensor:
+    """The gradient of a tensor that set_() or .data gave another shape after it was recorded: as torch, a sum."""
+    extra = g.ndim - len(shape)
+    pairs = list(zip(g.shape[max(extra, 0) :], shape, strict=False))
+    if extra < 0 or any(size not in (1, have) for have, size in pairs):
+        raise RuntimeError(
+            f"the backward has an invalid gradient: got {list(g.shape)} but expected shape compatible with "
+            f"{list(shape)}. The tensor took another shape (set_, .data) after it was recorded."
+        )
+    dims = (*range(extra), *(i for i, (have, size) in enumerate(pairs, extra) if size == 1 != have))
+    return _under(create_graph, "reshape", _under(create_graph, "sum", g, dims, True) if dims else g, shape)
 
 
 def _or_zeros(g: Tensor | None, meta: TensorMeta) -> Tensor | None:

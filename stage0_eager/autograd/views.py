@@ -70,12 +70,18 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
     return c.permute(part, tuple(order.index(i) for i in range(len(order))))
 
 
+def _of_nothing(whole: Any, part: Any) -> Any:
+    """An expansion to a size of 0 shows nothing of the whole, which still depends on what is written there."""
+    rows = c.reshape(whole, (1, *whole.shape))
+    return c.reshape(c.slice_scatter(rows, c.reshape(part, (0, *whole.shape)), 0, 0, 0, 1), whole.shape)
+
+
 # From the whole and a new value for what the view shows to the new whole.
 UNDO: dict[str, Any] = {
     "reshape": lambda whole, part, shape: c.reshape(part, whole.shape),
     "permute": _undo_permute,
-    "expand": lambda whole, part, shape: (  # to a size of 0: nothing of the whole is shown
-        whole if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
+    "expand": lambda whole, part, shape: (
+        _of_nothing(whole, part) if any(same_size(n, 0) for n in part.shape) else c.reshape(part, whole.shape)
     ),
     "slice": lambda whole, part, dim, start, stop, step=1: c.slice_scatter(
         whole, part, dim, start, stop, step

@@ -28,6 +28,8 @@ from stage0_eager.table.operator import Operator, operator
 from stage0_eager.table.registry import register
 from stage0_eager.tensor import Tensor, is_recorded, is_traced, method, refresh, root
 from stage_contracts import dtype as dt
+from stage_contracts.core_metas import broadcast_shapes
+from stage_contracts.symbolic import same_shape
 
 INFERENCE_WRITTEN = (
     "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
@@ -39,6 +41,8 @@ def write(input: Any, value: Any) -> Any:
     """Write `value` into input's storage, on the tape where that is needed."""
     if not STATE.inference and input.is_inference():
         raise RuntimeError(INFERENCE_WRITTEN)
+    if value.ndim and not _is_shaped(value, input):
+        c.expand.meta(value.meta, input.shape)  # said of these shapes, whichever way the write goes
     if STATE.grad_enabled and not is_recorded(input):
         if input.requires_grad and input.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
@@ -49,6 +53,11 @@ def write(input: Any, value: Any) -> Any:
         if value.requires_grad or input.requires_grad:
             input._written += 1  # views that there are of it take the new history when they are next used
     return c.copy_(input, value)
+
+
+def _is_shaped(value: Any, input: Any) -> bool:
+    """Whether the two have one shape; of open sizes nothing is asked."""
+    return same_shape(value.shape, input.shape) if is_traced(input) else value.shape == input.shape
 
 
 def write_computed(input: Any, value: Any) -> Any:
@@ -83,6 +92,12 @@ def kept(input: Any, others: tuple = ()) -> Any:
 @operator
 def copy_(input, src):
     """Write src, broadcast and cast, into input."""
+    if not _is_shaped(src, input):
+        whole = broadcast_shapes(input.shape, src.shape)
+        if not same_shape(whole, input.shape):
+            raise RuntimeError(
+                f"output with shape {list(input.shape)} doesn't match the broadcast shape {list(whole)}"
+            )
     return write(input, src)
 
 

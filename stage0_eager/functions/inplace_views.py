@@ -71,11 +71,11 @@ def resize_(self: Tensor, *sizes: Any) -> Tensor:
     new = arrays.namespace(self.device).zeros(size, data.dtype)
     count = min(data.size, math.prod(size))
     new.reshape(-1)[:count] = data.reshape(-1)[:count]
-    before, written = Tensor(self._data), self.version
+    before, counter = Tensor(self._data), self._counter()
     _take_over(before, self)
     _take_over(self, Tensor(new))
-    self._formerly = (*self._formerly, before)
-    self._counter()[0] = written + 1
+    self._formerly, self._version = (*self._formerly, before), counter  # which its views go on sharing
+    self._bump_version()
     return self
 
 

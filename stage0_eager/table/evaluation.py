@@ -9,7 +9,7 @@ Gains are for one call on 4 floats (benchmarks/eager_calls.txt has the table bes
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,13 +28,13 @@ from stage0_eager.kernels.eager import (
 )
 from stage0_eager.kernels.formulas import KERNELS, REDUCE
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor, up_to_date
+from stage0_eager.tensor import Tensor, root, up_to_date
 
 
 def eager_call(op: Any) -> Callable[..., Any]:
     """The function that evaluates calls of `op` and records them."""
     if op.core is None:
-        return _composite(op) if op.whole else op.body
+        return _composite(op) if op.whole else _body(op)
     if op.core.kind == "pointwise" and op.params == ("input",):
         return _single(op)
     if op.params == ("input", "other") and op.core.kind in ("pointwise", "contraction"):
@@ -80,6 +80,33 @@ def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
         out._source_was = len(source._formerly)
     if source._made_silently or not STATE.grad_enabled:
         out._made_silently = True
+
+
+def _body(op: Any) -> Callable[..., Any]:
+    """A composite. What it shows of memory that it made itself is, to the user, no view that was made under no_grad."""
+    body = op.body
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        out = body(*args, **kwargs)
+        if STATE.grad_enabled:
+            return out
+        for made in out if isinstance(out, tuple) else (out,):
+            if isinstance(made, Tensor) and made._made_silently:
+                whole = root(made)
+                if not any(root(t) is whole for t in _tensors_in((args, *kwargs.values()))):
+                    made._version = whole._version  # untracked, in inference mode
+                    made._made_silently, made._view, made._base = False, None, None
+        return out
+
+    return call
+
+
+def _tensors_in(tree: Any) -> Iterator[Tensor]:
+    if isinstance(tree, Tensor):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for part in tree:
+            yield from _tensors_in(part)
 
 
 def _general(op: Any) -> Callable[..., Any]:

@@ -92,7 +92,7 @@ def _resize(target: Tensor, result: Tensor) -> None:
     """New memory under the tensor; views that shared the old keep it."""
     if is_traced(target):
         raise Unsupported(
-            f"out= of shape {tuple(target.shape)} for a result of shape {tuple(result.shape)}", code="GB0002"
+            f"out= of shape {tuple(target.shape)} for a result of shape {tuple(result.shape)}", code="GB0067"
         )
     if target.numel():
         warnings.warn(

@@ -48,10 +48,10 @@ def judged(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable
         if not (isinstance(below, ConstantVariable) and below.value):
             return answer
     if not isinstance(answer, ConstantVariable):
-        code = "GB0004" if isinstance(answer, TensorVariable) else "GB0001"
+        code = "GB0004" if isinstance(answer, TensorVariable) else "GB0045"
         tx.unsupported(code, f"{describe(answer)} as what {name} answers")
     value = answer.value
     if type(value) is bool and name in ("__index__", "__int__"):
-        tx.unsupported("GB0001", f"{value} as what {name} answers, of which Python warns")
+        tx.unsupported("GB0045", f"{value} as what {name} answers, of which Python warns")
     stand_in = type(type(owner.real).__name__, (), {name: lambda _: value})()
     return attempt(tx, name, lambda: from_constant(ASKED[name](stand_in)), exact=True)

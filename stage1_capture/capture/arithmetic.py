@@ -101,7 +101,7 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         left.items[:] = kept(left, attempt(tx, symbol, lambda: left.items * right.value))
         return left
     if in_place and isinstance(left, (ListVariable, ConstDictVariable)) and unwrapped(right) is right:
-        tx.unsupported("GB0001", f"{symbol} on {describe(left)}")
+        tx.unsupported("GB0038", f"{symbol} on {describe(left)}")
     still_open = open_binary(symbol.removesuffix("="), function, left, right)
     if still_open is not None:
         return still_open
@@ -130,7 +130,7 @@ def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: O
         result = _declined if method is None else call_function(tx, method, [other], {})
         if not _declines(result):
             return result
-    tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
 
 
 def _of_plain_values(left: ConstantVariable, right: Variable, name: str) -> bool:
@@ -243,7 +243,7 @@ def on_sets(tx: Tx, symbol: str, function: Callable, left: Any, right: Any) -> V
 def shown_by(tx: Tx, view: DictViewVariable) -> list:
     """What a view of a dict shows, as elements of a set."""
     if view.name == "values":
-        tx.unsupported("GB0001", f"a set operation on {describe(view)}")
+        tx.unsupported("GB0038", f"a set operation on {describe(view)}")
     return [hashable(tx, item) for item in view.items]
 
 
@@ -297,7 +297,7 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
         return attempt(tx, dunder, lambda: ConstantVariable(function(value.value)))
     method = special_method(tx, value, dunder)
     if method is None:
-        tx.unsupported("GB0001", f"{dunder} of {describe(value)}")
+        tx.unsupported("GB0038", f"{dunder} of {describe(value)}")
     return call_function(tx, method, [], {})
 
 
@@ -332,7 +332,7 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     by_identity = (UserDefinedObjectVariable, UserFunctionVariable, ConstantVariable, TensorVariable)
     if symbol in ("==", "!=") and isinstance(left, by_identity) and isinstance(right, by_identity):
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
-    tx.unsupported("GB0001", f"{symbol} between {describe(left)} and {describe(right)}")
+    tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")
 
 
 def family(value: Variable) -> Any:
@@ -413,7 +413,7 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
         case ConstantVariable(value=a), ConstantVariable(value=b):
             if a is b or type(a) is not type(b) or a != b:
                 return a is b
-            tx.unsupported("GB0001", f"the identity of the constant {a!r}", "compare with ==")
+            tx.unsupported("GB0046", f"the identity of the constant {a!r}")
         case (
             UserDefinedObjectVariable() | UserFunctionVariable(),
             UserDefinedObjectVariable() | UserFunctionVariable(),
@@ -421,7 +421,7 @@ def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
             if left.real is not None and left.real is right.real:
                 return True
         case (UserMethodVariable(), UserMethodVariable()):
-            tx.unsupported("GB0001", "the identity of a bound method")
+            tx.unsupported("GB0046", "the identity of a bound method")
     if left.source is not None and right.source is not None and type(left) is type(right):
         tx.output.guard("NOT_ALIASED", left.source, right.source)
     return False

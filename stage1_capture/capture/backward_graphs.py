@@ -88,7 +88,7 @@ def _followed(
         tx.unsupported("GB0024", f"{what} raises {type(raised.value.real).__name__}")
     except Unsupported as stop:
         broken = stop.graph_break
-        tx.unsupported(broken.code, f"{what}: {broken.reason}", broken.hint)
+        tx.unsupported(broken.code, f"{what}: {broken.reason}")
     return graph, taken, tuple(None if t is None else made.index(t) for t in found)
 
 

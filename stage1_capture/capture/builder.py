@@ -377,7 +377,7 @@ def refuse_watched(output: OutputGraph, cls: type) -> None:
     """A class of the user's that sees every read of an attribute would see those of guards, and of capture, too."""
     asked = class_lookup(cls, "__getattribute__")
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        output.unsupported("GB0001", f"an object of class {cls.__name__}, which has a __getattribute__")
+        output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:

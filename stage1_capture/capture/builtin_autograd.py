@@ -164,7 +164,7 @@ def _walked(tx: Tx, name: str, shadow: ShadowTape, walk: Callable[[], Any]) -> A
             return walk()
     except Unsupported as refusal:
         broken = refusal.graph_break
-        tx.unsupported(broken.code, f"{name}: {broken.reason}", broken.hint)
+        tx.unsupported(broken.code, f"{name}: {broken.reason}")
     except Exception as error:
         why = f"{name} raises {type(error).__name__}: {error}"
         raise SkipFrame(why, tx.output.origin(), code="GB0024") from None
@@ -182,9 +182,8 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
 
 def _refuse_outside(tx: Tx, name: str, *tensors: TensorVariable) -> None:
     tx.unsupported(
-        "GB0024",
+        "GB0086",
         f"{name} through {tensors[0].source}, which was computed outside this function",
-        "compile the function that computes it too, or call backward outside",
     )
 
 

@@ -41,7 +41,7 @@ def functional_call(
     """What the module returns. Tied parameters, and names that eager refuses, are a break."""
     module = realize(module)
     if not isinstance(module, UserDefinedObjectVariable) or not isinstance(module.real, Module):
-        tx.unsupported("GB0002", f"functional_call of {describe(module)}")
+        tx.unsupported("GB0069", f"functional_call of {describe(module)}")
     values = _values(tx, parameter_and_buffer_dicts)
     _check_names(tx, module.real, set(values), tx.constant(strict, "functional_call"))
     homes = [_home(tx, module, name) for name in values]
@@ -67,7 +67,7 @@ def _values(tx: Tx, dicts: Variable) -> dict[str, Variable]:
     given = realize(dicts)
     for each in [given] if isinstance(given, ConstDictVariable) else iterate(tx, given):
         if not isinstance(each, ConstDictVariable):
-            tx.unsupported("GB0002", f"functional_call with {describe(each)}")
+            tx.unsupported("GB0069", f"functional_call with {describe(each)}")
         found |= each.items
     return found
 
@@ -80,10 +80,10 @@ def _check_names(tx: Tx, module: Module, given: set[str], strict: bool) -> None:
         for name, tensor in registry.items()
     }
     if not given <= set(tensors) or (strict and given != set(tensors)):
-        tx.unsupported("GB0002", "functional_call raises RuntimeError: unexpected or missing keys")
+        tx.unsupported("GB0066", "functional_call raises RuntimeError: unexpected or missing keys")
     shared = Counter(id(t) for t in tensors.values() if t is not None)
     if any(shared[id(tensors[name])] > 1 for name in given):
-        tx.unsupported("GB0002", "functional_call of a module with tied parameters")
+        tx.unsupported("GB0073", "functional_call of a module with tied parameters")
 
 
 def _home(tx: Tx, module: UserDefinedObjectVariable, name: str) -> tuple[list[dict], str]:

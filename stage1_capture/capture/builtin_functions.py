@@ -99,7 +99,7 @@ def builtin(*functions: Any) -> Any:
             except TypeError as error:
                 if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                     raise  # not the call itself: an error of our own
-                tx.unsupported("GB0002", f"a call of {functions[0].__name__}: {error}")
+                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
 
         BUILTINS.update(dict.fromkeys(functions, call))
         return handler
@@ -221,7 +221,7 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
         tx.unsupported("GB0010", "next of an iterator from outside")
     method = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
     if not isinstance(iterator, IteratorVariable) and method is None:
-        tx.unsupported("GB0002", f"next of {describe(iterator)}")
+        tx.unsupported("GB0039", f"next of {describe(iterator)}")
     if method is not None and not default:  # what it raises has a value
         return call_function(tx, method, [], {})
     found = step(tx, iterator)
@@ -256,7 +256,7 @@ def reversed_(tx: Tx, values: Variable) -> Variable:
             tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
         )
     if method is None:
-        tx.unsupported("GB0001", f"reversed of {describe(values)}")
+        tx.unsupported("GB0039", f"reversed of {describe(values)}")
     return call_function(tx, method, [], {})
 
 

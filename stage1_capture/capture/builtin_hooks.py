@@ -55,7 +55,7 @@ def retain_grad(tx: Tx, tensor: Variable) -> Variable:
     target = _hookable(tx, tensor, "retain_grad")
     if target.source is None:
         reason = "retain_grad of a value computed inside: nothing outside the graph sees its gradient"
-        tx.unsupported("GB0025", reason, "return the value, and use autograd.grad outside")
+        tx.unsupported("GB0083", reason)
     _registered_afterwards(tx, target, "retain_grad")
     return NONE
 

@@ -98,7 +98,7 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
         names = [n for n in wrapped.attrs if not n.startswith("__") or n == "__wrapped__"]
         names += [n for n in getattr(wrapped.real, "__dict__", {}) if n not in names]
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
-        tx.unsupported("GB0002", f"functools.wraps of {describe(wrapped)}")
+        tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
     for name in names:
         store_attribute(tx, wrapper, name, load_attribute(tx, wrapped, name))
     return NONE
@@ -197,7 +197,7 @@ def _concatenated(symbol: str) -> Any:
         for value in (left, right):
             text = isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes))
             if not (text or isinstance(value, (ListVariable, TupleVariable))):
-                tx.unsupported("GB0002", f"operator.concat of {describe(value)}")
+                tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
         return binary(tx, symbol, left, right)
 
     return concatenate

@@ -56,9 +56,9 @@ def named(
 
 def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iterator[tuple[str, Variable]]:
     if not isinstance(module, UserDefinedObjectVariable) or not isinstance(module.real, Module):
-        tx.unsupported("GB0002", f"a walk over {describe(module)} as a module")
+        tx.unsupported("GB0069", f"a walk over {describe(module)} as a module")
     if class_lookup(type(module.real), "named_modules") is not Module.named_modules:
-        tx.unsupported("GB0002", f"a walk over {describe(module)}, which has a named_modules of its own")
+        tx.unsupported("GB0072", f"a walk over {describe(module)}, which has a named_modules of its own")
     if module in seen:
         return
     if once:
@@ -74,5 +74,5 @@ def _registry(tx: Tx, module: Variable, name: str) -> dict[str, Variable]:
     assert isinstance(module, UserDefinedObjectVariable)
     entries = load_attribute(tx, module, name)
     if not isinstance(entries, ConstDictVariable):
-        tx.unsupported("GB0002", f"a walk over the {name} of {describe(module)}")
+        tx.unsupported("GB0072", f"a walk over the {name} of {describe(module)}")
     return entries.items

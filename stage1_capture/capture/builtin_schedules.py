@@ -35,7 +35,7 @@ STEPS = {
 @builtin(*STEPS)
 def step(tx: Tx, schedule: Variable, *args: Variable, **kwargs: Variable) -> Variable:
     if not isinstance(schedule, UserDefinedObjectVariable) or schedule.source is None:
-        tx.unsupported("GB0002", f"the step of {describe(schedule)}")
+        tx.unsupported("GB0074", f"the step of {describe(schedule)}")
     if id(schedule) in tx.output.effects.changed:
         tx.unsupported(
             "GB0006", f"the step of {describe(schedule)}, which was changed before in this function"
@@ -55,9 +55,7 @@ def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
         return
 
     def read() -> Variable:
-        tx.output.unsupported(
-            "GB0006", f"a read of what the step of {what} changes", "put it before the step"
-        )
+        tx.output.unsupported("GB0087", f"a read of what the step of {what} changes")
 
     groups = load_attribute(tx, load_attribute(tx, schedule, "optimizer"), "param_groups")
     for group in map(realize, groups.items if isinstance(groups, ListVariable) else ()):

@@ -113,7 +113,7 @@ def _on_the_tape(
         if not isinstance(out, TensorVariable):
             tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
         if any(out is a for a in args):
-            tx.unsupported("GB0026", f"{name}.forward returns an argument as it is", "return x.view_as(x)")
+            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
         outputs.append(out)
     kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):

@@ -48,16 +48,13 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         return tensor_of_array(tx, data, kwargs)
     if data is not None and set(options) <= {"dtype", "device", "requires_grad"}:
         if tx.constant(options.pop("requires_grad", ConstantVariable(False)), "requires_grad="):
-            tx.unsupported("GB0006", "tensor(..., requires_grad=True) makes a leaf of the tape", _LEAF)
+            tx.unsupported("GB0082", "tensor(..., requires_grad=True) makes a leaf of the tape")
         given = {name: tx.constant(value, f"{name}=") for name, value in options.items()}
         made = _of_tensors(tx, data) if not given else None
         made = made or _of_numbers(tx, data, given)
         if made is not None:
             return made
     return inline_call(tx, function_variable(tx.output, TENSOR, None), args, kwargs)
-
-
-_LEAF = "make the leaf outside of the compiled function and pass it"
 
 
 def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | None:

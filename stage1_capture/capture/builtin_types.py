@@ -120,7 +120,7 @@ def python_type(tx: Tx, value: Variable) -> type:
         case ConstantIterator(constant=constant):
             return type(iter(constant))
     if type(value) not in _PYTHON_TYPES:
-        tx.unsupported("GB0001", f"the class of {describe(value)}")
+        tx.unsupported("GB0048", f"the class of {describe(value)}")
     return _PYTHON_TYPES[type(value)]
 
 
@@ -162,7 +162,7 @@ def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Varia
 def _given(tx: Tx, function: Any, args: Args, count: int) -> Args:
     """The arguments of a method of object's, which has to have one it can work on."""
     if len(args) != count:
-        tx.unsupported("GB0002", f"a call of object.{function.__name__} with {len(args)} arguments")
+        tx.unsupported("GB0065", f"a call of object.{function.__name__} with {len(args)} arguments")
     return args
 
 
@@ -179,7 +179,7 @@ def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     target, name = _given(tx, object.__getattribute__, args, 2)
     if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
-        tx.unsupported("GB0001", f"object.__getattribute__ of {describe(target)}")
+        tx.unsupported("GB0022", f"object.__getattribute__ of {describe(target)}")
     found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
         tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
@@ -224,7 +224,7 @@ def _method(tx: Tx, function: Variable, receiver: Variable) -> Variable:
 @builtin(id)
 def id_(tx: Tx, value: Variable) -> Variable:
     if isinstance(value, (ConstantVariable, TupleVariable)) and value.source is None:
-        tx.unsupported("GB0001", f"the id of {describe(value)}")
+        tx.unsupported("GB0046", f"the id of {describe(value)}")
     return IdVariable(value)
 
 
@@ -246,10 +246,10 @@ def super_(tx: Tx, *explicit: Variable) -> Variable:
     if not isinstance(owner, UserDefinedObjectVariable) or not isinstance(
         receiver, UserDefinedObjectVariable
     ):
-        tx.unsupported("GB0001", "super() outside a method of a plain object")
+        tx.unsupported("GB0049", "super() outside a method of a plain object")
     of_class = isinstance(receiver.real, type) and issubclass(receiver.real, owner.real)
     if not of_class and not issubclass(type(receiver.real), owner.real):
-        tx.unsupported("GB0001", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
+        tx.unsupported("GB0049", f"super() of {describe(receiver)}, which is no {owner.real.__name__}")
     return SuperVariable(owner.real, receiver)
 
 

@@ -15,7 +15,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.capture.attributes import special_method
 from stage1_capture.capture.builder import function_variable
 from stage1_capture.capture.controls import call_controlled, control_of
-from stage1_capture.capture.hints import hint_for
+from stage1_capture.capture.hints import code_of
 from stage1_capture.capture.inline import inline_call
 from stage1_capture.capture.iterators import is_foreign_iterator, step, walk
 from stage1_capture.capture.keys import hashable
@@ -113,13 +113,13 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
 
                 return construct(tx, function, args, kwargs)
             what = "the construction of a" if isinstance(real, type) else "a call of"
-            tx.unsupported("GB0002", f"{what} {describe(function)}", hint_for(real))
+            tx.unsupported(code_of(real), f"{what} {describe(function)}")
         case UserDefinedObjectVariable():
             python = isinstance(class_lookup(type(function.real), "__call__"), types.FunctionType)
             method = special_method(tx, function, "__call__") if python else None
             if method is not None:
                 return call_function(tx, method, args, kwargs)
-    tx.unsupported("GB0002", f"a call of {describe(function)}", hint_for(getattr(function, "real", None)))
+    tx.unsupported(code_of(getattr(function, "real", None)), f"a call of {describe(function)}")
 
 
 _BUILTIN_KINDS = (
@@ -140,7 +140,7 @@ def _must_be_a(tx: Tx, receiver: Variable, method: Any) -> None:
 
     if not issubclass(python_type(tx, receiver), method.__objclass__):
         name = f"{method.__objclass__.__name__}.{method.__name__}"
-        tx.unsupported("GB0002", f"a call of {name} on {describe(receiver)}")
+        tx.unsupported("GB0065", f"a call of {name} on {describe(receiver)}")
 
 
 def _known(real: Any) -> bool:
@@ -169,7 +169,7 @@ def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Va
             if type(error).__module__ == "builtins":  # attempt() knows it
                 raise
             # its class may have a say in how it is made
-            tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+            tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
 
     return attempt(tx, name, compute, exact=True)
 
@@ -186,7 +186,7 @@ def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) 
     except (TypeError, ArithmeticError, AttributeError) as error:
         if exact and all(isinstance(a, str) for a in error.args):
             tx.throw(type(error), *error.args)
-        tx.unsupported("GB0002", f"{what} raises {type(error).__name__}: {error}")
+        tx.unsupported("GB0066", f"{what} raises {type(error).__name__}: {error}")
 
 
 def must_be_local(tx: Tx, container: Variable, what: str) -> None:
@@ -221,13 +221,13 @@ def _call_builtin_method(tx: Tx, receiver: Variable, name: str, args: Args, kwar
         args = [ListVariable(iterate(tx, args[0]))]
     named = isinstance(receiver, TupleVariable) and receiver.kind is not tuple
     if named and (not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")):
-        tx.unsupported("GB0002", f"the method {name} of a named tuple")
+        tx.unsupported("GB0071", f"the method {name} of a named tuple")
     if name in ("finditer", "scanner") and isinstance(receiver, ConstantVariable):
-        tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")
+        tx.unsupported("GB0071", f"a call of the method {name} of {describe(receiver)}")
     if isinstance(receiver, (ConstantVariable, TupleVariable, SliceVariable)):
         value = tx.constant(receiver, f"the method {name}")
         return fold(tx, getattr(value, name), args, kwargs)
-    tx.unsupported("GB0002", f"a call of the method {name} of {describe(receiver)}")
+    tx.unsupported("GB0071", f"a call of the method {name} of {describe(receiver)}")
 
 
 def _is_derived(value: Variable) -> bool:
@@ -264,7 +264,7 @@ def make_iterator(tx: Tx, value: Variable) -> Variable:
             tx.throw(
                 TypeError, f"{type(getattr(value, 'value', call_function)).__name__!r} object is not iterable"
             )
-        tx.unsupported("GB0001", f"a loop over {describe(value)}")
+        tx.unsupported("GB0039", f"a loop over {describe(value)}")
     made = realize(call_function(tx, method, [], {}))
     if (
         isinstance(made, IteratorVariable)

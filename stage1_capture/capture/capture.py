@@ -92,7 +92,7 @@ def _attempt(
     except Unsupported as stop:
         return _split(output, function, args, kwargs, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
-        return _broken(output, function, GraphBreak("GB0001", "calls nested too deeply to follow", start))
+        return _broken(output, function, GraphBreak("GB0035", "calls nested too deeply to follow", start))
     finally:
         output.let_go()
 
@@ -166,7 +166,7 @@ def root_locals(
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:
         why = f"the call does not fit {function.__name__}: {error}"
-        raise Unsupported(why, output.start, code="GB0002") from None
+        raise Unsupported(why, output.start, code="GB0065") from None
     given = set(bound.arguments)
     bound.apply_defaults()
     for parameter in signature.parameters.values():

@@ -170,7 +170,7 @@ class PyCodegen:
     def named(self, value: Any) -> str:
         """An object the text cannot spell: a global of the residual code."""
         if of_a_prototype(value):
-            self.output.unsupported("GB0001", "returning what is made of a class of the frame")
+            self.output.unsupported("GB0053", "returning what is made of a class of the frame")
         for name, known in self.globals.items():
             if known is value:
                 return name

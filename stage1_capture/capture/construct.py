@@ -160,7 +160,7 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
             source = cls.source and ItemSource(AttrSource(cls.source, "_field_defaults"), name)
             bound[name] = wrap(tx.output, default, source)
     if len(args) > len(fields) or set(bound) != set(fields) or set(fields[: len(args)]) & set(kwargs):
-        tx.unsupported("GB0002", f"a call that does not fit {real.__name__}")
+        tx.unsupported("GB0065", f"a call that does not fit {real.__name__}")
     return TupleVariable([bound[name] for name in fields], real, cls.source)
 
 

@@ -61,7 +61,7 @@ def method(kind: type, *names: str) -> Callable[[Any], Any]:
             except TypeError as error:
                 if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                     raise  # not the call itself: an error of our own
-                tx.unsupported("GB0002", f"a call of the method {names[0]}: {error}")
+                tx.unsupported("GB0065", f"a call of the method {names[0]}: {error}")
             return NONE if result is None else result
 
         for name in names:
@@ -120,7 +120,7 @@ def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -
     if isinstance(receiver, TupleVariable):
         tx.throw(ValueError, "tuple.index(x): x not in tuple")
     if not isinstance(value, ConstantVariable):
-        tx.unsupported("GB0002", "index of a value that is not in the list")
+        tx.unsupported("GB0066", "index of a value that is not in the list")
     _refused(tx, receiver, "index", value)
 
 
@@ -263,7 +263,7 @@ def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
 @method(ConstDictVariable, "fromkeys")
 def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
     if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
-        tx.unsupported("GB0002", f"fromkeys of a {receiver.kind.__name__}")
+        tx.unsupported("GB0071", f"fromkeys of a {receiver.kind.__name__}")
     return call_function(tx, UserDefinedObjectVariable(receiver.kind.fromkeys), list(args), {})
 
 

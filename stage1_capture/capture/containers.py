@@ -63,7 +63,7 @@ def contains(tx: Tx, item: Variable, container: Variable) -> bool:
             return any(equal(tx, found, item) for found in walked(tx, container))
         case IteratorVariable():
             return any(equal(tx, found, item) for found in walked(tx, container))
-    tx.unsupported("GB0001", f"in {describe(container)}")
+    tx.unsupported("GB0040", f"in {describe(container)}")
 
 
 def is_same_or_equal(tx: Tx, left: Variable, right: Variable) -> bool:
@@ -100,7 +100,7 @@ def subscript(tx: Tx, container: Variable, key: Variable) -> Variable:
         return _parametrised(tx, container, key)
     method = special_method(tx, container, "__getitem__")
     if method is None:
-        tx.unsupported("GB0001", f"an item of {describe(container)}")
+        tx.unsupported("GB0040", f"an item of {describe(container)}")
     return call_function(tx, method, [key], {})
 
 

@@ -52,7 +52,7 @@ def cond_(
     if not isinstance(pred, TensorVariable):
         return call_function(tx, true_fn if truth(tx, pred) else false_fn, given, {})
     if pred.meta.ndim and any(size != 1 for size in pred.meta.shape):
-        tx.unsupported("GB0002", f"cond on a predicate of several elements, {pred.meta}")
+        tx.unsupported("GB0076", f"cond on a predicate of several elements, {pred.meta}")
     tensors = _operands(tx, given, "cond")
     metas = [t.meta for t in tensors]
     sides = [
@@ -61,9 +61,7 @@ def cond_(
     ]
     if not _agree(*(side.metas for side in sides)) or form_of(sides[0].result) != form_of(sides[1].result):
         shown = " and ".join(", ".join(map(str, side.metas)) or describe(side.result) for side in sides)
-        tx.unsupported(
-            "GB0002", f"cond whose branches return {shown}", "let both return tensors of one shape and dtype"
-        )
+        tx.unsupported("GB0077", f"cond whose branches return {shown}")
     taken, modules = _with_all_taken(sides, len(tensors))
     results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())
     return with_tensors(sides[0].result, iter(results))
@@ -77,9 +75,7 @@ def while_loop_(tx: Tx, cond_fn: Variable, body_fn: Variable, carried_inputs: Va
     test = follow(tx, cond_fn, metas, "while_loop", _in_form(given), "cond_graph")
     step = follow(tx, body_fn, metas, "while_loop", _in_form(given), "body_graph")
     if len(test.metas) != 1 or any(size != 1 for size in test.metas[0].shape):
-        tx.unsupported(
-            "GB0002", f"while_loop whose condition returns {describe(test.result)}", "return one boolean"
-        )
+        tx.unsupported("GB0078", f"while_loop whose condition returns {describe(test.result)}")
     made = realize(step.result)
     made = made if isinstance(made, TupleVariable) else TupleVariable([made])
     _keeps(
@@ -110,11 +106,11 @@ def scan_(
     axis, backwards = tx.constant(dim, "scan's dim"), tx.constant(reverse, "scan's reverse")
     if type(axis) is not int or type(backwards) is not bool or not state or not rows:
         tx.unsupported(
-            "GB0002", "scan with nothing to scan, or another dim or reverse than an int and a bool"
+            "GB0079", "scan with nothing to scan, or another dim or reverse than an int and a bool"
         )
     lengths = {t.meta.shape[axis] for t in rows if -t.meta.ndim <= axis < t.meta.ndim}
     if len(lengths) != 1 or 0 in lengths or any(axis >= t.meta.ndim for t in rows):
-        tx.unsupported("GB0002", f"scan over dimension {axis} of {', '.join(str(t.meta) for t in rows)}")
+        tx.unsupported("GB0079", f"scan over dimension {axis} of {', '.join(str(t.meta) for t in rows)}")
     axis %= rows[0].meta.ndim
     along = [_moved(tx, t, axis, 0) for t in rows]
     metas = [*(t.meta for t in state), *(_row(t.meta) for t in along)]
@@ -125,9 +121,7 @@ def scan_(
     step = follow(tx, combine_fn, metas, "scan", arguments, "combine_graph")
     made = realize(step.result)
     if not isinstance(made, TupleVariable) or len(made.items) != 2:
-        tx.unsupported(
-            "GB0002", f"scan whose combine_fn returns {describe(made)}", "return the pair (carry, y)"
-        )
+        tx.unsupported("GB0080", f"scan whose combine_fn returns {describe(made)}")
     _keeps(tx, "scan", "carries", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
     taken, modules = _with_all_taken([step], len(metas))
     numbers = (len(state), len(along), True) if backwards else (len(state), len(along))
@@ -143,9 +137,9 @@ def scan_(
 def map_(tx: Tx, f: Variable, xs: Variable, *args: Variable) -> Variable:
     rows = _operands(tx, [xs], "map")
     if not rows or any(t.meta.ndim == 0 for t in rows) or len({t.meta.shape[0] for t in rows}) != 1:
-        tx.unsupported("GB0002", "map over tensors of no, or of several, leading sizes")
+        tx.unsupported("GB0079", "map over tensors of no, or of several, leading sizes")
     if rows[0].meta.shape[0] == 0:
-        tx.unsupported("GB0002", "map over nothing")
+        tx.unsupported("GB0079", "map over nothing")
     arguments = lambda flat: [with_tensors(xs, iter(flat)), *args]  # noqa: E731
     step = follow(tx, f, [_row(t.meta) for t in rows], "map", arguments, "map_graph")
     taken, modules = _with_all_taken([step], len(rows))
@@ -201,9 +195,8 @@ def _keeps(
     """What is carried must come back in the same form, shapes and dtypes."""
     if [form_of(v) for v in given] != [form_of(v) for v in made] or not _agree(metas, wanted):
         tx.unsupported(
-            "GB0002",
+            "GB0077",
             f"{name} whose function {what} {_words(metas)} where it was given {_words(wanted)}",
-            "return as many tensors, of the same shapes and dtypes",
         )
 
 

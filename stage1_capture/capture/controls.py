@@ -120,7 +120,7 @@ def _constant(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs
     values = [_real(tx, a, name) for a in args]
     result = rule.detail(*values, **{k: _real(tx, v, name) for k, v in kwargs.items()})
     if not isinstance(result, (*CONSTANT_TYPES, tuple, list, dict)):
-        tx.unsupported("GB0002", f"{name}, assumed constant, returns a {type(result).__name__}")
+        tx.unsupported("GB0081", f"{name}, assumed constant, returns a {type(result).__name__}")
     return from_constant(result)
 
 

@@ -70,7 +70,7 @@ class GeneratorVariable(IteratorVariable):
             self.state = "closed"
             raise Raised(raised)
         if frame.program[frame.index - 2].opname == "SEND":
-            tx.unsupported("GB0001", "an exception thrown into a yield from")
+            tx.unsupported("GB0033", "an exception thrown into a yield from")
         return self._run(tx, raised)
 
     def close(self, tx: Any) -> Variable:

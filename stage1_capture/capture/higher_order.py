@@ -139,7 +139,7 @@ def _node(
     try:
         metas = op.meta(*(t.meta for t in operands))
     except Exception as error:  # eager raises it
-        tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+        tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     made = record_node(tx, op, list(operands), {}, metas)
     return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))  # type: ignore
 
@@ -193,7 +193,7 @@ def _of_one_example(tx: Tx, in_dims: Any, args: list[Variable], metas: list[Tens
     try:
         dims = list(_mapped_dims(in_dims, _filled(tree, [Tensor(TracedArray(m)) for m in metas])))
     except ValueError as error:
-        tx.unsupported("GB0002", f"vmap raises ValueError: {error}")
+        tx.unsupported("GB0066", f"vmap raises ValueError: {error}")
     dims += [None] * (len(metas) - len(dims))  # keyword arguments are as they are
     return [
         m if dim is None else m.with_(shape=[s for d, s in enumerate(m.shape) if d != dim])
@@ -219,7 +219,7 @@ def jvp(
     options = {"has_aux": tx.constant(has_aux, "jvp")}
     items = getattr(realize(primals), "items", None)
     if not isinstance(realize(primals), TupleVariable):
-        tx.unsupported("GB0002", "jvp raises RuntimeError: Expected primals and tangents to be tuples")
+        tx.unsupported("GB0066", "jvp raises RuntimeError: Expected primals and tangents to be tuples")
     inside = _followed(tx, function, items, {}, _metas(tx, items, "jvp"), "jvp")  # type: ignore[arg-type]
     return _node(tx, "jvp", inside, [primals, tangents], lambda plain, p, t: func.jvp(plain, p, t, **options))
 
@@ -248,7 +248,7 @@ def vjp(tx: Tx, function: Variable, *primals: Variable, has_aux: Variable = FALS
 
 def call_pull(tx: Tx, pull: PullVariable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     if len(args) != 1 or kwargs:
-        tx.unsupported("GB0002", "a call of vjp's function with other than one argument")
+        tx.unsupported("GB0065", "a call of vjp's function with other than one argument")
 
     def run(plain: Callable, primals: tuple, cotangents: Any) -> Any:
         return func.vjp(plain, *primals, has_aux=pull.has_aux)[1](cotangents)

@@ -1,7 +1,6 @@
-"""What to write instead of a call that cannot be captured: a table by the function that is called.
+"""Which break a call that cannot be captured is: a table by the function that is called, of codes of the catalogue.
 
-Input: the real function or class of the call. A row says what a user of the catalogue's page would want to hear first;
-what has no row gets the catalogue's own hint.
+Input: the real function or class of the call. What has no row is GB0002, a call that capture cannot look into.
 """
 
 from __future__ import annotations
@@ -16,36 +15,30 @@ import types
 import warnings
 from typing import Any
 
-_OUTPUT = "move it behind the compiled call, or under `if not compiler.is_compiling():`"
-_CLOCK = (
-    "take the time around the compiled call: inside it the clock would be read once, while it is compiled"
-)
-_FRAMES = "give the function what it needs as an argument: compiled code has no frame of its own to look at"
-_RANDOM = "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in"
-_FILES = "read the file before, and pass in what it holds"
+_OUTPUT, _FILES, _CLOCK, _FRAMES, _RANDOM = "GB0060", "GB0061", "GB0062", "GB0063", "GB0027"
 
-HINTS: dict[Any, str] = {
+CODES: dict[Any, str] = {
     **dict.fromkeys((print, warnings.warn), _OUTPUT),
     **dict.fromkeys((input, open), _FILES),
     **dict.fromkeys((time.time, time.perf_counter, time.monotonic, time.process_time, time.sleep), _CLOCK),
     **dict.fromkeys((locals, vars, dir, eval, exec, inspect.currentframe, inspect.stack), _FRAMES),
-    **dict.fromkeys((gc.collect, id), "do it around the compiled call"),
-    builtins.__import__: "import at the top of the file",
+    gc.collect: "GB0064",
+    builtins.__import__: "GB0055",
 }
 # What a module's own functions break at, followed from the user's call.
 MODULES = {"logging": _OUTPUT, "random": _RANDOM, "numpy.random": _RANDOM, "pdb": _OUTPUT}
 
 
-def hint_for(called: Any) -> str:
-    """The row for a function or a bound method; "" where there is none."""
+def code_of(called: Any) -> str:
+    """The row for a function or a bound method."""
     function = getattr(called, "__func__", called)
     try:
-        found = HINTS.get(function, "")
+        found = CODES.get(function)
     except TypeError:  # it does not hash
-        return ""
+        return "GB0002"
     if found:
         return found
     if isinstance(getattr(called, "__self__", None), (logging.Logger, random.Random)):
         return _OUTPUT if isinstance(called.__self__, logging.Logger) else _RANDOM
     is_function = isinstance(function, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
-    return MODULES.get(getattr(function, "__module__", None) or "", "") if is_function else ""
+    return MODULES.get(getattr(function, "__module__", None) or "", "GB0002") if is_function else "GB0002"

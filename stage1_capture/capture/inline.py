@@ -27,7 +27,7 @@ def inline_call(
         from stage1_capture.capture.generators import GeneratorTranslator, GeneratorVariable
 
         if function.code in tx.output.options.dropped:
-            tx.unsupported("GB0001", f"{function.name} is dropped inside its try or with block")
+            tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
         made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
         tx.output.generators.append(made)
         return made
@@ -78,4 +78,4 @@ def bind_arguments(
 
 
 def _does_not_fit(tx: InstructionTranslator, function: UserFunctionVariable, why: str) -> None:
-    tx.unsupported("GB0002", f"the call does not fit {function.name}: {why}")
+    tx.unsupported("GB0065", f"the call does not fit {function.name}: {why}")

@@ -280,12 +280,11 @@ def step(tx: Any, iterator: Variable) -> Variable | None:
     if is_foreign_iterator(iterator):
         source = str(iterator.source)
         if source.startswith(STACK_PREFIX):
-            hint = "avoid the break inside the loop, and all of the loop is captured"
-            tx.unsupported("GB0010", "a loop in which the frame broke goes on with the iterator it had", hint)
+            tx.unsupported("GB0085", "a loop in which the frame broke goes on with the iterator it had")
         tx.unsupported("GB0010", "an iterator from outside is walked")
     method = special_method(tx, iterator, "__next__")
     if method is None:
-        tx.unsupported("GB0001", f"next of {describe(iterator)}")
+        tx.unsupported("GB0039", f"next of {describe(iterator)}")
     assert method is not None
     try:
         return call_function(tx, method, [], {})

@@ -39,7 +39,7 @@ def hashable(tx: Tx, key: Variable) -> Any:
     match key:
         case UserDefinedObjectVariable(base=inside) if inside is not None:
             if class_lookup(type(key.real), "__hash__") is not type(as_base(key)).__hash__:
-                tx.unsupported("GB0001", f"a key whose class {type(key.real).__name__} computes its hash")
+                tx.unsupported("GB0058", f"a key whose class {type(key.real).__name__} computes its hash")
             return hashable(tx, inside)
         case LocalClassVariable():
             return _by_identity(tx, key)
@@ -87,7 +87,7 @@ def _object(tx: Tx, key: UserDefinedObjectVariable) -> ObjectKey:
         return _by_identity(tx, key)
     if _made_by_dataclass(cls, equal, hashed):
         return ObjectKey(key, (cls, _fields(tx, key)))
-    tx.unsupported("GB0001", f"a key whose class {cls.__name__} computes its hash")
+    tx.unsupported("GB0058", f"a key whose class {cls.__name__} computes its hash")
 
 
 def _by_identity(tx: Tx, key: Any) -> ObjectKey:

@@ -58,7 +58,7 @@ class StandIn:
 
 
 def _refuse(tx: Tx, why: str) -> NoReturn:
-    tx.unsupported("GB0001", f"a class definition {why}", "define the class outside")
+    tx.unsupported("GB0056", f"a class definition {why}")
 
 
 # ---- the statement -------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
     reals = [stand_in(tx, part) for part in parts]
     for real, part in zip(reals, parts, strict=True):
         if not isinstance(real, types.FunctionType | None):
-            tx.unsupported("GB0002", f"a {kind.__name__} of {describe(part)}")
+            tx.unsupported("GB0057", f"a {kind.__name__} of {describe(part)}")
     made = WrapperVariable(kind(*reals), parts=parts)
     stands_for(tx, made.real, made)
     return made
@@ -217,7 +217,7 @@ def _property(
     tx: Tx, fget: Variable = NONE, fset: Variable = NONE, fdel: Variable = NONE, doc: Variable = NONE
 ) -> Variable:
     if not (isinstance(doc, ConstantVariable) and doc.value is None):
-        tx.unsupported("GB0002", "a property with a doc")
+        tx.unsupported("GB0057", "a property with a doc")
     return _wrapper(tx, property, [fget, fset, fdel])
 
 
@@ -257,4 +257,4 @@ def wrapper_attribute(tx: Tx, value: WrapperVariable, name: str) -> Variable | N
             return UserMethodVariable(name, value)
     elif name in ("__func__", "__wrapped__"):
         return value.parts[0]
-    tx.unsupported("GB0001", f"the attribute {name} of {describe(value)}")
+    tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")

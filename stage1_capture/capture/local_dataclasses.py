@@ -31,7 +31,7 @@ Tx = InstructionTranslator
 
 
 def _refuse(tx: Tx, why: str) -> NoReturn:
-    tx.unsupported("GB0001", f"a dataclass {why}", "define the class outside")
+    tx.unsupported("GB0056", f"a dataclass {why}")
 
 
 def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

@@ -151,7 +151,7 @@ def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str
     if any(tx.output.in_inference(t) or _untracked(t) for t in tensors) and (
         op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)
     ):
-        tx.unsupported("GB0002", f"{op.name} of a tensor made in inference mode, outside of it")
+        tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
 
 
 def mark_inference(tx: Tx, result: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:

@@ -91,7 +91,7 @@ def call_as_one_node(
     try:
         metas = op.meta(*(t.meta for t in tensors))
     except Exception as error:  # eager raises it
-        tx.unsupported("GB0002", f"{name} raises {type(error).__name__}: {error}")
+        tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     results = record_node(tx, op, list(tensors), {}, metas)
     return _as_returned(form[0], iter(results.items))  # type: ignore[attr-defined]
 

@@ -47,6 +47,8 @@ from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, Sc
 from stage_contracts.tensor_meta import TensorMeta
 
 Tx = InstructionTranslator
+# What our row refuses: an error of its meta, an `out`, an option, an argument, a tensor of inference mode.
+_REFUSED = {"GB0066", "GB0067", "GB0068", "GB0069", "GB0070"}
 # Rows whose arguments are any number of arrays: they take them as one tuple.
 GATHERED = {"meshgrid": "xi", "broadcast_arrays": "args"}
 OPERANDS = {"x1", "x2", "x", "y", "a_min", "a_max", "min", "max"}  # parameters where a number may stay open
@@ -129,7 +131,7 @@ def record(tx: Tx, op: Operator, args: list[Variable], names: list[str] | None =
         return call_operator(tx, op, positional if names else args, kwargs)
     except Unsupported as refusal:
         why = refusal.graph_break
-        if why.code == "GB0002":  # a shape or dtype our row refuses: NumPy takes it, or raises its own error
+        if why.code in _REFUSED:  # NumPy takes it, or raises its own error
             tx.unsupported("GB0030", why.reason.replace("raises NotHere: ", "in NumPy only: "))
         raise
 

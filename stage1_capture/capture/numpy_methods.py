@@ -402,7 +402,7 @@ BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
 def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """from_numpy(array): the tensor on the array's memory."""
     if len(args) != 1 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
-        tx.unsupported("GB0002", "from_numpy of something else than an array")
+        tx.unsupported("GB0069", "from_numpy of something else than an array")
     array: Any = realize(args[0])
     return array.tensor
 
@@ -410,7 +410,7 @@ def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 def tensor_of_array(tx: Tx, array: NumpyNdarrayVariable, kwargs: Kwargs) -> Variable:
     """tensor(array): a copy."""
     if set(kwargs) - {"dtype"}:
-        tx.unsupported("GB0002", f"tensor of an array with {', '.join(kwargs)}")
+        tx.unsupported("GB0068", f"tensor of an array with {', '.join(kwargs)}")
     made = record(tx, ROWS["copy"].op, [array.tensor])
     if "dtype" in kwargs:
         made = record(tx, _ASTYPE, [made, ConstantVariable(dtype_of(tx, realize(kwargs["dtype"])))])

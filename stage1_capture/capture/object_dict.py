@@ -39,7 +39,7 @@ def refuse_second_way(output: OutputGraph, real: Any) -> None:
     """After a break the program may hold an object's `__dict__` as a dict of its own, and change it there."""
     known = output.known.get(id(own_dict(real)))
     if known is not None and id(known) in output.effects.changed:
-        output.unsupported("GB0001", "an attribute of an object whose __dict__ the program changed as a dict")
+        output.unsupported("GB0051", "an attribute of an object whose __dict__ the program changed as a dict")
 
 
 def has_dict(real: Any) -> bool:

@@ -66,7 +66,7 @@ def let_go(tx: Tx, value: Variable | None) -> None:
     if isinstance(real, types.GeneratorType):
         tx.unsupported("GB0010", "a generator from outside is dropped")
     if real is not None and not isinstance(real, type) and class_lookup(type(real), "__del__") is not MISSING:
-        tx.unsupported("GB0001", f"an object of class {type(real).__name__}, which has a __del__, is dropped")
+        tx.unsupported("GB0054", f"an object of class {type(real).__name__}, which has a __del__, is dropped")
 
 
 @handles("PUSH_NULL")
@@ -224,7 +224,7 @@ def import_name(tx: Tx, i: Instruction) -> None:
     asked = tx.constant(names, "an import")
     found = sys.modules.get(name if asked else name.partition(".")[0])
     if found is None or name not in sys.modules or (asked and not all(hasattr(found, n) for n in asked)):
-        tx.unsupported("GB0001", f"an import of {name}, which is not loaded yet")
+        tx.unsupported("GB0055", f"an import of {name}, which is not loaded yet")
     source = RegisteredSource(register(sys.modules))
     tx.push(wrap(tx.output, found, ItemSource(source, found.__name__)))
 

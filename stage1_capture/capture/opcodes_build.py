@@ -93,7 +93,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
     update, target = tx.pop(), tx.stack[-i.arg]
     entries = as_mapping(tx, update)
     if entries is None:
-        tx.unsupported("GB0001", "** of something that is not a dict")
+        tx.unsupported("GB0042", "** of something that is not a dict")
     repeated = set(entries) & set(target.items)  # type: ignore[attr-defined]
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(

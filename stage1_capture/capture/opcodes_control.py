@@ -118,7 +118,7 @@ def call_function_ex(tx: Tx, i: Instruction) -> None:
     first, second = tx.popn(2)
     entries = as_mapping(tx, kwargs)
     if entries is None:
-        tx.unsupported("GB0001", "** of something that is not a dict")
+        tx.unsupported("GB0042", "** of something that is not a dict")
     function = second if first is NULL else first
     tx.push(call_function(tx, function, args, {k: realize(v) for k, v in entries.items()}))
 

@@ -85,7 +85,7 @@ def push_exc_info(tx: Tx, i: Instruction) -> None:
 def pop_except(tx: Tx, i: Instruction) -> None:
     outer = tx.pop()
     if not isinstance(outer, OuterExceptionVariable):
-        tx.unsupported("GB0001", "the end of an except block that began before a break")
+        tx.unsupported("GB0037", "the end of an except block that began before a break")
     outer.active = False
     tx.output.exceptions.pop()
 
@@ -112,7 +112,7 @@ def reraise(tx: Tx, i: Instruction) -> NoReturn:
 
 def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
     if not isinstance(raised, ExceptionVariable):
-        tx.unsupported("GB0009", "an exception from before a break is raised again")
+        tx.unsupported("GB0037", "an exception from before a break is raised again")
     return raised
 
 
@@ -124,7 +124,7 @@ def before_with(tx: Tx, i: Instruction) -> None:
     manager = tx.pop()
     enter, leave = (special_method(tx, manager, name) for name in ("__enter__", "__exit__"))
     if enter is None or leave is None:
-        tx.unsupported("GB0001", f"a with block over {describe(manager)}")
+        tx.unsupported("GB0041", f"a with block over {describe(manager)}")
     tx.push(leave)
     tx.push(call_function(tx, enter, [], {}))
 
@@ -197,5 +197,5 @@ def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> 
     if isinstance(iterator, GeneratorVariable):
         return iterator.send(tx, value)
     if own is None or not _is_none(value):
-        tx.unsupported("GB0001", f"a value sent into {describe(iterator)}")
+        tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")
     return call_function(tx, own, [], {})

@@ -52,7 +52,7 @@ def match_keys(tx: Tx, i: Instruction) -> None:
     """The values of the keys on top, or None if one is missing. The keys stay."""
     mapping, keys = tx.stack[-2], tx.stack[-1]
     if isinstance(mapping, DefaultDictVariable) or not isinstance(mapping, ConstDictVariable):
-        tx.unsupported("GB0001", "a match of keys in something else than a dict")
+        tx.unsupported("GB0043", "a match of keys in something else than a dict")
     wanted = [hashable(tx, key) for key in iterate(tx, keys)]
     if all(key in mapping.items for key in wanted):
         tx.push(TupleVariable([realize(mapping.items[key]) for key in wanted]))
@@ -66,7 +66,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     subject, cls, names = tx.popn(3)
     real = cls.real if isinstance(cls, UserDefinedObjectVariable) else None
     if not isinstance(real, type):
-        tx.unsupported("GB0001", "a match of a class that is not a class")
+        tx.unsupported("GB0047", "a match of a class that is not a class")
     if not truth(tx, call_function(tx, UserDefinedObjectVariable(isinstance), [subject, cls], {})):
         tx.push(NONE)
         return
@@ -77,7 +77,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     elif i.arg:
         positional: Any = lookup(tx, cls, "__match_args__")
         if positional is None:
-            tx.unsupported("GB0001", f"positional patterns of {real.__name__}")
+            tx.unsupported("GB0043", f"positional patterns of {real.__name__}")
         known = tx.constant(positional, "a match")
         if len(known) < i.arg:
             words = f"{len(known)} positional sub-pattern{'s' * (len(known) != 1)} ({i.arg} given)"

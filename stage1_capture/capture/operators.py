@@ -111,10 +111,9 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         same = _returned_argument(op, op.bind(*metas, **kwmetas), result)
     except Unsupported as refusal:
         broken = refusal.graph_break
-        tx.unsupported(broken.code, broken.reason, broken.hint)
+        tx.unsupported(broken.code, broken.reason)
     except Exception as error:  # the user's mistake, such as shapes that do not fit: eager raises it
-        hint = "fix the call: run without compile it raises this error"
-        tx.unsupported("GB0002", f"{op.name} raises {type(error).__name__}: {error}", hint)
+        tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if same is not None:
         found = op.bind(*args, **kwargs)[same]
         assert isinstance(found, TensorVariable)
@@ -139,9 +138,7 @@ def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str,
         and not (is_grad_enabled() and (out.meta.requires_grad or result.meta.requires_grad))
     )
     if not fits:
-        tx.unsupported(
-            "GB0002", f"{op.name} into an `out` of another shape or kind", "give a tensor that fits"
-        )
+        tx.unsupported("GB0067", f"{op.name} into an `out` of another shape or kind")
     return call_operator(tx, TABLE["cutaway.copy_"], [out, result], {})
 
 
@@ -232,7 +229,7 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
         case UserDefinedObjectVariable(base=base) if base is not None:
             return again(base)
         case other:
-            code = "GB0005" if other.source is not None else "GB0002"
+            code = "GB0005" if other.source is not None else "GB0069"
             tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
 
 

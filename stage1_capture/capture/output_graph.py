@@ -190,13 +190,13 @@ class OutputGraph:
         frames = users or begun
         return frames[-1].current.origin if frames else self.start
 
-    def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
+    def unsupported(self, code: str, reason: str) -> NoReturn:
         """Stop: the frame breaks here, for this reason."""
         innermost = self.frames[-1] if self.frames else None
         if innermost and not is_users(innermost.function.globals) and len(self.frames) > 1:
             reason = f"{reason} (in {innermost.function.name})"
-            hint = hint or MODULES.get(str(innermost.function.globals.get("__name__", "")), "")
-        raise Unsupported(reason, self.origin(), code=code, hint=hint)
+            code = MODULES.get(str(innermost.function.globals.get("__name__", "")), code)
+        raise Unsupported(reason, self.origin(), code=code)
 
     def begin_root_step(self) -> None:
         if self.root_steps == self.options.stop_at:
@@ -207,7 +207,7 @@ class OutputGraph:
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise SkipFrame(
-                f"more than {MAX_STEPS} instructions: loops are unrolled here", self.origin(), code="GB0001"
+                f"more than {MAX_STEPS} instructions: loops are unrolled here", self.origin(), code="GB0036"
             )
 
     # ---- what we rely on -------------------------------------------------------------------------

@@ -169,7 +169,7 @@ class Rebuilder:
         return self.expression(from_constant(key)) if holds_object(key) else self.constant(key)
 
     def unsupported(self, value: Variable) -> Any:
-        self.codegen.output.unsupported("GB0001", f"returning {describe(value)}")
+        self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
 
 
 def contents(value: Variable) -> list[Variable]:

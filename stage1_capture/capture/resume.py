@@ -137,7 +137,7 @@ def generator_function(function: Any, code: types.CodeType, entry: Entry) -> typ
     """
     made = _resume_code(code, code.co_filename, entry)
     if made.co_freevars:
-        raise Unsupported("a generator in a method that uses super() is alive at a break")
+        raise Unsupported("a generator in a method that uses super() is alive at a break", code="GB0053")
     return types.FunctionType(made, function.globals, function.name)
 
 

@@ -62,9 +62,7 @@ def follow(
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:
         if tensor.node is None or tensor.node.graph is not graph or not _made_inside(tensor.node):
-            tx.unsupported(
-                "GB0006", f"a write to an input of a function given to {name}", "write to a clone of it"
-            )
+            tx.unsupported("GB0088", f"a write to an input of a function given to {name}")
         del output.mutated[tensor]
     if before != (len(output.effects.changed), len(output.effects.globals)):
         tx.unsupported("GB0006", f"a side effect inside a function given to {name}")
@@ -99,7 +97,7 @@ def tensors_of(
         for item in value.items.values():
             yield from tensors_of(tx, item, name, what)
     else:
-        tx.unsupported("GB0002", f"{name} of {what} {describe(value)}")
+        tx.unsupported("GB0075", f"{name} of {what} {describe(value)}")
 
 
 def with_tensors(value: Variable, tensors: Iterator[Variable]) -> Variable:
@@ -131,7 +129,7 @@ def form_of(value: Variable) -> object:
 def all_tensors(tx: Tx, values: list[Variable], name: str) -> list[TensorVariable]:
     for value in values:
         if not isinstance(value, TensorVariable):
-            tx.unsupported("GB0002", f"{name} with {describe(value)} as an operand")
+            tx.unsupported("GB0075", f"{name} with {describe(value)} as an operand")
     return values  # type: ignore[return-value]
 
 

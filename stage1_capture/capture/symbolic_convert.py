@@ -101,7 +101,7 @@ class InstructionTranslator:
         """Interpret to the return. Raises Unsupported at the first thing that cannot be done, Raised for an
         exception that no handler of the frame takes."""
         if self.function.code.co_flags & _GENERATORS and not self.is_generator:
-            self.unsupported("GB0001", f"{self.function.name} is a generator or a coroutine")
+            self.unsupported("GB0031", f"{self.function.name} is a generator or a coroutine")
         self.enter()
         while self.result is None:
             self.step()
@@ -112,7 +112,7 @@ class InstructionTranslator:
 
     def enter(self) -> None:
         if len(self.output.frames) >= MAX_DEPTH:
-            self.unsupported("GB0001", f"more than {MAX_DEPTH} calls inside each other")
+            self.unsupported("GB0035", f"more than {MAX_DEPTH} calls inside each other")
         self.output.frames.append(self)
 
     def step(self) -> None:
@@ -154,8 +154,8 @@ class InstructionTranslator:
         while self.output.frames[-1] is not self:
             self.output.frames.pop()
 
-    def unsupported(self, code: str, reason: str, hint: str = "") -> NoReturn:
-        self.output.unsupported(code, reason, hint)
+    def unsupported(self, code: str, reason: str) -> NoReturn:
+        self.output.unsupported(code, reason)
 
     # ---- the stack -------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class InstructionTranslator:
             return as_constant(value)
         except NotConstant as problem:
             culprit = problem.args[0]
-            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0001"
+            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0044"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:

@@ -55,7 +55,7 @@ TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
         ("GB0004", "reads its data"),
     ),
     **dict.fromkeys(
-        ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0001", "is about the tape, not the value")
+        ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0050", "is about the tape, not the value")
     ),
     "requires_grad_": ("GB0006", "changes the tensor"),
     "set_": ("GB0006", "replaces its memory"),

@@ -60,7 +60,7 @@ def _classes(tx: Tx, value: Variable) -> list[Variable]:
     if not isinstance(real, type):
         if isinstance(value, ConstantVariable) and value.value is None:
             return [UserDefinedObjectVariable(type(None))]
-        tx.unsupported("GB0001", f"isinstance of {describe(value)}")
+        tx.unsupported("GB0047", f"isinstance of {describe(value)}")
     return [value]
 
 
@@ -89,13 +89,13 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
     for name in names:
         if still and _computes(value, name):
             tx.unsupported(
-                "GB0001", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
+                "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
             )
         found.append(lookup_quietly(tx, value, name))
         if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
         if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
-            tx.unsupported("GB0001", f"whether {describe(value)}, whose {name} is None, meets a protocol")
+            tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
 
 
@@ -139,7 +139,7 @@ def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:
     if users or (
         isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
     ):
-        tx.unsupported("GB0001", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
+        tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
     return issubclass(found, wanted)
 
 

@@ -80,14 +80,16 @@ class FunctionalTracer(Tracer):
         node = out._data.node
         self._note(node)
         if op.core is None or not shares_storage(op, metas):
-            made = Storage()
+            made = Storage(call=self.marks)
             if op.name == "contiguous":
                 made.copies.append(metas[0])
                 self._stored(args[0]).storage.copies.append(metas[0])
             return made.owns(out)
         source = self._stored(args[0])
-        silent = made_silently(source.chain, self.marks) and (
-            op.name != "detach" or self.marks.get("stands_for_no_grad")
+        silent = (
+            made_silently(source.chain, self.marks)
+            and (op.name != "detach" or self.marks.get("stands_for_no_grad"))
+            and source.storage.call is not self.marks  # a composite's own memory: to the user no view
         )
         chain = (*source.chain, (Silently(op) if silent else op, args[1:]))
         out._data = StoredArray(out._data.meta, node, source.storage, chain, source.generation)
@@ -213,7 +215,6 @@ class FunctionalTracer(Tracer):
             construct,
             self.origins[0] if self.origins else None,
             code="GB0008",
-            hint="compute a new tensor instead of writing into this one, or move this out of the function",
         )
 
 

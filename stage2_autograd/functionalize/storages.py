@@ -45,11 +45,13 @@ class Storage:
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
         history of the user's own.
     twin: whether there is one of those.
+    call: the marks of the call that made it, which are one object for all that a composite's body does.
     copies: what contiguous() copied from or into it; at sizes where that is contiguous, eager makes no copy.
     """
 
-    def __init__(self, origin: tuple[str, Any] = ("made", -1)) -> None:
+    def __init__(self, origin: tuple[str, Any] = ("made", -1), call: dict | None = None) -> None:
         self.origin = origin
+        self.call = call
         self.copies: list[TensorMeta] = []
         self.base: Tensor | None = None  # set by `owns`
         self.gaps: tuple | None = (

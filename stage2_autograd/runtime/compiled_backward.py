@@ -137,7 +137,7 @@ class SavingPlan:
         kept: dict[str, Any] = {}
         for (name, (kind, i), old), array in zip(self.saved, made[self.first :], strict=True):
             if old:
-                kept[name] = array.copy()  # the write-back is about to destroy it
+                kept[name] = _copied(array)  # the write-back is about to destroy it
             elif kind == "nothing":
                 kept[name] = array
             else:
@@ -145,6 +145,17 @@ class SavingPlan:
                 alias._version = version_of(tensors[i] if kind == "input" else outputs[i])
                 kept[name] = SavedTensor(alias, False)
         return kept
+
+
+def _copied(array: Any) -> Any:
+    """A copy with the same strides, gaps too: the backward was compiled for the layout of the input."""
+    if array.flags.c_contiguous or min(array.strides) < 0:
+        return array.copy()
+    xp, reach = array_library.namespace_of(array), zip(array.strides, array.shape, strict=True)
+    row = xp.empty(sum(step * (size - 1) for step, size in reach) // array.itemsize + 1, array.dtype)
+    seen = xp.lib.stride_tricks.as_strided(row, array.shape, array.strides)
+    seen[...] = array
+    return seen
 
 
 def _is_old_value(node: Any, inputs: dict[Node, int], writes: tuple[int, ...]) -> bool:

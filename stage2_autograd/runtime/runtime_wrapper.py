@@ -149,9 +149,9 @@ def _input_checks(functional: FunctionalGraph) -> Callable[[Sequence[Tensor]], N
         for i, j in _suspects(tensors, writes):
             if _may_share(tensors[i]._data, tensors[j]._data):
                 raise Unsupported(
-                    f"inputs {i} and {j} of the compiled function share memory, and it writes to one",
+                    f"inputs {i} and {j} of the compiled function share memory, and it writes to one: "
+                    "pass a clone of one",
                     code="GB0008",
-                    hint="pass a clone of one, or run this function without cutaway.compile",
                 )
 
     return check

@@ -112,7 +112,6 @@ class FunctionalTracer(Tracer):
             construct,
             self.origins[0] if self.origins else None,
             code="GB0008",
-            hint="compute a new tensor instead of writing into this one, or move this out of the function",
         )
 
 

@@ -16,7 +16,7 @@ from stage_contracts.core_ops import CORE_OPS
 
 
 def eager_call(name: str, xp: Any) -> Callable[..., Any]:
-    """`call(*args, **kwargs)`: arrays in, an array out."""
+    """`call(*args, **kwargs)`: arrays in, an array out, in memory of its own as every buffer of a program is."""
     kernel = eager_kernel(name)
     if name not in CORE_OPS:
         return lambda *args, **kwargs: _alone(kernel(xp, *args, **kwargs))
@@ -26,7 +26,14 @@ def eager_call(name: str, xp: Any) -> Callable[..., Any]:
             args = _signature(name).bind(*args, **kwargs).args
         return kernel(xp, *args)
 
-    return call
+    def apart(*args: Any, **kwargs: Any) -> Any:
+        made = call(*args, **kwargs)
+        return made.copy() if xp.may_share_memory(made, args[0]) else made
+
+    return apart if CORE_OPS[name].kind in _VIEWS else call
+
+
+_VIEWS = ("view", "identity")  # kinds of operators whose kernel may give the operand's memory
 
 
 def _alone(results: Any) -> Any:

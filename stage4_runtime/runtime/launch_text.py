@@ -216,9 +216,7 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     arguments = ["stream"] * out.streams + [out.pointer(name) for name in step.buffers]
     arguments += [out.sizes[name] for name in program.kernels[step.kernel].sizes]
     if out.streams and step.stream != 0:
-        raise Unsupported(
-            f"a launch on stream {step.stream}", hint="this launch runs everything on one stream"
-        )
+        raise Unsupported(f"a launch on stream {step.stream}", code="GB0089")
     for origin in program.kernels[step.kernel].origins:
         yield f"# {origin.describe()}".replace("\n", " ")
     number = [*program.kernels].index(step.kernel) + 1
@@ -278,7 +276,7 @@ def _return(step: Return, program: Program, out: LaunchText) -> Iterable[str]:
 
 def _nothing(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
     if out.streams:
-        raise Unsupported(f"{step}", hint="this launch runs everything on one stream")
+        raise Unsupported(f"{step}", code="GB0089")
     yield f"# {step}: nothing to wait for, the CPU runs steps in order"
 
 
@@ -297,9 +295,7 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
 
 def _step_lines(step: Any, program: Program, out: LaunchText) -> Iterable[str]:
     if type(step) not in _WRITERS:
-        raise Unsupported(
-            f"the step {type(step).__name__}", hint="this launch runs one device and no callbacks"
-        )
+        raise Unsupported(f"the step {type(step).__name__}", code="GB0089")
     return _WRITERS[type(step)](step, program, out)
 
 

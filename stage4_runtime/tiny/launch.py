@@ -35,7 +35,7 @@ def launch(
     """A callable: arrays of the program's device, one per input, to a tuple of new arrays."""
     for step in program.steps:
         if not isinstance(step, KNOWN) or getattr(step, "stream", False):
-            raise Unsupported(f"the step {step}", hint="stage4_runtime.runtime:launch may know it")
+            raise Unsupported(f"the step {step}", code="GB0089")
     device = OnHost() if program.device.type == "cpu" else OnGpu(program.device)
     ready = {name: device.ready(kernels[name]) for name in program.kernels}
     fixed = {
@@ -169,7 +169,7 @@ class OnGpu(OnHost):
 
     def __init__(self, device: Device) -> None:
         if config.current().runtime.cuda_graphs:
-            raise Unsupported("a CUDA graph", hint="stage4_runtime.runtime:launch captures them")
+            raise Unsupported("a CUDA graph", code="GB0089")
         import cupy
 
         self.xp, self.current = cupy, cupy.cuda.Device(device.index)

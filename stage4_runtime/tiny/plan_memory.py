@@ -31,7 +31,7 @@ def plan_memory(program: Program) -> Program:
     planned: list[Any] = []
     for number, step in enumerate(steps):
         if getattr(step, "stream", False):
-            raise Unsupported(f"{step}: another stream", hint="stage4_runtime.runtime plans for streams")
+            raise Unsupported(f"{step}: another stream", code="GB0089")
         for name in step_accesses(step, program.kernels)[1]:
             if name in made or buffers[name].role not in ("temporary", "output"):
                 continue

@@ -285,7 +285,6 @@ def test_breaks_say_where_why_and_what_to_do(tmp_path):
     assert lines[0].startswith("graph break GB0004 (a tensor's data read into Python")
     assert lines[2:4] == ["    y = x.item()", "        ^^^^^^^^"]
     assert lines[-1] == f"  hint: {CATALOGUE['GB0004'][1]}" and there.page == "breaks/#gb0004"
-    assert str(GraphBreak("GB0001", "a with block", hint="do it outside")).endswith("hint: do it outside")
     with pytest.raises(ValueError, match="unknown graph break code 'GB9999'"):
         GraphBreak("GB9999", "")
     for code, (title, hint) in CATALOGUE.items():
@@ -293,10 +292,14 @@ def test_breaks_say_where_why_and_what_to_do(tmp_path):
 
 
 def test_unsupported_carries_its_break():
-    error = Unsupported("a while loop", Origin("m.py", 3), code="GB0003", hint="unroll it")
+    error = Unsupported("a while loop", Origin("m.py", 3), code="GB0003")
     assert (
         isinstance(error, RuntimeError)
         and error.graph_break.code == "GB0003"
         and error.construct == "a while loop"
     )
-    assert "a while loop" in str(error) and str(error).endswith("hint: unroll it") and error.origin.line == 3
+    assert (
+        "a while loop" in str(error)
+        and str(error).endswith(CATALOGUE["GB0003"][1])
+        and error.origin.line == 3
+    )
