@@ -69,7 +69,13 @@ def _is_output(node: Node, value: Lazy) -> bool:
 
 
 def _is_reshaped(node: Node, value: Lazy) -> bool:
-    return any((row := _row(user)) is not None and row.name == "reshape" for user in readers(node))
+    long = [size for size in node.val.shape if size != 1]
+    return any(
+        (row := _row(user)) is not None
+        and row.name == "reshape"
+        and [size for size in user.val.shape if size != 1] != long  # a dimension of size 1 is in no index
+        for user in readers(node)
+    )
 
 
 def _repeats(node: Node, value: Lazy) -> bool:
