@@ -1,47 +1,62 @@
-# The commands of the house. Each makes the environment it needs, once, and again when pyproject.toml changes.
+# The commands of the repository. Each makes the environment it needs, once, and again when pyproject.toml changes.
 # Input: a Python (PYTHON=... to choose it) and pip's usual package index.
 #
 #   make tour            install, train the digit classifier, write the page that shows the machine
 #   make test            lint, format, types, import rules, every test
+#   make install         .venv, with what the tests need
+#   make lint            of these, what takes seconds
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
-#   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton); keeps reports
-#   make oracle          every operator against NumPy, torch and its own derivatives; keeps the table as a report
-#   make numpy           every NumPy function that is captured, compiled against NumPy itself; keeps a report
-#   make programs        ten thousand composed programs against an interpreter in float64; keeps a report
-#   make models          the model files of tests/models on torch and on Cutaway; keeps the table as a report
-#   make language-model  a small GPT-2 trained on a real text in both; keeps the two curves as a report
-#   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many); keeps the counts
-#   make saved-bytes     what is saved for the backward here and by torch, on the four models; keeps the table as a report
-#   make partition-times what each partitioner costs in time, forward and backward; keeps the table as a report
-#   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`); keeps the table as a report
-#   make eager-speed     what one eager call costs here and in torch (the extra `oracle`); keeps the table as a report
-#   make training-step   a whole training step beside torch's: eager, model compiled, step compiled; keeps the report
-#   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`); keeps the report
-#   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`); keeps the table
-#   make capture-time    how long capture of the language model takes, beside torch's Dynamo; keeps the report
-#   make capture-coverage  which small programs are captured whole here and by torch's Dynamo; keeps the list
-#   make fuzz-capture    20,000 random programs on each Python, compiled against eager; keeps what it prints as a report
-#   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
-#   make fuzz-attributes  20,000 random programs of attributes, compiled against eager; keeps what it prints as a report
-#   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager; keeps what it prints as a report
-#   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend; keeps what it prints as a report
-#   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=); keeps the report
+#   make stubs           what editors complete after `cutaway.` and `Tensor.`, written anew
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
+#
+# These measure, and keep what they find as reports/NAME.txt:
+#   make oracle          every operator against NumPy, torch and its own derivatives; the table goes to build/oracle.md
+#   make programs        ten thousand composed programs against an interpreter in float64
+#   make pairs           every pair of operators compiled by stage 2 against eager (PAIRS=3000: so many)
+#   make numpy           every NumPy function that is captured, compiled against NumPy itself
+#   make models          the model files of tests/models on torch and on Cutaway
+#   make language-model  a small GPT-2 trained on a real text in both: two curves
+#   make fuzz-capture    20,000 random programs on each Python, compiled against eager
+#   make fuzz-attributes  20,000 random programs of attributes, compiled against eager
+#   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
+#   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
+#   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
+#   make vector-math     the errors of the generated C++'s mathematical functions
+#   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton)
+#   make cpu-speed       compiled programs beside torch.compile, jax.jit, NumPy, eager (the extra `bench`)
+#   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
+#   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
+#   make capture-time    how long capture of the language model takes, beside torch's Dynamo
+#   make capture-coverage  which small programs are captured whole here and by torch's Dynamo
+#   make saved-bytes     what is saved for the backward here and by torch, on the four models
+#   make partition-times what each partitioner costs in time, forward and backward
+#   make eager-speed     what one eager call costs here and in torch (the extra `oracle`)
+#   make convolution     convolution, pooling and ResNet-50 beside torch (the extra `oracle`)
+#
+# These look for faults and print them:
+#   make capture-identity  does capture still make the guards, graphs and residual code it made? (WRITE=1: from now on)
+#   make cache-faults    many processes on one cache folder, with random kills and damage
+#   make fuzz-products   random contractions in C++ beside NumPy
+#   make fuzz-updates    random updates in place, compiled, beside eager
 
 PYTHON ?= $(shell .ci/find-python 3.11 3.12 3.13)
 VENV ?= .venv
 PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
+# A report's name is its target's. It is written aside first, so that a run that fails leaves the last one.
+KEEP = > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
+.PHONY: install tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
-.PHONY: capture-identity random-bits call-overhead training-step cpu-speed capture-time capture-coverage
+.PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .NOTPARALLEL:
+
+install: $(VENV)/installed-dev
 
 tour: $(VENV)/installed
 	$(BIN)/cutaway tour $(TOUR_ARGS)
@@ -76,18 +91,18 @@ capture-identity: $(VENV)/installed-test
 ATTRIBUTE_PROGRAMS ?= 20000
 fuzz-attributes: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.fuzz_attributes --programs $(ATTRIBUTE_PROGRAMS) \
-	    --seed $(or $(SEED),0) --report stage1_capture/tests/reports/fuzz-attributes.txt
+	    --seed $(or $(SEED),0) --report reports/fuzz-attributes.txt
 
 AUTOGRAD_PROGRAMS ?= 20000
 fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
-	    --report tests/tensor_programs/report.txt
+	    --report reports/fuzz-autograd.txt
 
 # REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes nearly all of the time.
 REWRITE_PROGRAMS ?= 20000
 fuzz-rewrites: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \
-	    --report tests/rewrite_programs/report.txt
+	    --report reports/fuzz-rewrites.txt
 
 # Processes on one cache folder, with random kills and damage; the last line says what was done to it.
 FAULT_SECONDS ?= 120
@@ -104,79 +119,70 @@ fuzz-updates: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.kernels.test_updates_compiled --programs $(UPDATE_PROGRAMS) --seed $(or $(SEED),0)
 
 DRAWS ?= 1000000
-random-bits: $(VENV)/installed-test
+random-bits: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(DRAWS) $(if $(JOBS),--jobs $(JOBS)) \
-	    --report tests/random_bits/report.txt
+	    --table build/random-bits.txt --report reports/random-bits.txt
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
 GPU_PYTHON ?= python3
 gpu: | build
 	for name in eager skeleton user_kernels; do \
-	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/$$name.txt || { cat build/$$name.txt; exit 1; }; \
-	    mv build/$$name.txt benchmarks/gpu/$$name.txt; tail -n 1 benchmarks/gpu/$$name.txt; done
+	    $(GPU_PYTHON) benchmarks/gpu/$$name.py > build/gpu.txt || { cat build/gpu.txt; exit 1; }; \
+	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 
-oracle: $(VENV)/installed-oracle
+oracle: $(VENV)/installed-oracle | build
 	$(BIN)/python -m tests.oracle.report
 
 programs: $(VENV)/installed-test
 	$(BIN)/python -m tests.oracle.programs_report
 
-# Written aside first, so that a run that fails leaves the last report.
 models: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.compare > build/models.txt || { cat build/models.txt; exit 1; }
-	mv build/models.txt tests/models/report.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.compare $(KEEP)
 
 language-model: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model > build/language_model.txt
-	mv build/language_model.txt benchmarks/language_model.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.language_model $(KEEP)
 
 pairs: $(VENV)/installed-dev | build
-	$(BIN)/python -m tests.oracle.pairs $(PAIRS) > build/pairs.txt || { cat build/pairs.txt; exit 1; }
-	mv build/pairs.txt tests/oracle/pairs.txt
+	$(BIN)/python -m tests.oracle.pairs $(PAIRS) $(KEEP)
 
 saved-bytes: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.saved_bytes > build/saved_bytes.txt || { cat build/saved_bytes.txt; exit 1; }
-	mv build/saved_bytes.txt benchmarks/saved_bytes.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.saved_bytes $(KEEP)
 
-partition-times: $(VENV)/installed | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.partition_times > build/partition_times.txt
-	mv build/partition_times.txt benchmarks/partition_times.txt
+partition-times: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.partition_times $(KEEP)
+
+VALUES ?= 1000000
+vector-math: $(VENV)/installed-test | build
+	$(BIN)/python -m stage3_lowering.tests.ulp_table --values $(VALUES) --report reports/$@.txt
 
 eager-speed: $(VENV)/installed-oracle | build
-	$(BIN)/python benchmarks/eager_calls.py > build/eager_calls.txt || { cat build/eager_calls.txt; exit 1; }
-	mv build/eager_calls.txt benchmarks/eager_calls.txt
+	$(BIN)/python benchmarks/eager_calls.py $(KEEP)
 
 convolution: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convolution.py > build/convolution.txt || { cat build/convolution.txt; exit 1; }
-	mv build/convolution.txt benchmarks/convolution.txt
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convolution.py $(KEEP)
 
 call-overhead: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py > build/call_overhead.txt || { cat build/call_overhead.txt; exit 1; }
-	mv build/call_overhead.txt benchmarks/call_overhead.txt
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py $(KEEP)
 
 training-step: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_step > build/training_step.txt || { cat build/training_step.txt; exit 1; }
-	mv build/training_step.txt benchmarks/training_step.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_step $(KEEP)
 
 # SPEED_TORCH=/path/to/python, SPEED_JAX=...: ask a torch or a jax that lives in an environment of its own.
 # SPEED_ARGS="--quick" or "--rows softmax" prints a part; the kept table is that of a whole run.
 cpu-speed: $(VENV)/installed-bench | build
 	$(BIN)/python -m benchmarks.cpu_speed $(if $(SPEED_TORCH),--torch-python $(SPEED_TORCH)) \
-	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/cpu_speed.txt
-	cat build/cpu_speed.txt
-	$(if $(SPEED_ARGS),,mv build/cpu_speed.txt benchmarks/cpu_speed.txt)
+	    $(if $(SPEED_JAX),--jax-python $(SPEED_JAX)) $(SPEED_ARGS) > build/$@.txt
+	cat build/$@.txt
+	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
 
 capture-time: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py > build/capture_time.txt || { cat build/capture_time.txt; exit 1; }
-	mv build/capture_time.txt benchmarks/capture_time.txt
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py $(KEEP)
 
 capture-coverage: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py > build/capture_coverage.txt
-	mv build/capture_coverage.txt benchmarks/capture_coverage.txt
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py $(KEEP)
 
 numpy: $(VENV)/installed-test | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report > build/numpy.txt || { cat build/numpy.txt; exit 1; }
-	mv build/numpy.txt tests/numpy_programs/report.txt
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report $(KEEP)
 
 site: $(VENV)/installed-site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

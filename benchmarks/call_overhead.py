@@ -1,25 +1,23 @@
 """What a call of a compiled function costs beyond the computation: beside torch.compile, and against module size.
 
 Input: torch beside it (the extra `oracle`). `make call-overhead` keeps what this prints in
-benchmarks/call_overhead.txt. Both sides run in one process, in turns, on one thread; each figure is the least of many.
+reports/call-overhead.txt. Both sides run in one process, in turns, on one thread; each figure is the least of many.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy
 import torch
 
 import cutaway
 from cutaway import nn
+from stage_contracts.tests.report_heading import heading
 
 ROUNDS, CALLS = 60, 500
 FAILED: list[str] = []
@@ -112,8 +110,7 @@ def overheads(counts: tuple[int, ...]) -> dict[int, float]:
 
 
 def main() -> int:
-    print(f"cost of a call; {datetime.now(UTC):%Y-%m-%d}; seed none (ones); {platform.machine()}")
-    print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, torch {torch.__version__}")
+    print(heading("What a call costs", "make call-overhead", "none (ones)", "torch"))
     torch.set_num_threads(1)
     one_tensor()
     with cutaway.no_grad():

@@ -1,7 +1,7 @@
 """Which of the corpus's small programs each compiler captures whole: Cutaway's capture beside torch's Dynamo.
 
 Input: stage1_capture/tests/programs, whose functions use nothing but methods of tensors and a few names that torch has
-too, so the same files run on both; `make capture-coverage` keeps what this prints in benchmarks/capture_coverage.txt.
+too, so the same files run on both; `make capture-coverage` keeps what this prints in reports/capture-coverage.txt.
 Whole means: no graph break (torch: under fullgraph=True nothing is refused), at least one graph.
 """
 
@@ -14,11 +14,9 @@ import io
 import json
 import logging
 import pkgutil
-import platform
 import sys
 import types
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,9 @@ from torch._dynamo.testing import CompileCounter
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from stage_contracts.tests.report_heading import heading  # noqa: E402
+
 PROGRAMS = "stage1_capture.tests.programs"
 
 
@@ -99,8 +100,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     ours = json.loads((ROOT / "stage1_capture/tests/counts.json").read_text())
-    print(f"capture of the corpus; {datetime.now(UTC):%Y-%m-%d}; {platform.machine()}")
-    print(f"Python {platform.python_version()}, torch {torch.__version__}")
+    print(heading("Capture of the corpus", "make capture-coverage", "none: every program", "torch"))
     rows = []
     for name, entry in programs_on_torch().items():
         graphs, breaks = ours[f"{name}:whole"]

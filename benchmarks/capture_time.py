@@ -1,16 +1,14 @@
 """How long capture takes on the language model, beside torch's Dynamo on the same file.
 
 Input: tests/models/gpt2.py once with torch and once with Cutaway under torch's names, in evaluation; `make
-capture-time` keeps what this prints in benchmarks/capture_time.txt. Both compile with the backend that runs graphs as
+capture-time` keeps what this prints in reports/capture-time.txt. Both compile with the backend that runs graphs as
 captured, in one process, in turns; each figure is the least of several, the first of each left out.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import torch
 
 import cutaway
 from cutaway.torch_api import torch as ours
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import FULL, TINY, load_file, tensors
 
 ROUNDS, LIMIT = 5, 0.25
@@ -42,8 +41,7 @@ def first_call(framework: Any, module: Any, model: Any, case: Any, batch: tuple)
 def main() -> int:
     size = {"tiny": TINY, "full": FULL}[sys.argv[1] if len(sys.argv) > 1 else "full"]
     case = next(c for c in size if c.file == "gpt2")
-    print(f"capture of {case.name}; {datetime.now(UTC):%Y-%m-%d}; seed {case.seed}; {platform.machine()}")
-    print(f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}")
+    print(heading(f"Capture of {case.name}", "make capture-time", case.seed, "torch"))
     torch.set_num_threads(1)
     sides = {}
     for name, framework in (("torch", torch), ("cutaway", ours)):

@@ -1,16 +1,14 @@
 """Convolution, pooling and interpolation run eagerly, beside torch: typical layers, and ResNet-50 as a whole.
 
-Input: torch beside it (the extra `oracle`). `make convolution` keeps what this prints in benchmarks/convolution.txt.
+Input: torch beside it (the extra `oracle`). `make convolution` keeps what this prints in reports/convolution.txt.
 Both sides run in one process, in turns, on one thread; each figure is the least CPU time of several calls.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy
 import torch
 
 import cutaway
+from stage_contracts.tests.report_heading import heading
 
 ROUNDS, LIMIT = 9, 5.0
 F, T = cutaway.nn.functional, torch.nn.functional
@@ -124,10 +123,7 @@ def whole_network() -> bool:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    print(
-        f"convolution, eager; {datetime.now(UTC):%Y-%m-%d}; seeds 0 and 1; {platform.machine()}, one thread"
-    )
-    print(f"Python {platform.python_version()}, NumPy {numpy.__version__}, torch {torch.__version__}")
+    print(heading("Convolution, eager", "make convolution", "0 and 1", "torch", more="one thread"))
     print(
         f"{'':26}{'forward: torch':>16}{'cutaway':>10}{'ratio':>7}   {'gradients: torch':>17}{'cutaway':>10}  ratio"
     )

@@ -163,10 +163,10 @@ def longest_passes(library: str) -> str:
     """Where our own first call went."""
     if library != "cutaway":
         return ""
-    from stage_contracts.events import LEDGER
+    from stage_contracts.events import EVENT_LOG
 
     took: dict[str, float] = {}
-    for event in LEDGER.since(0, "pass"):
+    for event in EVENT_LOG.since(0, "pass"):
         took[event.name] = took.get(event.name, 0.0) + event.duration_ns / 1e9
     longest = sorted(took.items(), key=lambda item: -item[1])[:3]
     return ", ".join(f"{name} {seconds:.2f}" for name, seconds in longest)

@@ -153,8 +153,9 @@ def header(servers: dict[str, Server], absent: dict[str, str], load: tuple[float
     missing = [f"{library} {why}" for library, why in absent.items()]
     peers = [server.version for server in servers.values()]
     return (
-        f"CPU speed, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, seed {SEED}{', --quick' * quick}.\n"
-        f"{', '.join(peers + missing)}; numpy {np.__version__}, python {platform.python_version()}, "
+        "Compiled programs on a CPU, beside their peers\n"
+        f"make cpu-speed{' SPEED_ARGS=--quick' * quick}; seed {SEED}; {datetime.now(UTC):%Y-%m-%d %H:%M} UTC\n"
+        f"{', '.join(peers + missing)}; numpy {np.__version__}, Python {platform.python_version()}, "
         f"{builder.splitlines()[0] if builder else 'no C++ compiler'}.\n"
         f"{cpu}, {len(CPUS)} cores; load average at the start {', '.join(f'{x:.1f}' for x in load)}"
         f"{' (BUSY: others were running, believe only large differences)' if load[0] > 0.5 else ''}.\n"

@@ -1,18 +1,16 @@
 """What one eager call costs here and in torch: 35 typical calls, tiny and large, as a table of ratios.
 
 Input: both libraries in one process, one thread each. Usage, from the repository's root, where torch is installed:
-    make eager-speed            (or: python benchmarks/eager_calls.py > benchmarks/eager_calls.txt)
+    make eager-speed            (or: python benchmarks/eager_calls.py > reports/eager-speed.txt)
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 import cutaway  # noqa: E402
+from stage_contracts.tests.report_heading import heading  # noqa: E402
 
 ROUNDS = 15  # samples of each library, taken in turns
 SAMPLE = 0.003  # seconds that one sample runs for: of this process's CPU time, so that a busy machine is not counted
@@ -152,11 +151,18 @@ def compare(ours: Callable, theirs: Callable) -> tuple[float, float]:
 
 def main() -> int:
     torch.set_num_threads(1)
-    print("Eager calls, Cutaway beside torch. float32, CPU, one thread each, one process; medians of "
-          f"{ROUNDS} samples of CPU time, taken in turns.")  # fmt: skip
-    print(f"{datetime.now(UTC):%Y-%m-%d}; Python {platform.python_version()}, NumPy {np.__version__}, "
-          f"torch {torch.__version__}; {platform.machine()}, {os.cpu_count()} cores. "
-          "Other work on the machine raises both columns: the ratio is the result.\n")  # fmt: skip
+    title = "Eager calls, Cutaway beside torch"
+    print(
+        heading(
+            title,
+            "make eager-speed",
+            "the sum of each shape",
+            "torch",
+            more=f"{os.cpu_count()} cores, float32",
+        )
+    )
+    print(f"One process, one thread each; medians of {ROUNDS} samples of CPU time, taken in turns. Other work on the "
+          "machine raises both columns: the ratio is the result.\n")  # fmt: skip
     print(f"{'call':42}{'Cutaway µs':>12}{'torch µs':>12}{'ratio':>8}")
     slow = []
     for group in (*TINY, *OTHER):

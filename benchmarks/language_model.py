@@ -2,22 +2,21 @@
 
 Input: the Python reference in English that comes with every Python (pydoc_data.topics), read as bytes; an installed
 torch. Usage, from the repository's root:
-    python -m benchmarks.language_model > benchmarks/language_model.txt
+    python -m benchmarks.language_model > reports/language-model.txt
 """
 
 from __future__ import annotations
 
 import hashlib
-import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
 
 import cutaway
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import load_file
 from tests.models.compare import move
 
@@ -82,13 +81,8 @@ def main(steps: int = STEPS) -> int:
     sides = {name: load_file("gpt2", cutaways=name == "cutaway") for name in ("torch", "cutaway")}
     models = {name: m.GPT2(m.GPT2Config(vocab_size=alphabet, **SIZES)) for name, m in sides.items()}
     move(models["torch"].state_dict(), models["cutaway"])
-    print(
-        f"A small GPT-2 on a real text, in torch and in Cutaway. {datetime.now(UTC):%Y-%m-%d}, seed {SEED}."
-    )
-    print(
-        f"cutaway {cutaway.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"python {platform.python_version()}, {platform.machine()}, one thread, float32."
-    )
+    title = "A small GPT-2 on a real text, in torch and in Cutaway"
+    print(heading(title, "make language-model", SEED, "cutaway", "torch", more="one thread, float32"))
     print(
         f"Text: pydoc_data.topics, {len(text)} bytes, sha256 {hashlib.sha256(text).hexdigest()[:16]}, {alphabet} "
         f"symbols; the last tenth is held out.\n{models['torch'].get_num_params()} parameters, {SIZES}; "

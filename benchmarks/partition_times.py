@@ -7,12 +7,10 @@ partitions in turn, so that a busy machine disturbs all alike. `fewest` is the m
 from __future__ import annotations
 
 import importlib
-import platform
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -21,6 +19,7 @@ import cutaway
 from benchmarks.saved_bytes import CASES
 from stage2_autograd.partition import PARTITIONERS
 from stage2_autograd.partition.rematerialization import min_cut
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import Case, load_file, tensors
 
 BACKENDS = {"aot_eager": 8, "inductor": 8}  # and how many rounds
@@ -71,10 +70,9 @@ def measured(case: Case, backend: str, rounds: int) -> dict[str, tuple[int, int,
 
 
 def main() -> None:
-    print(
-        f"Time of the processor for one step, in ms, by partitioner. {datetime.now(UTC):%Y-%m-%d}, Python "
-        f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, one thread, float32, seed 0.\n"
-    )
+    title = "Time of the processor for one step, in ms, by partitioner"
+    print(heading(title, "make partition-times", 0, more="one thread, float32"))
+    print()
     print(f"{'':50}{'KiB saved':>10}{'run again':>10}{'forward':>9}{'backward':>9}{'both':>8}")
     for case in CASES[:2]:
         for backend, rounds in BACKENDS.items():

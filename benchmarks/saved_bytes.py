@@ -6,12 +6,10 @@ min_cut_rematerialization_partition with inductor's decompositions; compiling st
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -26,6 +24,7 @@ from stage2_autograd.functionalize import functionalize
 from stage2_autograd.partition import PARTITIONERS, partition
 from stage_contracts.graph import Graph
 from stage_contracts.joint import JointGraph
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import FULL, Case, load_file, tensors
 
 ROUNDS = 2
@@ -135,13 +134,10 @@ class Done(Exception):
 
 
 def main() -> None:
-    import torch
 
-    print(
-        f"Saved for the backward, in KiB, and the time to build both graphs, in ms. {datetime.now(UTC):%Y-%m-%d}, "
-        f"Python {platform.python_version()}, NumPy {np.__version__}, torch {torch.__version__}, float32, seed 0, "
-        f"best of {ROUNDS} rounds.\n"
-    )
+    title = "Saved for the backward, in KiB, and the time to build both graphs, in ms"
+    print(heading(title, "make saved-bytes", 0, "torch", more=f"float32, best of {ROUNDS} rounds"))
+    print()
     print(
         f"{'':25}{'min_cut':>8}{'torch':>9}{'ratio':>7}{'everything':>12}{'of it':>7}"
         + f"{'time':>7}{'torch':>7}{'ratio':>7}"

@@ -1,25 +1,23 @@
 """A whole training step, in torch and in Cutaway: eager, the model compiled, the step compiled.
 
 Input: the language model of tests/models and an MLP, at the same weights and batches; an installed torch (the extra
-`oracle`). `make training-step` keeps what this prints in benchmarks/training_step.txt. All variants run in one process
+`oracle`). `make training-step` keeps what this prints in reports/training-step.txt. All variants run in one process
 and take turns, on one thread; a figure is the median step of the quietest turn.
 """
 
 from __future__ import annotations
 
-import platform
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 import torch
 
-import cutaway
 from cutaway.torch_api import torch as ours
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import load_file
 from tests.models.compare import move
 
@@ -124,11 +122,8 @@ def measure(steps: dict[str, Step]) -> tuple[dict[str, float], dict[str, float],
 def main() -> int:
     torch.set_num_threads(1)
     torch.manual_seed(SEED)
-    print(f"A training step: zero_grad, loss, backward, clip, AdamW, schedule. {datetime.now(UTC):%Y-%m-%d}.")
-    print(
-        f"cutaway {cutaway.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"python {platform.python_version()}, {platform.machine()}, one thread, float32, seed {SEED}."
-    )
+    title = "A training step: zero_grad, loss, backward, clip, AdamW, schedule"
+    print(heading(title, "make training-step", SEED, "torch", more="one thread, float32"))
     agree = True
     for title, build, loss_of in (
         (f"GPT-2 {LANGUAGE}, {BATCH} sequences", language_model, language_loss),

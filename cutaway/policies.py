@@ -63,7 +63,7 @@ class Trial:
         return result
 
     def decide(self) -> None:
-        """Keep the faster way; the ledger says which, and by how much."""
+        """Keep the faster way; the event log says which, and by how much."""
         took = {way: statistics.median(times[WARM_UP:]) * 1e6 for way, times in self.times.items()}
         slower = took[True] > took[False]
         self.entry.run = self.eager if slower else self.compiled

@@ -162,7 +162,6 @@ class EventLog:
 
 
 EVENT_LOG = EventLog()
-LEDGER = EVENT_LOG  # the name it had before, which stages and tests still use
 record, timed, count = EVENT_LOG.record, EVENT_LOG.timed, EVENT_LOG.count
 internal_errors, no_internal_errors = EVENT_LOG.internal_errors, EVENT_LOG.no_internal_errors
 

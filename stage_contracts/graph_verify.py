@@ -137,7 +137,7 @@ def promised_val(node: Node) -> Any:
     if node.target is operator.getitem:
         return node.args[0].val[node.args[1]]
     args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
-    if envs := {id(env): env for n in (node, *node.all_input_nodes) for env in _envs_of(n.val)}:
+    if envs := {id(env): env for n in (node, *node.all_input_nodes) for env in envs_of(n.val)}:
         with assuming_nothing(list(envs.values())):
             return node.target.meta(*args, **kwargs)
     if getattr(node.target, "core", None) is None or kwargs:
@@ -189,7 +189,8 @@ def assuming_nothing(envs: list[ShapeEnv]) -> Iterator[None]:
             vars(env).update(state)
 
 
-def _envs_of(val: Any) -> Iterator[ShapeEnv]:
+def envs_of(val: Any) -> Iterator[ShapeEnv]:
+    """The environments of the open sizes that a value has."""
     for each in val if isinstance(val, (tuple, list)) else (val,):
         sizes = (*each.shape, *each.strides) if isinstance(each, TensorMeta) else (each,)
         yield from (size.env for size in sizes if isinstance(size, SymInt))

@@ -1,18 +1,16 @@
 """Every operator's eager kernel on a GPU beside the same kernel on NumPy: values, dtypes, strides, refusals.
 
 Input: the oracle's samples; a machine with an NVIDIA GPU and CuPy. Usage, from the repository's root:
-    python3 benchmarks/gpu/eager.py > benchmarks/gpu/eager.txt
+    python3 benchmarks/gpu/eager.py > reports/gpu-eager.txt
 """
 
 from __future__ import annotations
 
 import inspect
-import platform
 import sys
 import time
 import warnings
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -30,11 +28,11 @@ class OutOfReach:
 sys.meta_path.insert(0, OutOfReach)  # type: ignore[arg-type]
 
 import cupy as cp  # noqa: E402
-import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 import cutaway as ct  # noqa: E402
 from stage0_eager.tensor import Tensor  # noqa: E402
+from stage_contracts.tests.report_heading import heading  # noqa: E402
 from tests.oracle import samples  # noqa: E402, F401  (fills ROWS)
 from tests.oracle.cases import SEED, Case, function_of, leaves, map_leaves, moderate_cases, plain_cases  # noqa: E402
 from tests.oracle.columns import outcome, scale_of, settled  # noqa: E402
@@ -95,9 +93,9 @@ def compare(case: Case) -> None:
 def main() -> int:
     warnings.simplefilter("ignore")
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    print("Every operator's eager kernel on CuPy beside NumPy, torch out of reach.")
-    print(f"{datetime.now(UTC):%Y-%m-%d}, seed {SEED}, {name}, CuPy {cp.__version__}, NumPy {np.__version__}, "
-          f"ml_dtypes {ml_dtypes.__version__}, Python {platform.python_version()}\n")  # fmt: skip
+    title = "Every operator's eager kernel on CuPy beside NumPy, torch out of reach"
+    print(heading(title, "make gpu", SEED, "cupy", "ml_dtypes", more=name))
+    print()
     start, passed, failed = time.monotonic(), 0, []
     for number, row in enumerate(ROWS.values()):
         for case in cases(row):

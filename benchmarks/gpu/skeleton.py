@@ -1,15 +1,13 @@
 """The walking skeleton on a real GPU, with torch out of reach: run it, keep what it prints beside it.
 
 Input: a machine with an NVIDIA GPU, CuPy and Triton. Usage, from the repository's root:
-    python3 benchmarks/gpu/skeleton.py > benchmarks/gpu/skeleton.txt
+    python3 benchmarks/gpu/skeleton.py > reports/gpu-skeleton.txt
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -17,12 +15,12 @@ sys.modules["torch"] = None  # type: ignore[assignment]  # any import of torch f
 
 import cupy as cp  # noqa: E402
 import numpy as np  # noqa: E402
-import triton  # noqa: E402
 from cutaway.nn import functional as F  # noqa: E402
 
 import cutaway  # noqa: E402
 from cutaway import nn  # noqa: E402
 from stage_contracts import events  # noqa: E402
+from stage_contracts.tests.report_heading import heading  # noqa: E402
 
 SEED = 0
 FAILED: list[str] = []
@@ -81,7 +79,7 @@ def run_pointwise() -> None:
               again._data.data.ptr != got._data.data.ptr)  # fmt: skip
         program = compiled.artifacts[-1].forward.emitted["triton"]
         check(f"sin(cos(x)), {name}: one kernel", len(program.kernels) == 1)
-        fallbacks = [str(e) for e in events.LEDGER.since(0, "fallback")]
+        fallbacks = [str(e) for e in events.EVENT_LOG.since(0, "fallback")]
         check(f"sin(cos(x)), {name}: nothing fell back", not fallbacks, "; ".join(fallbacks))
         y = cutaway.randn(1 << 20, device="cuda")
         fresh = compiled(y).cpu().numpy()
@@ -138,9 +136,8 @@ def run_training() -> None:
 
 def main() -> None:
     properties = cp.cuda.runtime.getDeviceProperties(0)
-    versions = {"numpy": np.__version__, "cupy": cp.__version__, "triton": triton.__version__}
-    print(f"date {datetime.now(UTC):%Y-%m-%d}, seed {SEED}, {properties['name'].decode()}")
-    print(f"python {platform.python_version()}, {', '.join(f'{k} {v}' for k, v in versions.items())}")
+    title = "The skeleton: one function through every stage, on a GPU"
+    print(heading(title, "make gpu", SEED, "cupy", "triton", more=properties["name"].decode()))
     cutaway.manual_seed(SEED)
     for part in (run_pointwise, run_gradients, run_training):
         try:

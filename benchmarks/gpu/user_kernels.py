@@ -1,16 +1,14 @@
 """A user's Triton kernels inside compiled functions on a real GPU, with torch out of reach.
 
 Input: a machine with an NVIDIA GPU, CuPy and Triton. Usage, from the repository's root:
-    python3 benchmarks/gpu/user_kernels.py > benchmarks/gpu/user_kernels.txt
+    python3 benchmarks/gpu/user_kernels.py > reports/gpu-user-kernels.txt
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -24,6 +22,7 @@ import triton.language as tl  # noqa: E402
 import cutaway  # noqa: E402
 from cutaway import library  # noqa: E402
 from stage_contracts import events  # noqa: E402
+from stage_contracts.tests.report_heading import heading  # noqa: E402
 
 SEED = 0
 SIZE = 1 << 20
@@ -129,7 +128,7 @@ def operands() -> tuple[np.ndarray, np.ndarray]:
 def run(name: str, backend: str) -> None:
     function, by_hand = PROGRAMS[name]
     x, y = operands()
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     compiled = cutaway.compile(function, backend=backend, fullgraph=True)
     for attempt in range(2):  # compiled and run, then run again
         on_gpu = [cutaway.from_numpy(a).to("cuda") for a in (x, y)]
@@ -139,14 +138,14 @@ def run(name: str, backend: str) -> None:
         check(f"{name}, {backend}, call {attempt + 1}", error < 1e-4, f"largest relative error {error:.1e}")
         if function is in_place:
             check(f"{name}, {backend}: the argument is written", np.allclose(on_gpu[0].cpu().numpy(), x + y))
-    lost = [str(e) for e in events.LEDGER.since(mark, "fallback") if e.name != "cuda_graph"]
-    lost += [str(e) for e in events.LEDGER.since(mark, "graph_break")]
+    lost = [str(e) for e in events.EVENT_LOG.since(mark, "fallback") if e.name != "cuda_graph"]
+    lost += [str(e) for e in events.EVENT_LOG.since(mark, "graph_break")]
     check(
         f"{name}, {backend}: one entry, no break, no fallback",
         len(compiled.entries) == 1 and not lost,
         "; ".join(lost),
     )
-    for event in events.LEDGER.since(mark, "fallback"):
+    for event in events.EVENT_LOG.since(mark, "fallback"):
         print(f"     {event}")
 
 
@@ -187,9 +186,8 @@ def times() -> None:
 
 def main() -> None:
     properties = cp.cuda.runtime.getDeviceProperties(0)
-    versions = {"numpy": np.__version__, "cupy": cp.__version__, "triton": triton.__version__}
-    print(f"date {datetime.now(UTC):%Y-%m-%d}, seed {SEED}, {properties['name'].decode()}")
-    print(f"python {platform.python_version()}, {', '.join(f'{k} {v}' for k, v in versions.items())}")
+    title = "Kernels that users write with Triton, on a GPU"
+    print(heading(title, "make gpu", SEED, "cupy", "triton", more=properties["name"].decode()))
     parts: list[tuple[str, Callable]] = [
         (f"{name}, {backend}", lambda name=name, backend=backend: run(name, backend))  # type: ignore[misc]
         for name in PROGRAMS

@@ -3,7 +3,7 @@
 Input: a row (operator.py). `eager_call(op)` is what runs when no interpreter is in force: arrays out of the tensors,
 the kernel, a tensor around the result, and a note on the tape. `_general` says it all; the others are the same with
 less to look at, because a small tensor's addition is half a microsecond of arithmetic and the rest is this file.
-Gains are for one call on 4 floats (benchmarks/eager_calls.txt has the table beside torch).
+Gains are for one call on 4 floats (reports/eager-speed.txt has the table beside torch).
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.grammar import function_of, write_program
 from stage1_capture.tests.harness import described, sharing, tensor
-from stage1_capture.tests.many import Fuzz, main
+from stage1_capture.tests.many import fuzzer
 from stage1_capture.tests.vocabulary import ENDED, LOG, Box
+from stage_contracts.tests.many_programs import main
 
 # ---- one call ----------------------------------------------------------------------------------------
 
@@ -88,7 +89,8 @@ def check(seed, capture=default_capture):
     return None, compiled
 
 
-FUZZ = Fuzz("stage1_capture/tests/grammar.py", write_program, check, "three calls each")
+TITLE = "Random programs, captured, against eager"
+FUZZ = fuzzer(TITLE, "make fuzz-capture", write_program, check, "three calls each")
 
 if __name__ == "__main__":
     sys.exit(main(FUZZ))

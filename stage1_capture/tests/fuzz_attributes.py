@@ -23,7 +23,8 @@ from stage1_capture.capture import capture as default_capture
 from stage1_capture.tests.attribute_grammar import CALLS, write_program
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.harness import tensor
-from stage1_capture.tests.many import Fuzz, main
+from stage1_capture.tests.many import fuzzer
+from stage_contracts.tests.many_programs import main
 
 # ---- what is seen of a value -------------------------------------------------------------------------
 
@@ -193,7 +194,8 @@ def differing(got, expected):
     return f"  got      {got}\n  expected {expected}"
 
 
-FUZZ = Fuzz("stage1_capture/tests/attribute_grammar.py", write_program, check, f"{CALLS} calls each")
+TITLE = "Random programs of attributes, captured, against eager"
+FUZZ = fuzzer(TITLE, "make fuzz-attributes", write_program, check, f"{CALLS} calls each")
 
 if __name__ == "__main__":
     sys.exit(main(FUZZ))

@@ -22,7 +22,7 @@ from stage2_autograd.subgraphs import functional, within
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
-from stage_contracts.graph_verify import promised_val, unchecked
+from stage_contracts.graph_verify import envs_of, promised_val, unchecked
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.layouts import is_dense
 from stage_contracts.shown_sizes import open_sizes_in
@@ -31,6 +31,24 @@ from stage_contracts.tensor_meta import TensorMeta
 
 def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
+    before = _found_equal(graph)
+    functional = _functional(graph)
+    if (
+        _found_equal(graph) != before
+    ):  # that a size is 1, say: what was traced before has strides by the rule of many
+        functional = _functional(graph)
+    return functional.verify()
+
+
+def _found_equal(graph: Graph) -> int:
+    """How much is known of the graph's open sizes that says what a value's strides are: which sizes are equal."""
+    return sum(
+        len(env.zeros)
+        for env in {id(env): env for n in graph.placeholders for env in envs_of(n.val)}.values()
+    )
+
+
+def _functional(graph: Graph) -> FunctionalGraph:
     graph = with_functional_backwards(graph)
     tracer = FunctionalTracer(Graph(graph.name))
     tracer.gradient_metas = [n.val for n in reversed(graph.calls) if n.target is autograd_grad]
@@ -64,7 +82,7 @@ def functionalize(graph: Graph) -> FunctionalGraph:
         results,
         silent,
         versions,
-    ).verify()
+    )
 
 
 def restate_strides(graph: Graph) -> None:

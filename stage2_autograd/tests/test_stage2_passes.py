@@ -175,9 +175,9 @@ def test_a_dump_shows_the_graph_after_the_pass(capsys):
 
 
 def test_each_pass_is_timed():
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     decompose(graph_of(lambda x: end(x), X))
-    names = [e.name for e in events.LEDGER.since(mark) if e.kind == "pass"]
+    names = [e.name for e in events.EVENT_LOG.since(mark) if e.kind == "pass"]
     assert names == [f"decompose.{p.name}" for p in PASSES]
 
 

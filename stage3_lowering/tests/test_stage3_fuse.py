@@ -17,7 +17,7 @@ from stage3_lowering.tests.graphs import CPP, check, run_every_way, trace
 from stage_contracts import config
 from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
-from stage_contracts.events import LEDGER
+from stage_contracts.events import EVENT_LOG
 from stage_contracts.graph import GraphError
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import parse_nest, print_nest
@@ -138,10 +138,10 @@ def test_what_may_not_fuse_says_why(seam, function, kernels, words):
 
 
 @pytest.mark.conformance("fuse")
-def test_every_decision_is_in_the_ledger(seam):
-    start = LEDGER.mark()
+def test_every_decision_is_in_the_event_log(seam):
+    start = EVENT_LOG.mark()
     program = fused(seam, programs.softmax, X)
-    events = LEDGER.since(start, "fusion")
+    events = EVENT_LOG.since(start, "fusion")
     assert [e.details["reason"] for e in events] == [d.reason for d in program.decisions]
     assert all(d.reason and d.score > 0 for d in program.decisions)
     assert str(program.decisions[0]).startswith("buf0 + buf1: fused, ")

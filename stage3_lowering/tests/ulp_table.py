@@ -1,7 +1,7 @@
 """The errors of the generated C++'s mathematical functions, in units in the last place, per function and dtype.
 
 Input: how many random values per function. float32 is held against float64, float64 against mpmath's 40 digits.
-`python -m stage3_lowering.tests.ulp_table --values 1000000 --report FILE` writes the table.
+`make vector-math` writes the table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY, math_text
 from stage3_lowering.tests.cpp_runner import FLAGS, build
+from stage_contracts.tests.report_heading import heading
 
 SPECIALS = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 5e-324, 1e-310, 3.4e38, 1.7e308, 88.8,
             -104.5, 709.9, -746.0, 0.5, 2.0, 1e5, -1e5]  # fmt: skip
@@ -133,6 +134,8 @@ def main() -> None:
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
     lines = [
+        heading("Errors of the generated C++'s mathematical functions", "make vector-math", "0 and 1"),
+        "",
         "| function | dtype | values | largest error, ulp | special values that differ from C's |",
         "|---|---|---|---|---|",
     ]

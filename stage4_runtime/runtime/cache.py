@@ -75,7 +75,7 @@ def load(key: Key) -> dict[str, bytes] | None:
 
 
 def store(key: Key, files: Mapping[str, bytes]) -> bool:
-    """Publish an entry and make room for it. False when that cannot be done; the ledger says why."""
+    """Publish an entry and make room for it. False when that cannot be done; the event log says why."""
     try:
         root = open_root()
         size = sum(map(len, files.values()))

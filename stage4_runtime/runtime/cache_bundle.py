@@ -40,7 +40,7 @@ def save_cache(path: str | os.PathLike[str]) -> int:
 
 
 def load_cache(path: str | os.PathLike[str], *, trust: bool) -> int:
-    """Put a bundle's entries into this user's cache; how many. Damaged ones are left out, and the ledger says so.
+    """Put a bundle's entries into this user's cache; how many. Damaged ones are left out, and the event log says so.
 
     trust: must be True. Raises PermissionError without it, ValueError for a file that is no bundle, OSError and
     NotPrivate.

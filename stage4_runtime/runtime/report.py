@@ -1,6 +1,6 @@
 """The one thing the runtime ever says aloud: a line on stderr, once per process, about a fallback.
 
-Input: the line, such as "no C++ compiler: ...". Everything else goes to the ledger.
+Input: the line, such as "no C++ compiler: ...". Everything else goes to the event log.
 """
 
 from __future__ import annotations

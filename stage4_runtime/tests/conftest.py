@@ -14,9 +14,9 @@ def private_cache(tmp_path):
 
 
 @pytest.fixture
-def ledger():
-    """`ledger("cache")`: the events of that kind recorded since the test began."""
-    from stage_contracts.events import LEDGER
+def event_log():
+    """`event_log("cache")`: the events of that kind recorded since the test began."""
+    from stage_contracts.events import EVENT_LOG
 
-    start = LEDGER.mark()
-    return lambda kind: LEDGER.since(start, kind)
+    start = EVENT_LOG.mark()
+    return lambda kind: EVENT_LOG.since(start, kind)

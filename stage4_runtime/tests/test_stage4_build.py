@@ -106,7 +106,7 @@ def test_an_unknown_language(seam):
 
 
 @full
-def test_threads_that_build_one_unit_build_it_once(seam, ledger):
+def test_threads_that_build_one_unit_build_it_once(seam, event_log):
     results = []
     threads = [threading.Thread(target=lambda: results.append(seam("build")(cpp_unit()))) for _ in range(4)]
     settings = config.current()
@@ -116,7 +116,7 @@ def test_threads_that_build_one_unit_build_it_once(seam, ledger):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(results) == 4 and len(ledger("build")) == 1
+    assert len(results) == 4 and len(event_log("build")) == 1
     for kernels in results:
         run_sum(kernels["kernel0"])
 
@@ -126,8 +126,8 @@ def _with(settings, run):
         run()
 
 
-def test_flags_that_the_compiler_refuses_are_dropped(seam, tmp_path, ledger):
-    """A compiler without OpenMP: the code is right without it, and the ledger says so."""
+def test_flags_that_the_compiler_refuses_are_dropped(seam, tmp_path, event_log):
+    """A compiler without OpenMP: the code is right without it, and the event_log says so."""
     picky = tmp_path / "picky c++"
     picky.write_text(
         '#!/bin/sh\nfor a in "$@"; do [ "$a" = -fopenmp ] && echo "unknown flag" >&2 && exit 1; done\n'
@@ -136,7 +136,7 @@ def test_flags_that_the_compiler_refuses_are_dropped(seam, tmp_path, ledger):
     picky.chmod(0o755)
     with config.patch(cxx=str(picky), cxx_flags="-O1 -fopenmp"):
         run_sum(seam("build")(cpp_unit())["kernel0"])
-    (event,) = ledger("fallback")
+    (event,) = event_log("fallback")
     assert event.name == "compiler_flags" and event.details["dropped"] == "-fopenmp"
 
 

@@ -33,16 +33,16 @@ def build_again(unit=None):
     np.testing.assert_array_equal(y, x + 1)
 
 
-def asked(ledger):
+def asked(event_log):
     """(hit or miss, reason) of each time the cache was asked."""
-    return [(e.name, e.details.get("reason", "")) for e in ledger("cache")]
+    return [(e.name, e.details.get("reason", "")) for e in event_log("cache")]
 
 
-def test_a_second_build_is_a_hit(ledger):
+def test_a_second_build_is_a_hit(event_log):
     build_again()
     build_again()
-    assert asked(ledger) == [("miss", "new source"), ("hit", "")]
-    assert len(ledger("build")) == 1
+    assert asked(event_log) == [("miss", "new source"), ("hit", "")]
+    assert len(event_log("build")) == 1
 
 
 def test_the_folder_is_private(private_cache):
@@ -93,43 +93,43 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_broken_entry_is_a_miss_and_is_replaced(damage, private_cache, ledger):
+def test_a_broken_entry_is_a_miss_and_is_replaced(damage, private_cache, event_log):
     cache.store(KEY, FILES)
     DAMAGE[damage](entry_of(private_cache))
     assert cache.load(KEY) is None
-    assert asked(ledger)[0][1].startswith("corrupt: ")
+    assert asked(event_log)[0][1].startswith("corrupt: ")
     cache.store(KEY, FILES)
     assert cache.load(KEY) == FILES
 
 
-def test_a_corrupt_library_is_built_again(private_cache, ledger):
+def test_a_corrupt_library_is_built_again(private_cache, event_log):
     build_again()
     _flip(entry_of(private_cache) / "kernels.so")
     build_again()
     build_again()
-    assert [name for name, _ in asked(ledger)] == ["miss", "miss", "hit"]
-    assert len(ledger("build")) == 2
+    assert [name for name, _ in asked(event_log)] == ["miss", "miss", "hit"]
+    assert len(event_log("build")) == 2
 
 
-def test_an_entry_of_another_key_in_the_right_place_is_a_miss(private_cache, ledger):
+def test_an_entry_of_another_key_in_the_right_place_is_a_miss(private_cache, event_log):
     other = cache.Key("forward", {**KEY.parts, "flags": "-O0"})
     cache.store(KEY, FILES)
     place = private_cache / "entries" / other.digest[:2] / other.digest
     place.parent.mkdir(exist_ok=True)
     entry_of(private_cache).rename(place)
     assert cache.load(other) is None
-    assert asked(ledger)[-1] == ("miss", "corrupt: the entry belongs to another key")
+    assert asked(event_log)[-1] == ("miss", "corrupt: the entry belongs to another key")
 
 
 @pytest.mark.parametrize("part", ["source", "flags", "compiler"])
-def test_a_miss_says_which_part_of_the_key_changed(part, ledger):
+def test_a_miss_says_which_part_of_the_key_changed(part, event_log):
     cache.store(KEY, FILES)
     cache.load(cache.Key("forward", {**KEY.parts, part: "another"}))
     cache.load(cache.Key("backward", KEY.parts | {part: "another"}))
-    assert asked(ledger) == [("miss", f"changed: {part}"), ("miss", "new source")]
+    assert asked(event_log) == [("miss", f"changed: {part}"), ("miss", "new source")]
 
 
-def test_another_compiler_is_a_miss(tmp_path, ledger):
+def test_another_compiler_is_a_miss(tmp_path, event_log):
     wrapper = tmp_path / "my c++"
     wrapper.write_text('#!/bin/sh\nexec g++ "$@"\n')
     wrapper.chmod(0o755)
@@ -139,52 +139,52 @@ def test_another_compiler_is_a_miss(tmp_path, ledger):
         build_again()
     with config.patch(cxx_flags="-O0"):
         build_again()
-    assert [reason for _, reason in asked(ledger)] == [
+    assert [reason for _, reason in asked(event_log)] == [
         "new source", "changed: compiler", "changed: compiler, flags"
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["with spaces", "it's", 'a "quoted" one', "$HOME;true", "ünïcode"])
-def test_any_path_will_do(tmp_path, name, ledger):
+def test_any_path_will_do(tmp_path, name, event_log):
     with config.patch(cache_dir=str(tmp_path / name)):
         build_again()
         build_again()
-    assert [event for event, _ in asked(ledger)] == ["miss", "hit"]
+    assert [event for event, _ in asked(event_log)] == ["miss", "hit"]
 
 
-def test_a_folder_that_others_can_write_to_is_not_used(private_cache, ledger):
+def test_a_folder_that_others_can_write_to_is_not_used(private_cache, event_log):
     private_cache.mkdir()
     private_cache.chmod(0o777)
     build_again()
     assert not list(private_cache.iterdir())
-    assert "others may write to" in asked(ledger)[0][1]
+    assert "others may write to" in asked(event_log)[0][1]
 
 
-def test_a_folder_of_another_user_is_not_used(private_cache, monkeypatch, ledger):
+def test_a_folder_of_another_user_is_not_used(private_cache, monkeypatch, event_log):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     build_again()
-    assert "expected 12345" in asked(ledger)[0][1]
+    assert "expected 12345" in asked(event_log)[0][1]
     assert not list(private_cache.iterdir())
 
 
-def test_a_file_where_the_folder_should_be(private_cache, ledger):
+def test_a_file_where_the_folder_should_be(private_cache, event_log):
     private_cache.write_text("")
     build_again()
-    assert asked(ledger)[0][1].startswith("no disk cache: ")
+    assert asked(event_log)[0][1].startswith("no disk cache: ")
 
 
-def test_a_switched_off_cache_writes_nothing(private_cache, ledger):
+def test_a_switched_off_cache_writes_nothing(private_cache, event_log):
     with config.patch(cache=False):
         build_again()
     assert not private_cache.exists()
-    assert "switched off" in asked(ledger)[0][1]
+    assert "switched off" in asked(event_log)[0][1]
 
 
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied")]
 )
 @pytest.mark.parametrize("call", ["write_bytes", "rename", "mkdir", "read_bytes"])
-def test_a_full_disk_or_a_read_only_folder_is_a_miss(private_cache, monkeypatch, error, call, ledger):
+def test_a_full_disk_or_a_read_only_folder_is_a_miss(private_cache, monkeypatch, error, call, event_log):
     """Simulated, because a user who may do everything can write to read-only folders."""
     build_again()
     real = getattr(Path, call)
@@ -198,10 +198,10 @@ def test_a_full_disk_or_a_read_only_folder_is_a_miss(private_cache, monkeypatch,
     build_again(cpp_unit(SUM_SOURCE + "// changed\n"))
     build_again()
     monkeypatch.undo()
-    assert asked(ledger)[1][0] == "miss"
+    assert asked(event_log)[1][0] == "miss"
 
 
-def test_a_read_only_folder_still_gives_what_it_has(private_cache, ledger):
+def test_a_read_only_folder_still_gives_what_it_has(private_cache, event_log):
     build_again()
     for path in (private_cache, *private_cache.rglob("*")):
         path.chmod(0o500 if path.is_dir() else 0o400)
@@ -209,7 +209,7 @@ def test_a_read_only_folder_still_gives_what_it_has(private_cache, ledger):
     build_again(cpp_unit(SUM_SOURCE + "// changed\n"))
     for path in (private_cache, *private_cache.rglob("*")):
         path.chmod(0o700)
-    assert asked(ledger)[1][0] == "hit"
+    assert asked(event_log)[1][0] == "hit"
 
 
 def test_the_least_recently_used_entries_go_first(private_cache):
@@ -276,7 +276,7 @@ with config.patch(cache_dir=sys.argv[1], cxx_flags="-O1"):
 """
 
 
-def test_processes_building_one_unit(private_cache, ledger):
+def test_processes_building_one_unit(private_cache, event_log):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     command = [sys.executable, "-c", CHILD, str(private_cache)]
     children = [
@@ -286,7 +286,7 @@ def test_processes_building_one_unit(private_cache, ledger):
         _, said = child.communicate(timeout=100)
         assert child.returncode == 0, said
     build_again()
-    assert asked(ledger) == [("hit", "")]
+    assert asked(event_log) == [("hit", "")]
 
 
 def test_the_default_folder_is_the_users(monkeypatch, tmp_path):

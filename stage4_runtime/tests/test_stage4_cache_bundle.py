@@ -28,10 +28,10 @@ def elsewhere(tmp_path, bundle):
         yield
 
 
-def test_what_was_built_here_is_a_hit_there(bundle, elsewhere, ledger):
+def test_what_was_built_here_is_a_hit_there(bundle, elsewhere, event_log):
     assert load_cache(bundle, trust=True) == 1
     run_sum(build(cpp_unit())["kernel0"])
-    assert [event.name for event in ledger("cache")][-1] == "hit"
+    assert [event.name for event in event_log("cache")][-1] == "hit"
     assert load_cache(bundle, trust=True) == 0  # it is there
 
 
@@ -56,10 +56,10 @@ def rewritten(bundle, change):
             new.writestr(*change(*member))
 
 
-def test_a_changed_library_is_left_out(bundle, elsewhere, ledger):
+def test_a_changed_library_is_left_out(bundle, elsewhere, event_log):
     rewritten(bundle, lambda name, data: (name, data[:-1] + b"!" if name.endswith(".so") else data))
     assert load_cache(bundle, trust=True) == 0
-    assert "is not what was stored" in ledger("cache")[-1].details["reason"]
+    assert "is not what was stored" in event_log("cache")[-1].details["reason"]
 
 
 def test_a_name_that_leads_out_of_the_folder(bundle, elsewhere, tmp_path):
@@ -73,8 +73,8 @@ def test_a_name_that_leads_out_of_the_folder(bundle, elsewhere, tmp_path):
     assert not list(tmp_path.rglob("entries/kernels.so"))
 
 
-def test_an_entry_of_another_machine_is_carried_but_never_used(bundle, elsewhere, ledger, monkeypatch):
+def test_an_entry_of_another_machine_is_carried_but_never_used(bundle, elsewhere, event_log, monkeypatch):
     load_cache(bundle, trust=True)
     monkeypatch.setattr(sys.modules["stage4_runtime.runtime.build"], "cpu_identity", lambda: "another CPU")
     run_sum(build(cpp_unit())["kernel0"])
-    assert [event.name for event in ledger("cache")][-1] == "miss"
+    assert [event.name for event in event_log("cache")][-1] == "miss"

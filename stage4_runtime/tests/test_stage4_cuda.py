@@ -48,7 +48,7 @@ def triton_unit(text=SIN_COS, arch="sm_90", grids=None):
 
 
 @needs_triton
-def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(ledger):
+def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(event_log):
     imported = "triton" in sys.modules  # by another test of this process, if it was
     kernel = build(triton_unit())["sin_cos"]
     assert kernel.cubin.startswith(b"\x7fELF")
@@ -58,7 +58,7 @@ def test_a_unit_is_compiled_for_a_gpu_that_is_not_here(ledger):
     assert "ld.global.v" in kernel.ptx, "pointers are promised to be aligned, so loads are wide"
     forget_built()
     assert build(triton_unit())["sin_cos"] == kernel
-    assert [e.name for e in ledger("cache")] == ["miss", "hit"] and len(ledger("build")) == 1
+    assert [e.name for e in event_log("cache")] == ["miss", "hit"] and len(event_log("build")) == 1
     assert ("triton" in sys.modules) == imported, "only the child process imports Triton"
 
 
@@ -279,7 +279,7 @@ def test_the_configuration_asks_for_graphs(on_fake_gpu):
     assert [entry for entry in fake.log if entry[0] == "graph"]
 
 
-def test_what_cannot_be_captured_runs_plain(on_fake_gpu, ledger):
+def test_what_cannot_be_captured_runs_plain(on_fake_gpu, event_log):
     steps = [external("matmul", "x", "x", out="y")]
     run, fake = on_fake_gpu(
         program({"x": meta(4, 4)}, {}, {"y": meta(4, 4)}, [], steps, ["y"]), cuda_graph=True
@@ -287,18 +287,18 @@ def test_what_cannot_be_captured_runs_plain(on_fake_gpu, ledger):
     for _ in range(2):
         (y,) = run(array(numbers(4, 4)))
         np.testing.assert_array_equal(y, numbers(4, 4) @ numbers(4, 4))
-    (event,) = ledger("fallback")
+    (event,) = event_log("fallback")
     assert event.name == "cuda_graph" and "cuBLAS" in event.details["reason"]
     assert not [entry for entry in fake.log if entry[0] == "graph"]
 
 
-def test_a_program_that_writes_to_its_input_is_not_captured(on_fake_gpu, ledger):
+def test_a_program_that_writes_to_its_input_is_not_captured(on_fake_gpu, event_log):
     steps = [Copy("w", "x")]
     run, _ = on_fake_gpu(program({"x": meta(3), "w": meta(3)}, {}, {}, [], steps, [None]), cuda_graph=True)
     x = array([0, 0, 0])
     run(x, array([1, 2, 3]))
     assert x.tolist() == [1, 2, 3]
-    assert ledger("fallback")[0].details["reason"] == "it writes to its input x"
+    assert event_log("fallback")[0].details["reason"] == "it writes to its input x"
 
 
 def test_a_captured_program_returns_inputs_themselves_and_views_with_their_strides(on_fake_gpu):

@@ -27,7 +27,7 @@ def test_processes_killed_while_they_share_a_folder(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "lchown") or os.getuid() != 0, reason="only root gives files away")
 @pytest.mark.parametrize("what", ["folder", "link"])
-def test_a_folder_or_a_link_that_somebody_else_made(tmp_path, ledger, what):
+def test_a_folder_or_a_link_that_somebody_else_made(tmp_path, event_log, what):
     place = tmp_path / "cache"
     place.mkdir(mode=0o700) if what == "folder" else place.symlink_to(tmp_path / "mine")
     (tmp_path / "mine").mkdir(mode=0o700)
@@ -35,11 +35,11 @@ def test_a_folder_or_a_link_that_somebody_else_made(tmp_path, ledger, what):
     with config.patch(cache_dir=str(place)):
         run_sum(build(cpp_unit())["kernel0"])
     assert not list((tmp_path / "mine").iterdir())
-    assert any("12345" in event.details["reason"] for event in ledger("cache"))
+    assert any("12345" in event.details["reason"] for event in event_log("cache"))
 
 
 @pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_full_disk(tmp_path, monkeypatch, ledger, at):
+def test_a_full_disk(tmp_path, monkeypatch, event_log, at):
     """The n-th file that is written does not fit: the source, the library or the entry. A clear end, or none seen."""
     count, write = 0, Path.write_bytes
 

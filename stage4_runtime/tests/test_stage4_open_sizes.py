@@ -165,7 +165,7 @@ def test_the_number_of_blocks_depends_on_the_size(on_fake_gpu):
     assert shapes == [2, 3, 1]
 
 
-def test_a_graph_for_each_size_and_not_too_many(on_fake_gpu, ledger):
+def test_a_graph_for_each_size_and_not_too_many(on_fake_gpu, event_log):
     run, fake = on_fake_gpu(chain(2), cuda_graph=True)
     sizes = range(1, MOST_GRAPHS + 4)
     for _ in range(2):
@@ -173,5 +173,5 @@ def test_a_graph_for_each_size_and_not_too_many(on_fake_gpu, ledger):
             np.testing.assert_array_equal(run(array(numbers(n)))[0], numbers(n) + 2)
     graphs = [entry for entry in fake.log if entry[0] == "graph"]
     assert len(graphs) == 2 * MOST_GRAPHS
-    (event,) = ledger("fallback")
+    (event,) = event_log("fallback")
     assert f"{MOST_GRAPHS} graphs" in event.details["reason"]

@@ -59,7 +59,7 @@ def test_live_buffers_never_share_bytes(sizes, data):
     assert sum(isinstance(s, Allocate) for s in planned.steps) == len(sizes)
 
 
-def test_a_unit_is_compiled_once_and_a_corrupt_library_again(private_cache, ledger):
+def test_a_unit_is_compiled_once_and_a_corrupt_library_again(private_cache, event_log):
     of = tiny.plan_memory(chain(1))
     for damage in (None, None, b"not a library", None):
         if damage:
@@ -68,16 +68,16 @@ def test_a_unit_is_compiled_once_and_a_corrupt_library_again(private_cache, ledg
         _BUILT.clear()
         (y,) = tiny.launch(of, tiny.build(cpp_unit()), {})(X)
         np.testing.assert_array_equal(y, X + 1)
-    assert [e.name for e in ledger("cache")] == ["miss", "hit", "miss", "hit"]
-    assert len(ledger("build")) == 2 and private_cache.stat().st_mode & 0o777 == 0o700
-    assert tiny.build(cpp_unit()) is tiny.build(cpp_unit()) and len(ledger("cache")) == 4
+    assert [e.name for e in event_log("cache")] == ["miss", "hit", "miss", "hit"]
+    assert len(event_log("build")) == 2 and private_cache.stat().st_mode & 0o777 == 0o700
+    assert tiny.build(cpp_unit()) is tiny.build(cpp_unit()) and len(event_log("cache")) == 4
 
 
-def test_a_folder_others_may_write_to_is_not_used(private_cache, ledger):
+def test_a_folder_others_may_write_to_is_not_used(private_cache, event_log):
     private_cache.mkdir()
     private_cache.chmod(0o777)
     tiny.build(cpp_unit())
-    assert not list(private_cache.iterdir()) and "not private" in ledger("cache")[0].details["reason"]
+    assert not list(private_cache.iterdir()) and "not private" in event_log("cache")[0].details["reason"]
 
 
 def test_no_compiler_and_refused_code():

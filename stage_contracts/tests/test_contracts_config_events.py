@@ -189,7 +189,7 @@ def test_threads_lose_nothing():
     }
 
 
-def test_there_is_one_ledger():
+def test_there_is_one_event_log():
     mark = EVENT_LOG.mark()
     event = record("fallback", "numpy", reason="a test")
     assert event in EVENT_LOG.since(mark)

@@ -47,10 +47,10 @@ def test_another_shape_or_dtype_recompiles_and_says_why():
     compiled = cutaway.compile(affine)
     x, w, b = inputs()
     compiled(x, w, b)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     y = cutaway.randn(6, 8)
     same(compiled(y, w, b), affine(y, w, b))
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     assert "x.shape[0]: 4 -> 6" in event.details["reason"]
     compiled(x, w, b)
     assert len(compiled.entries) == 2
@@ -108,18 +108,18 @@ def test_a_break_runs_the_frame_eagerly_and_is_recorded():
         return x - 1
 
     compiled = cutaway.compile(f)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for x in (cutaway.ones(3), -cutaway.ones(3)):
         same(compiled(x), f(x))
     assert [b.code for b in compiled.breaks] == ["GB0003"]
-    (event,) = events.LEDGER.since(mark, "graph_break")
+    (event,) = events.EVENT_LOG.since(mark, "graph_break")
     assert event.origin.text and "test_compile_api.py" in event.origin.file
     with pytest.raises(cutaway.Unsupported, match="GB0003") as caught:
         cutaway.compile(f, fullgraph=True)(cutaway.ones(3))
     assert "if x.sum() > 0" in str(caught.value) and "^" in str(caught.value)
 
 
-def test_explain_counts_what_the_ledger_counts():
+def test_explain_counts_what_the_event_log_counts():
     def f(x):
         return F.gelu(x).sum()
 

@@ -28,8 +28,8 @@ want = f(x, w); want.backward(); grad = w.grad; w.grad = None
 got = cutaway.compile(f, fullgraph=True)(x, w); got.backward()
 np.testing.assert_allclose(got.item(), want.item(), rtol=1e-5)
 np.testing.assert_allclose(w.grad.numpy(), grad.numpy(), rtol=1e-5)
-cache = [e.name for e in events.LEDGER.since(0, "cache")]
-built = len(events.LEDGER.since(0, "build"))
+cache = [e.name for e in events.EVENT_LOG.since(0, "cache")]
+built = len(events.EVENT_LOG.since(0, "build"))
 print("right", "hits", cache.count("hit"), "misses", cache.count("miss"), "builds", built)
 """
 

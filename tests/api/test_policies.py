@@ -37,14 +37,14 @@ def test_first_calls_do_not_wait_for_the_build(slow_build):
         compiled = cutaway.compile(f, pipeline=pipeline)
         before = compiled(x)
         np.testing.assert_allclose(before.numpy(), f(x).numpy(), rtol=1e-6)
-        mark = events.LEDGER.mark()
+        mark = events.EVENT_LOG.mark()
         go.set()
         for _ in range(200):
             after = compiled(x)
-            if events.LEDGER.since(mark, "pass"):
+            if events.EVENT_LOG.since(mark, "pass"):
                 break
             time.sleep(0.05)
-    assert [e.name for e in events.LEDGER.since(mark, "pass")] == ["build", "launch"]
+    assert [e.name for e in events.EVENT_LOG.since(mark, "pass")] == ["build", "launch"]
     np.testing.assert_allclose(after.numpy(), f(x).numpy(), rtol=1e-6)
 
 
@@ -60,7 +60,7 @@ def test_the_faster_way_stays(slow, kept):
 
         return run
 
-    calls, mark = [], events.LEDGER.mark()
+    calls, mark = [], events.EVENT_LOG.mark()
     entry = Entry((), lambda: True, way("compiled"), None)
     entry.run = Trial(entry, entry.run, way("eager"), "f")
     for _ in range(2 * (WARM_UP + TIMED)):
@@ -69,7 +69,7 @@ def test_the_faster_way_stays(slow, kept):
     calls.clear()
     entry.run()
     assert calls == [kept]
-    (event,) = [e for e in events.LEDGER.since(mark) if e.name == "never_slower"]
+    (event,) = [e for e in events.EVENT_LOG.since(mark) if e.name == "never_slower"]
     assert f"{kept} from here on" in event.details["reason"]
 
 
@@ -87,9 +87,9 @@ def test_each_call_on_trial_runs_once():
 
 
 def test_nothing_is_measured_when_deterministic():
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with config.patch({"runtime.never_slower": True, "runtime.deterministic": True}):
         compiled = cutaway.compile(f)
         for _ in range(20):
             compiled(cutaway.ones(3))
-    assert not [e for e in events.LEDGER.since(mark) if e.name == "never_slower"]
+    assert not [e for e in events.EVENT_LOG.since(mark) if e.name == "never_slower"]

@@ -1,6 +1,6 @@
 """How many versions of a function are compiled, in which order they are asked, and what is said at the limits.
 
-Input: small functions with a backend that runs graphs as captured; counts of entries and events of the ledger.
+Input: small functions with a backend that runs graphs as captured; counts of entries and events of the event log.
 """
 
 import asyncio
@@ -99,9 +99,9 @@ def test_fullgraph_raises_at_the_limit():
 def test_each_recompile_is_one_line(second, line):
     f = cutaway.compile(lambda x, n=2: x * len([n] * int(n)), backend="eager", dynamic=False)
     f(cutaway.ones(2))
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     f(*second())
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     reason = event.details["reason"]
     assert (
         reason.startswith(line.removesuffix(" at "))
@@ -182,10 +182,10 @@ def test_twenty_shapes_in_kernels_are_eight_compiled_and_twelve_eager():
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_a_size_that_changed_says_what_would_have_avoided_the_compile(backend):
     f = cutaway.compile(scaled, backend=backend)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for n in (640, 8, 3):
         f(cutaway.ones(2, n))
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     reason = event.details["reason"]
     assert re.fullmatch(
         r"x\.shape\[1\]: 640 -> 8 at test_recompilation\.py:\d+; mark_dynamic\(x, 1\) would avoid it", reason
@@ -197,8 +197,8 @@ def test_a_fixed_size_says_where_it_was_fixed():
         return x * 2 if x.shape[0] > 4 else x
 
     compiled = cutaway.compile(f, backend="eager", dynamic=True)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for n in (8, 2):
         compiled(cutaway.ones(n))
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     assert "x.shape[0] > 4): held -> fails at test_recompilation.py" in event.details["reason"]

@@ -1,4 +1,4 @@
-"""The --swap plugin, run on a small house of its own: one stage, two seams, a manifest.
+"""The --swap plugin, run on a small repository of its own: one stage, two seams, a manifest.
 
 Input: pytester's temporary folder, with a stage_contracts.pipeline of its own. Each run is a process, so
 that the real contracts, perhaps imported here already, are not what it finds.
@@ -14,7 +14,7 @@ import cutaway
 pytest_plugins = ["pytester"]
 ROOT = Path(cutaway.__file__).parent.parent
 
-# The real contracts, with the seams of another house.
+# The real contracts, with the seams of another repository.
 PACKAGE = f"__path__.append({str(ROOT / 'stage_contracts')!r})"
 CONTRACTS = f"""
 exec(compile(open({str(ROOT / "stage_contracts/pipeline.py")!r}).read(), "pipeline.py", "exec"))
@@ -69,7 +69,7 @@ class Holder:
 
 
 @pytest.fixture
-def house(pytester, monkeypatch):
+def repository(pytester, monkeypatch):
     # Only the plugins named below: quick, and the same whether or not cutaway is installed.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -87,31 +87,31 @@ def house(pytester, monkeypatch):
     return pytester
 
 
-def write(house, name, text):
-    path = house.path / name
+def write(repository, name, text):
+    path = repository.path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
-def manifest(house, **counts):
-    write(house, "stage9/tests/conformance.json", json.dumps(counts))
+def manifest(repository, **counts):
+    write(repository, "stage9/tests/conformance.json", json.dumps(counts))
 
 
-def run(house, *arguments):
+def run(repository, *arguments):
     # `python -m pytest` puts the folder first on the path: its stage_contracts hides the real one.
-    return house.runpytest_subprocess("stage9", "-p", "cutaway.pytest_swap", *arguments)
+    return repository.runpytest_subprocess("stage9", "-p", "cutaway.pytest_swap", *arguments)
 
 
-def test_without_a_swap_everything_runs_on_the_default(house):
-    run(house).assert_outcomes(passed=5)
+def test_without_a_swap_everything_runs_on_the_default(repository):
+    run(repository).assert_outcomes(passed=5)
 
 
-def test_tier_core_leaves_out_the_full_tier(house):
-    run(house, "--tier", "core").assert_outcomes(passed=3, deselected=2)
+def test_tier_core_leaves_out_the_full_tier(repository):
+    run(repository, "--tier", "core").assert_outcomes(passed=3, deselected=2)
 
 
-def test_a_swap_runs_that_seams_tests_on_that_implementation(house):
-    result = run(house, "--swap", "partition=mine:partition", "-s")
+def test_a_swap_runs_that_seams_tests_on_that_implementation(repository):
+    result = run(repository, "--swap", "partition=mine:partition", "-s")
     result.assert_outcomes(passed=3, deselected=2)
     assert result.stdout.str().count("MINE WAS CALLED") == 3
     result.stdout.fnmatch_lines(["swapped: partition = mine:partition (tier full)"])
@@ -122,19 +122,19 @@ def test_a_swap_runs_that_seams_tests_on_that_implementation(house):
 @pytest.mark.parametrize(
     "target", ["mine.py:partition", "./mine.py:Holder.partition", "mine:Holder.partition"]
 )
-def test_a_swap_may_name_a_file_or_an_attribute(house, target):
-    result = run(house, "--swap", f"partition={target}", "--tier", "core", "-s")
+def test_a_swap_may_name_a_file_or_an_attribute(repository, target):
+    result = run(repository, "--swap", f"partition={target}", "--tier", "core", "-s")
     result.assert_outcomes(passed=1, deselected=4)
     result.stdout.fnmatch_lines(["*MINE WAS CALLED*"])
 
 
-def test_two_swaps(house):
-    result = run(house, "--swap", "partition=mine:partition", "--swap", "fuse=stage9.tiny:fuse")
+def test_two_swaps(repository):
+    result = run(repository, "--swap", "partition=mine:partition", "--swap", "fuse=stage9.tiny:fuse")
     result.assert_outcomes(passed=4, deselected=1)
 
 
-def test_a_wrong_implementation_fails_and_the_seam_is_named(house):
-    result = run(house, "--swap", "partition=mine:loses_one")
+def test_a_wrong_implementation_fails_and_the_seam_is_named(repository):
+    result = run(repository, "--swap", "partition=mine:loses_one")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
@@ -144,14 +144,14 @@ def test_a_wrong_implementation_fails_and_the_seam_is_named(house):
     )
 
 
-def test_a_failing_default_is_named_too(house):
-    write(house, "stage9/tiny.py", STAGE.replace("sum(numbers)", "0"))
-    run(house).stdout.fnmatch_lines(["FAILED *test_adds - seam `fuse` (stage9.tiny:fuse) failed: *"])
+def test_a_failing_default_is_named_too(repository):
+    write(repository, "stage9/tiny.py", STAGE.replace("sum(numbers)", "0"))
+    run(repository).stdout.fnmatch_lines(["FAILED *test_adds - seam `fuse` (stage9.tiny:fuse) failed: *"])
 
 
-def test_works_in_parallel(house):
+def test_works_in_parallel(repository):
     pytest.importorskip("xdist")
-    result = run(house, "--swap", "partition=mine:loses_one", "-p", "xdist", "-n", "2")
+    result = run(repository, "--swap", "partition=mine:loses_one", "-p", "xdist", "-n", "2")
     result.stdout.fnmatch_lines(["FAILED *test_splits - seam `partition` (mine:loses_one) failed: *"])
     result.stdout.fnmatch_lines(["seam `partition` (mine:loses_one): 3 full conformance tests ran"])
     assert result.ret == 1
@@ -179,25 +179,25 @@ def test_works_in_parallel(house):
         ),
     ],
 )
-def test_a_swap_that_cannot_be_done_is_one_clear_line(house, swap, message):
-    write(house, "broken.py", "def f(): pass\n1 / 0\n")
-    write(house, "unparsable.py", "def f(:\n")
-    write(house, "needs.py", "import not_there\n")
-    result = run(house, "--swap", swap)
+def test_a_swap_that_cannot_be_done_is_one_clear_line(repository, swap, message):
+    write(repository, "broken.py", "def f(): pass\n1 / 0\n")
+    write(repository, "unparsable.py", "def f(:\n")
+    write(repository, "needs.py", "import not_there\n")
+    result = run(repository, "--swap", swap)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     said = [line for line in result.errlines if line.strip()]
     assert len(said) == 1, said
     result.stderr.fnmatch_lines(["ERROR: " + message])
 
 
-def test_one_seam_swapped_twice_is_refused(house):
-    result = run(house, "--swap", "partition=mine:partition", "--swap", "partition=mine:loses_one")
+def test_one_seam_swapped_twice_is_refused(repository):
+    result = run(repository, "--swap", "partition=mine:partition", "--swap", "partition=mine:loses_one")
     result.stderr.fnmatch_lines(["ERROR: *'partition' is swapped already*"])
 
 
-def test_a_run_that_collects_too_little_fails(house):
-    manifest(house, partition={"core": 1, "full": 4})
-    result = run(house, "--swap", "partition=mine:partition")
+def test_a_run_that_collects_too_little_fails(repository):
+    manifest(repository, partition={"core": 1, "full": 4})
+    result = run(repository, "--swap", "partition=mine:partition")
     result.assert_outcomes(passed=3, deselected=2)
     result.stdout.fnmatch_lines(
         ["FAILED seam `partition` *: 3 full conformance tests ran; expected at least 4 *"]
@@ -205,38 +205,38 @@ def test_a_run_that_collects_too_little_fails(house):
     assert result.ret == 1
 
 
-def test_a_run_that_collects_nothing_fails(house):
-    (house.path / "stage9/tests/test_tiny.py").unlink()
-    manifest(house, partition={"core": 0, "full": 0})
-    result = run(house, "--swap", "partition=mine:partition")
+def test_a_run_that_collects_nothing_fails(repository):
+    (repository.path / "stage9/tests/test_tiny.py").unlink()
+    manifest(repository, partition={"core": 0, "full": 0})
+    result = run(repository, "--swap", "partition=mine:partition")
     result.stdout.fnmatch_lines(
         ["FAILED seam `partition` *: 0 full conformance tests ran; expected at least 1 *"]
     )
     assert result.ret == 1
 
 
-def test_skipped_tests_do_not_count(house):
+def test_skipped_tests_do_not_count(repository):
     write(
-        house,
+        repository,
         "stage9/tests/test_tiny.py",
         TESTS.replace("seam.partition([1", "pytest.skip() or seam.partition([1"),
     )
-    result = run(house, "--swap", "partition=mine:partition")
+    result = run(repository, "--swap", "partition=mine:partition")
     result.stdout.fnmatch_lines(
         ["FAILED *2 full conformance tests ran, 1 were skipped*expected at least 3 *"]
     )
     assert result.ret == 1
 
 
-def test_a_seam_that_no_manifest_names_fails(house):
-    manifest(house, fuse={"core": 1, "full": 1})
-    result = run(house, "--swap", "partition=mine:partition")
+def test_a_seam_that_no_manifest_names_fails(repository):
+    manifest(repository, fuse={"core": 1, "full": 1})
+    result = run(repository, "--swap", "partition=mine:partition")
     result.stdout.fnmatch_lines(["FAILED seam `partition`: no conformance.json under stage9 says how many*"])
     assert result.ret == 1
 
 
-def test_a_run_the_user_narrowed_is_not_counted(house):
-    result = run(house, "--swap", "partition=mine:partition", "-k", "splits")
+def test_a_run_the_user_narrowed_is_not_counted(repository):
+    result = run(repository, "--swap", "partition=mine:partition", "-k", "splits")
     result.stdout.fnmatch_lines(["*the run was narrowed, so tests were not counted"])
     assert result.ret == 0
 
@@ -253,18 +253,18 @@ def test_a_run_the_user_narrowed_is_not_counted(house):
         ('@pytest.mark.conformance("fuse")\ndef test_x(): pass', "*without the `seam` fixture*"),
     ],
 )
-def test_a_wrong_mark_is_an_error(house, test, message):
-    write(house, "stage9/tests/test_marks.py", f"import pytest\n\n{test}\n")
-    result = run(house)
+def test_a_wrong_mark_is_an_error(repository, test, message):
+    write(repository, "stage9/tests/test_marks.py", f"import pytest\n\n{test}\n")
+    result = run(repository)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
         ["ERROR: stage9/tests/test_marks.py::test_x: its mark `conformance` " + message]
     )
 
 
-def test_a_seam_whose_stage_is_absent_fails_only_its_own_tests(house):
+def test_a_seam_whose_stage_is_absent_fails_only_its_own_tests(repository):
     emit = '@pytest.mark.conformance("emit")\ndef test_emit(seam):\n    seam.emit()\n'
-    write(house, "stage9/tests/test_emit.py", f"import pytest\n\n{emit}")
-    result = run(house)
+    write(repository, "stage9/tests/test_emit.py", f"import pytest\n\n{emit}")
+    result = run(repository)
     result.assert_outcomes(passed=5, failed=1)
     result.stdout.fnmatch_lines(["*the default of seam `emit`: no module 'absent_stage'*"])

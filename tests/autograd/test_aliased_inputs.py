@@ -63,7 +63,7 @@ def test_as_in_eager(program, backend):
     compiled = cutaway.compile(program, backend=backend)
     for views in (overlapping, transposed, the_same, neighbours):
         ours, theirs = MEMORY.copy(), MEMORY.copy()
-        mark = events.LEDGER.mark()
+        mark = events.EVENT_LOG.mark()
         x, y = map(cutaway.from_numpy, views(ours))
         a, b = map(cutaway.from_numpy, views(theirs))
         got, want = compiled(x, y), program(a, b)
@@ -74,16 +74,16 @@ def test_as_in_eager(program, backend):
             assert np.shares_memory(g.numpy(), ours) == np.shares_memory(w.numpy(), theirs)
             assert [g is x, g is y] == [w is a, w is b]
         assert (x.version > 0) >= (a.version > 0) and (y.version > 0) >= (b.version > 0)
-        assert not [e for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+        assert not [e for e in events.EVENT_LOG.since(mark) if e.kind == "fallback"]
 
 
 def test_one_graph_for_each_pattern_of_places():
     compiled = cutaway.compile(write_one, backend="aot_eager")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for _ in range(3):
         for views in (overlapping, transposed):
             compiled(*map(cutaway.from_numpy, views(MEMORY.copy())))
-    made = [e for e in events.LEDGER.since(mark) if e.kind == "recompile" and e.name == "aliased inputs"]
+    made = [e for e in events.EVENT_LOG.since(mark) if e.kind == "recompile" and e.name == "aliased inputs"]
     assert len(made) == 2
 
 
@@ -91,11 +91,11 @@ def test_gradients_flow_to_the_other_inputs():
     memory = MEMORY.copy()
     x, y = map(cutaway.from_numpy, overlapping(memory))
     w = cutaway.ones(4, 4, dtype=cutaway.float64, requires_grad=True)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     out = cutaway.compile(lambda x, y, w: write_one(x, y) * w, backend="aot_eager")(x, y, w)
     out.sum().backward()
     np.testing.assert_array_equal(w.grad.numpy(), (x + y).numpy())
-    assert not [e for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+    assert not [e for e in events.EVENT_LOG.since(mark) if e.kind == "fallback"]
 
 
 # ---- what runs eagerly: inputs that require grad, and memory seen as two dtypes -----------------------------------

@@ -80,7 +80,7 @@ CASES += [(without_gradients, views, "plain") for views in VIEWS]
 
 def agrees(program, views, kind, backend):
     compiled = cutaway.compile(program, backend=backend, fullgraph=True)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     wanted = run(program, VIEWS[views], kind)
     for _ in range(2):
         for found, want in zip(run(compiled, VIEWS[views], kind), wanted, strict=True):
@@ -89,7 +89,7 @@ def agrees(program, views, kind, backend):
                     np.testing.assert_allclose(f, e, rtol=1e-12)
             else:
                 assert found == want
-    assert not [e for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+    assert not [e for e in events.EVENT_LOG.since(mark) if e.kind == "fallback"]
 
 
 @pytest.mark.parametrize("program, views, kind", CASES, ids=lambda v: getattr(v, "__name__", v))

@@ -344,14 +344,16 @@ def test_what_is_called_back_is_compiled(name, capsys):
     counter = compiler.CompileCounter()
     compiled = cutaway.compile(function, backend=counter)
     x = cutaway.randn(3)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for _ in range(2):
         assert cutaway.equal(compiled(x, given), function(x, given))
     graphs = [made.function_name for made in compiled.artifacts if made.frame.graph is not None]
     assert graphs.count(called) == 2, "the part before its break, and the part behind it"
     assert counter.frame_count == len(graphs)
-    told = [event for event in events.LEDGER.since(mark) if event.kind == "compile" and event.name == called]
-    assert len(told) >= 2, "the ledger knows them"
+    told = [
+        event for event in events.EVENT_LOG.since(mark) if event.kind == "compile" and event.name == called
+    ]
+    assert len(told) >= 2, "the event log knows them"
 
 
 class Plain:
@@ -488,9 +490,9 @@ def test_what_runs_a_compiled_function_is_not_compiled_itself():
         return compiled_inner(x) + 1
 
     compiled_inner = cutaway.compile(inner, backend="eager")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     assert cutaway.compile(outer, backend="eager")(cutaway.ones(2)).tolist() == [3, 3]
-    names = [event.name for event in events.LEDGER.since(mark, "compile")]
+    names = [event.name for event in events.EVENT_LOG.since(mark, "compile")]
     assert any(name.endswith("inner") for name in names) and not any("__call__" in name for name in names), (
         names
     )

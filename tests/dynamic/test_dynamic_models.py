@@ -53,14 +53,14 @@ def check_calls(make, backend, gradients, calls, **options):
     cutaway.manual_seed(0)
     model, loss, draw = make()
     compiled = cutaway.compile(loss, backend=backend, fullgraph=True, **options)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for call in calls:
         batch = tensors(torch, draw(*call), "float32")
         with np.errstate(invalid="ignore"):  # the mean of nothing
             want, got = (results(model, f, batch, gradients) for f in (loss, compiled))
         for g, w in zip(got, want, strict=True):
             np.testing.assert_allclose(g, w, rtol=2e-5, atol=2e-6, err_msg=str(call))
-    assert not list(events.LEDGER.since(mark, "fallback"))
+    assert not list(events.EVENT_LOG.since(mark, "fallback"))
     return len(compiled.entries)
 
 

@@ -100,10 +100,10 @@ def check_calls(program, compiled, kinds, sizes):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_compile_for_all_sizes(name, backend):
     program, kinds, compiles = PROGRAMS[name]
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     compiled = cutaway.compile(program, backend=backend, dynamic=True, fullgraph=True)
     check_calls(program, compiled, kinds, SIZES)
-    assert not list(events.LEDGER.since(mark, "fallback"))
+    assert not list(events.EVENT_LOG.since(mark, "fallback"))
     assert len(compiled.entries) <= compiles
 
 
@@ -121,10 +121,10 @@ def test_empty_tensors_too(name):
 @pytest.mark.parametrize("name", ["slices", "cat", "causal", "numbers", "gather", "chunk"])
 def test_kernels_for_all_sizes(name):
     program, kinds, compiles = PROGRAMS[name]
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     compiled = cutaway.compile(program, dynamic=True, fullgraph=True)
     check_calls(program, compiled, kinds, SIZES)
-    assert not list(events.LEDGER.since(mark, "fallback"))
+    assert not list(events.EVENT_LOG.since(mark, "fallback"))
     assert len(compiled.entries) <= compiles
 
 

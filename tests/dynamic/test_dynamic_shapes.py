@@ -91,9 +91,9 @@ def test_a_question_about_a_number_is_a_guard_with_its_line(counter):
     assert counter.frame_count == 2
     (guard,) = [g for g in compiled.entries[0].guards if g.kind == "SHAPE" and ">" in str(g.expected)]
     assert "n > (10)" in str(guard) and guard.origin.text.startswith("n > 10")
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     compiled(x, 2.5)
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     assert "type(n): int -> float" in event.details["reason"]
 
 
@@ -257,9 +257,9 @@ def test_a_backward_that_needs_sizes_and_no_values(backend):
         return (x.reshape(-1) * 2).sum()
 
     compiled = cutaway.compile(f, backend=backend, dynamic=True, fullgraph=True)
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     for shape in ((3, 4), (1, 5), (0, 2), (8, 8)):
         x = cutaway.randn(shape).requires_grad_()
         compiled(x).backward()
         np.testing.assert_array_equal(x.grad.numpy(), np.full(shape, 2, np.float32))
-    assert len(compiled.entries) == 1 and not list(events.LEDGER.since(mark, "fallback"))
+    assert len(compiled.entries) == 1 and not list(events.EVENT_LOG.since(mark, "fallback"))

@@ -35,7 +35,7 @@ def outcome(function, args):
 
 def codes_met(compiled, mark):
     """Those of the breaks in their order, then of what was compiled another way than asked."""
-    fallbacks = [e.details.get("code") for e in events.LEDGER.since(mark) if e.kind == "fallback"]
+    fallbacks = [e.details.get("code") for e in events.EVENT_LOG.since(mark) if e.kind == "fallback"]
     return [b.code for b in compiled.breaks] + [code for code in fallbacks if code]
 
 
@@ -57,7 +57,7 @@ def test_the_example_breaks_so_and_its_replacement_does_not(code, monkeypatch):
     compiled = cutaway.compile(example, **settings)
     captured = cutaway.compile(instead, fullgraph=True, **whole)
     want = outcome(example, given())
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     with monkeypatch.context() as patched:
         if code == "GB0007":  # no program's doing
             patched.setattr(python_version, "VERSION", (3, 99))
@@ -66,7 +66,7 @@ def test_the_example_breaks_so_and_its_replacement_does_not(code, monkeypatch):
     np.testing.assert_array_equal(got[1], want[1])
     first = [met for met in codes_met(compiled, mark) if met != ASKED or code == ASKED][:1]
     assert first == [code], [str(b) for b in compiled.breaks]
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     result = outcome(captured, given_instead())
     if got[0] == "returns":
         np.testing.assert_array_equal(result[1], got[1])

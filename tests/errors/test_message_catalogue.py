@@ -114,7 +114,7 @@ def faulty(monkeypatch):
 
 @pytest.mark.internal_errors
 def test_an_internal_error_runs_eagerly_and_is_recorded_once(faulty):
-    mark, f = events.LEDGER.mark(), faulty()
+    mark, f = events.EVENT_LOG.mark(), faulty()
     with pytest.warns(UserWarning, match="runs eagerly"):
         assert f(cutaway.ones(2)).tolist() == [2, 2]
     assert f(cutaway.ones(2)).tolist() == [2, 2]

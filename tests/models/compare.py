@@ -1,24 +1,23 @@
 """The model files on torch and on Cutaway, from the same weights: loss, gradients, buffers, eval mode, side by side.
 
-Input: cases.py and an installed torch. `make models` keeps what this prints as report.txt. `--names` prints the names
+Input: cases.py and an installed torch. `make models` keeps what this prints as reports/models.txt. `--names` prints the names
 and shapes of the small models' state instead, which state_dict.txt keeps for the tests that have no torch; `--seeds`
 prints the seeds of batches on which a model with ReLUs has a gradient that float32 can tell apart.
 """
 
 from __future__ import annotations
 
-import platform
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import cutaway
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import FULL, TINY, Case, load_file, tensors
 
 SEED = 0  # of the weights
@@ -130,13 +129,8 @@ COLUMNS = ("logits", "loss", "gradient", "buffers", "eval")
 def report(torch: Any, cases: tuple[Case, ...] = FULL) -> int:
     """Print the table; returns how many rows are beyond their limit."""
     torch.set_num_threads(1)
-    print(
-        f"The model files of this folder on Cutaway and on torch. {datetime.now(UTC):%Y-%m-%d}, seed {SEED}."
-    )
-    print(
-        f"cutaway {cutaway.__version__}, torch {torch.__version__}, numpy {np.__version__}, "
-        f"python {platform.python_version()}, {platform.machine()}, one thread."
-    )
+    title = "The model files of tests/models, on Cutaway and on torch"
+    print(heading(title, "make models", SEED, "cutaway", "torch", more="one thread"))
     print(
         "Weights made by torch, constant ones shaken, moved by safetensors; dropout 0; one training step, then eval."
     )

@@ -1,19 +1,17 @@
-"""Everything about NumPy programs at length: `make numpy` runs this and keeps what it prints in report.txt.
+"""Everything about NumPy programs at length: `make numpy` runs this and keeps what it prints in reports/numpy.txt.
 
 Input: the tables beside this file. Lines of calls.py on dtypes and layouts, every program on every backend, and random
 programs; ends with an error when one differs from NumPy.
 """
 
-import platform
 import sys
 import time
 import warnings
-from datetime import date
 
-import numpy as np
 from hypothesis import HealthCheck, given, seed, settings
 
 from stage_contracts import events
+from stage_contracts.tests.report_heading import heading
 from tests.numpy_programs import test_numpy_functions as functions
 from tests.numpy_programs import test_numpy_programs as programs
 from tests.numpy_programs import test_numpy_random as randoms
@@ -83,7 +81,7 @@ def random_programs():
 def main():
     warnings.simplefilter("ignore")
     start, failures = time.time(), []
-    print(f"{date.today()}, Python {platform.python_version()}, NumPy {np.__version__}")
+    print(heading("NumPy programs, compiled, against NumPy", "make numpy", SEED))
     for backend, (dtypes, layouts) in CALLS.items():
         lines, runs, captured, left, refused, wrong = all_calls(backend)
         print(

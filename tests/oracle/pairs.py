@@ -1,4 +1,4 @@
-"""Pairs of operators compiled by stage 2 against eager: `make pairs` keeps what this prints as pairs.txt.
+"""Pairs of operators compiled by stage 2 against eager: `make pairs` keeps what this prints as reports/pairs.txt.
 
 Input: compiled.py's links, every operator from float tensors to a float tensor. All pairs are run, on all cores; the
 argument draws so many of them by a seed instead. A run that was interrupted goes on where it stopped.
@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import random
 import sys
 import time
 import warnings
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -25,6 +23,7 @@ import rich.progress as bars
 from rich.console import Console
 
 import tests.oracle.samples  # noqa: F401  (fills spec.ROWS)
+from stage_contracts.tests.report_heading import heading
 from tests.oracle.compare import Mismatch
 from tests.oracle.compiled import Refused, links, pair_is_eager, stage2_is_eager
 
@@ -121,8 +120,10 @@ def report(found: list[Verdict], seconds: float, operators: int) -> str:
     kinds = Counter(kind for kind, _, _ in found)
     drawn = "all" if len(found) == operators**2 else f"drawn by seed {SEED}"
     lines = [
-        f"Pairs of operators, compiled forward and gradient against eager, float64. {datetime.now(UTC):%Y-%m-%d}, "
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {cores()} cores, {seconds / 60:.0f} minutes of CPU.",
+        heading(
+            "Pairs of operators, compiled forward and gradient against eager, float64", "make pairs", SEED
+        ),
+        f"{cores()} cores, {seconds / 60:.0f} minutes of CPU",
         "",
         f"{operators} operators, {operators**2} pairs; {len(found)} run ({drawn}): {kinds['agree']} agree, {kinds['raise']} "
         f"raise an error, {kinds['refused']} are refused and run eagerly, {kinds['differ']} differ.",

@@ -1,6 +1,6 @@
 """Ten thousand random programs, run and counted: `make programs`, or `python -m tests.oracle.programs_report [count]`.
 
-Input: programs.py's strategy, with a seed. Output: programs.txt, which the repository keeps.
+Input: programs.py's strategy, with a seed. Output: reports/programs.txt.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ import sys
 import time
 import warnings
 from collections import Counter
-from datetime import date
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from stage_contracts.tests.report_heading import heading
 from tests.oracle.compare import Mismatch
 from tests.oracle.operations import OPERATIONS
 from tests.oracle.programs import Program, check, programs
-from tests.oracle.report import versions
+from tests.oracle.report import PEERS
 
 SEED = 20240607
 COUNT = 10_000
+ROOT = Path(__file__).parents[2]
 
 
 def run(count: int) -> tuple[Counter, Counter, list[str]]:
@@ -60,8 +61,8 @@ def main() -> int:
     ran, steps = sum(lengths.values()), sum(operations.values())
     writes = sum(n for name, n in operations.items() if OPERATIONS[name].writes)
     lines = [
-        f"{ran} random programs, eager against an interpreter in float64: {len(failures)} mismatches or crashes.",
-        f"{date.today()}, seed {SEED}, {versions()}, {time.monotonic() - start:.0f} s. Made by `make programs`.",
+        heading("Random programs, eager against an interpreter in float64", "make programs", SEED, *PEERS),
+        f"{ran} programs: {len(failures)} mismatches or crashes; {time.monotonic() - start:.0f} s.",
         f"{steps} steps, {steps / max(ran, 1):.1f} a program, {max(lengths)} at most; {writes} of them writes in place.",
         "",
         "How often each operation was taken:",
@@ -71,7 +72,7 @@ def main() -> int:
     ]
     print("\n".join(lines[:3] + (lines[3:] if failures else [])))
     if count == COUNT:
-        (Path(__file__).parent / "programs.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (ROOT / "reports/programs.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return 1 if failures else 0
 
 

@@ -1,27 +1,27 @@
 """The whole oracle, run and written down: `make oracle`, or `python -m tests.oracle.report [row ...]`.
 
-Input: the rows of samples/, the columns of columns.py. Output: report.md, which the site shows, and report.json.
+Input: the rows of samples/, the columns of columns.py. Output: reports/oracle.txt, the sums; build/oracle.md, the table
+that the site shows; build/oracle.json, which `--update` reads again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 import sys
 import time
 import warnings
-from datetime import date
-from importlib import metadata
 from pathlib import Path
 
 from stage0_eager.table.registry import TABLE
+from stage_contracts.tests.report_heading import heading
 from tests.oracle import samples  # noqa: F401  (fills ROWS)
 from tests.oracle.cases import SEED
 from tests.oracle.columns import COLUMNS, Outcome, check
 from tests.oracle.spec import INTERNAL, ROWS, Row
 
-HERE = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
+PEERS = ("scipy", "ml_dtypes", "torch")
 LEAST = 300  # operators, in-place forms not counted
 
 
@@ -54,23 +54,42 @@ def walk(rows: list[Row], full: bool = True) -> dict[str, dict[str, Outcome]]:
     return found
 
 
-def versions() -> str:
-    names = ("numpy", "scipy", "ml_dtypes", "torch")
-    have = {d.metadata["Name"].lower(): d.version for d in metadata.distributions()}
-    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {have[n]}" for n in names if n in have)])
+def summary(found: dict[str, dict[str, Outcome]], took: str) -> str:
+    """The sums of each column, and the first failures: what the repository keeps."""
+    aliases = sum(1 for name in operators() if ROWS[name].alias_of)
+    lines = [
+        heading(
+            "Every operator, in every dtype, layout and edge value", "make oracle", SEED, *PEERS, more=took
+        ),
+        f"{len(operators())} operators ({aliases} of them second names), {len(ROWS) - len(operators())} in-place forms",
+        "",
+        f"{'':22}{'passed':>8}{'failed':>8}{'rows':>6}{'excepted':>10}",
+    ]
+    for column in (column.name for column in COLUMNS if column.installed):
+        of_rows = [(name, row[column]) for name, row in found.items() if column in row]
+        passed, failed = sum(o.passed for _, o in of_rows), sum(len(o.failures) for _, o in of_rows)
+        excepted = sum(column in ROWS[name].exceptions for name, _ in of_rows)
+        lines.append(
+            f"{column:22}{passed:>8}{failed:>8}{sum(bool(o.passed) for _, o in of_rows):>6}{excepted:>10}"
+        )
+    lines += [
+        f"FAILED {name}, {column}: {text}"
+        for name, row in found.items()
+        for column, outcome in row.items()
+        for text in outcome.failures[:1]
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def markdown(found: dict[str, dict[str, Outcome]], took: str) -> str:
     columns = [column.name for column in COLUMNS if column.installed]
-    failures = sum(len(o.failures) for row in found.values() for o in row.values())
-    passed = sum(o.passed for row in found.values() for o in row.values())
-    aliases = sum(1 for name in operators() if ROWS[name].alias_of)
+    failures = any(o.failures for row in found.values() for o in row.values())
     lines = [
         "# The oracle's table",
         "",
-        f"{len(operators())} operators ({aliases} of them second names), {len(ROWS) - len(operators())} in-place forms; "
-        f"{passed} cases passed, {failures} failed. {date.today()}, seed {SEED}, {versions()}; {took}. "
-        "Made by `make oracle`.",
+        "```",
+        summary(found, took).rstrip(),
+        "```",
         "",
         "A number is how many cases passed: samples × dtypes × layouts × edge values. `–`: the column has nothing to "
         "say on the operator (no floating operand, nothing to differentiate). `exception`: see the reasons below the "
@@ -156,16 +175,17 @@ def main(arguments: list[str] | None = None) -> int:
         f"{len(found)} rows run in {time.monotonic() - start:.0f} s{', the others before' if update else ''}"
     )
     if update:
-        kept = json.loads((HERE / "report.json").read_text(encoding="utf-8"))
+        kept = json.loads((ROOT / "build/oracle.json").read_text(encoding="utf-8"))
         before = {name: {c: Outcome(**o) for c, o in row.items()} for name, row in kept.items()}
         found = {name: found.get(name) or before[name] for name in ROWS if name in found or name in before}
-    report = markdown(found, took)
     if update or not chosen:
-        (HERE / "report.md").write_text(report, encoding="utf-8")
+        (ROOT / "build").mkdir(exist_ok=True)
+        (ROOT / "reports/oracle.txt").write_text(summary(found, took), encoding="utf-8")
+        (ROOT / "build/oracle.md").write_text(markdown(found, took), encoding="utf-8")
         rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in as_data(found).items()]
-        (HERE / "report.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+        (ROOT / "build/oracle.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
     else:
-        print(report)
+        print(markdown(found, took))
     failed = [(n, c, o.failures[0]) for n, row in found.items() for c, o in row.items() if o.failures]
     for name, column, text in failed:
         print(f"{name}, {column}: {text}", file=sys.stderr)

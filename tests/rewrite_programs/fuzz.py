@@ -14,13 +14,15 @@ from functools import partial
 
 import cutaway
 from stage_contracts import events
-from tests.many_programs import Family, Way, main
+from stage_contracts.tests.many_programs import main
 from tests.rewrite_programs.grammar import BATCHES, NAMES, is_open, write_program
 from tests.tensor_programs.compare import WAYS, compare, functions_of, observe, roundings
+from tests.tensor_programs.family import Family, Way, fuzzer
 from tests.tensor_programs.grammar import TensorProgram
 
 NO_COMPILER = ("inductor", {"runtime.cxx": "/nowhere/g++"})
-INDUCTOR = ("inductor", {})
+# Without the disk cache: each store walks all of it, which took most of the time of many programs.
+INDUCTOR = ("inductor", {"runtime.cache": False})
 VERIFIED_EVERY = 4
 
 
@@ -42,7 +44,7 @@ def check(program: TensorProgram, way: Way) -> Counter:
     names, (backend, options) = functions_of(program, NAMES), way
     function, sizes = names["program"], BATCHES if is_open(program) else BATCHES[:1]
     compiled = cutaway.compile(function, backend=backend, options=options, dynamic=is_open(program))
-    mark, refused, rounded = events.LEDGER.mark(), False, False
+    mark, refused, rounded = events.EVENT_LOG.mark(), False, False
     calls = [(size, contextlib.nullcontext) for size in sizes]
     if way is not INDUCTOR:
         calls.append((sizes[0], cutaway.no_grad))
@@ -55,8 +57,8 @@ def check(program: TensorProgram, way: Way) -> Counter:
         unused = len(program.used) < len(program.results)
         runs = partial(roundings, {w for w, _ in expected}, names, function, program, mode)
         rounded |= compare(got, expected, backend == "inductor", unused, runs)
-    seen = Counter(e.kind for e in events.LEDGER.since(mark))
-    eagerly = sum(e.name == "eager" for e in events.LEDGER.since(mark, "fallback"))
+    seen = Counter(e.kind for e in events.EVENT_LOG.since(mark))
+    eagerly = sum(e.name == "eager" for e in events.EVENT_LOG.since(mark, "fallback"))
     return Counter(breaks=seen["graph_break"], fallbacks=eagerly, refused=refused, rounded=rounded)
 
 
@@ -65,7 +67,8 @@ def label(way: Way) -> str:
 
 
 FAMILY = Family(
-    "tests/rewrite_programs/grammar.py",
+    "Random programs for the rewrites, compiled against eager",
+    "make fuzz-rewrites",
     write_program,
     ways,
     check,
@@ -75,4 +78,4 @@ FAMILY = Family(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(FAMILY))
+    sys.exit(main(fuzzer(FAMILY)))

@@ -2,14 +2,15 @@
 
 Input: tests/rewrite_programs. `make fuzz-rewrites` runs twenty thousand others, with the C++ compiler too. On the tree
 where a pad of (1, -1) was taken for no padding and the fallback knew no open sizes, `--seed 0` met open sizes at seed 4
-(5 programs) and the pad at seed 14 (15 programs), and every program of FOUND failed.
+(5 programs) and the pad at seed 14 (15 programs), and every program of FOUND failed. The last three of FOUND are
+seeds 20147, 22982 and 3069.
 """
 
 import pytest
 
+from stage_contracts import events
 from tests.rewrite_programs.fuzz import INDUCTOR, NO_COMPILER, check, quick_ways
 from tests.rewrite_programs.grammar import is_open, write_program
-from tests.tensor_programs.compare import WAYS
 from tests.tensor_programs.grammar import TensorProgram
 
 
@@ -52,6 +53,16 @@ FOUND = {
         results=("w * w.sum() + w.triu(2)",),
         shape="0, 3",
     ),
+    "a running fold of one beside a fold": found("v = x.cumsum(-1) * x.sum()", shape="1"),
+    "a rest by an open size that was found to be 0": found(
+        "v = x.expand((1, -1, -1))",
+        "w = torch.cat([v.reshape(-1), v[-1, 3::3, :].reshape(-1)])",
+        shape="BATCH, 6",
+        results=("w",),
+    ),
+    "an open size found to be 1 after its strides were said": found(
+        "v = x.unfold(-2, 3, 1)[:-2:2]", "w = x.sum() - v", "u = v.roll(1)", shape="BATCH, 4", results=("w",)
+    ),
 }
 # What only the compiler's kernels show. Seeds 20348, 2428, 104, 1154 and 100.
 KERNELS = {
@@ -73,12 +84,17 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("way", [WAYS[0], NO_COMPILER], ids=("aot_eager", "no compiler"))
+VERIFIED = ("aot_eager", {"autograd.partitioner": "save_everything", "autograd.verify_passes": True})
+
+
+@pytest.mark.parametrize("way", [VERIFIED, NO_COMPILER], ids=("aot_eager", "no compiler"))
 @pytest.mark.parametrize("name", FOUND)
 def test_what_once_differed(name, way):
-    check(FOUND[name], way)
+    with events.no_internal_errors():
+        check(FOUND[name], way)
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_what_the_compiler_s_kernels_once_got_wrong(name):
-    check(KERNELS[name], INDUCTOR)
+    with events.no_internal_errors():
+        check(KERNELS[name], INDUCTOR)

@@ -78,7 +78,7 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
     function = names["program"]
     straight = backend == "stage 2"
     compiled = traced(function) if straight else cutaway.compile(function, backend=backend, options=options)
-    mark, refused = events.LEDGER.mark(), False
+    mark, refused = events.EVENT_LOG.mark(), False
     again = "other" if program.other else "inputs"
     for mode, inputs in (
         (contextlib.nullcontext, "inputs"),
@@ -90,7 +90,7 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
         got = observe(names, compiled, program, mode, inputs)
         if straight:  # who is whom (x.float() may be x) is for capture to say
             got, expected = ([(w, v) for w, v in seen if "same object" not in w] for seen in (got, expected))
-        since = events.LEDGER.since(mark)
+        since = events.EVENT_LOG.since(mark)
         seen = Counter(e.kind for e in since)
         if seen["internal_error"]:
             raise Differs(f"internal error: {next(e for e in since if e.kind == 'internal_error')}")

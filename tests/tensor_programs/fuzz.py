@@ -10,8 +10,9 @@ from collections import Counter
 from unittest import mock
 
 from cutaway import inductor
-from tests.many_programs import Family, Way, main
+from stage_contracts.tests.many_programs import main
 from tests.tensor_programs.compare import INDUCTOR, ONLY_CAPTURED, STAGE_2, VERIFIED, WAYS, check
+from tests.tensor_programs.family import Family, Way, fuzzer
 from tests.tensor_programs.grammar import TensorProgram, write_program
 from tests.tensor_programs.layouts import checking_interpreter
 
@@ -38,7 +39,8 @@ def check_layouts_too(program: TensorProgram, way: Way) -> Counter:
 
 
 FAMILY = Family(
-    "tests/tensor_programs/grammar.py",
+    "Random tensor programs, compiled against eager",
+    "make fuzz-autograd",
     write_program,
     ways,
     check_layouts_too,
@@ -47,4 +49,4 @@ FAMILY = Family(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(FAMILY))
+    sys.exit(main(fuzzer(FAMILY)))

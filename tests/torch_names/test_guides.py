@@ -306,9 +306,9 @@ def test_a_guard_on_a_closed_over_number_and_its_one_line(counter):
     compiled = torch.compile(f, backend=counter)
     compiled(torch.ones(2))
     step = 2
-    mark = events.LEDGER.mark()
+    mark = events.EVENT_LOG.mark()
     assert compiled(torch.ones(2)).tolist() == [1] * 4
-    (event,) = events.LEDGER.since(mark, "recompile")
+    (event,) = events.EVENT_LOG.since(mark, "recompile")
     assert event.details["reason"].startswith("step: 1 -> 2 at ") and counter.frame_count == 2
 
 

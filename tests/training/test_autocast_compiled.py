@@ -86,7 +86,7 @@ def test_training_under_autocast_is_one_graph_with_eagers_bits(backend, inside):
 
 
 def test_autocast_at_the_call_is_a_guard_and_both_entries_are_used_again():
-    counter, mark = compiler.CompileCounter(), events.LEDGER.mark()
+    counter, mark = compiler.CompileCounter(), events.EVENT_LOG.mark()
     f = cutaway.compile(lambda x: x @ x, backend=counter)
     x = cutaway.randn(3, 3)
     for _ in range(2):
@@ -98,7 +98,7 @@ def test_autocast_at_the_call_is_a_guard_and_both_entries_are_used_again():
             with cutaway.autocast("cpu", enabled=False):
                 assert f(x).dtype is cutaway.float32
     assert counter.frame_count == 3
-    reasons = [e.details["reason"] for e in events.LEDGER.since(mark, "recompile")]
+    reasons = [e.details["reason"] for e in events.EVENT_LOG.since(mark, "recompile")]
     assert any("modes(): () -> (('autocast', 'cpu bfloat16'),)" in r for r in reasons), reasons
 
 

@@ -120,12 +120,12 @@ def test_results_and_gradients(name):
     for got, want in zip(gradients, by_differences(function, args), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-7)
     for backend in BACKENDS if name in BUILT else BACKENDS[:2]:
-        mark = events.LEDGER.mark()
+        mark = events.EVENT_LOG.mark()
         compiled = cutaway.compile(function, backend=backend, fullgraph=True)
         got = run(compiled, args)
         for a, b in zip(got[0] + got[1], wanted + gradients, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=backend)
-        kinds = {e.kind for e in events.LEDGER.since(mark)}
+        kinds = {e.kind for e in events.EVENT_LOG.since(mark)}
         assert len(compiled.entries) == 1 and not kinds & {"fallback", "graph_break"}, backend
         assert (compiled.artifacts[0].partition is not None) == (backend != "eager")
 
