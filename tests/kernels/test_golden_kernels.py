@@ -7,11 +7,11 @@ CUTAWAY_UPDATE_GOLDEN=1 writes the texts anew. On the tree before, cross entropy
 import os
 from pathlib import Path
 
+import cutaway.nn.functional as F
 import numpy as np
 import pytest
 
 import cutaway
-import cutaway.nn.functional as F
 from cutaway import nn, optim
 from stage_contracts import config
 from stage_contracts.program import Launch
@@ -44,7 +44,12 @@ def adamw():
 # name: the function, its arguments, the most launches of its forward and backward
 CASES = {
     "softmax": (lambda: lambda x: F.softmax(x, -1), lambda: (x(),), 1, 1),
-    "layer_norm": (lambda: lambda x, w, b: F.layer_norm(x, (COLUMNS,), w, b), lambda: (x(), *weights()), 1, 2),
+    "layer_norm": (
+        lambda: lambda x, w, b: F.layer_norm(x, (COLUMNS,), w, b),
+        lambda: (x(), *weights()),
+        1,
+        2,
+    ),
     # the second of the forward is the mean over all rows
     "cross_entropy": (lambda: F.cross_entropy, lambda: (x(), classes()), 2, 1),
     "adamw": (adamw, tuple, 2, 0),
