@@ -18,19 +18,21 @@ SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
 
 
 def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
-    """An array as `meta` describes it: numbers around 0, special values among them; zeros and ones as integers."""
+    """An array as `meta` describes it, in its very strides: numbers around 0, special values among them; zeros and
+    ones as integers. What a graph copies may depend on the strides: an expansion is copied where a row is not."""
     rng = np.random.default_rng(seed)
-    shape = tuple(map(hinted, meta.shape))
+    shape, strides = tuple(map(hinted, meta.shape)), tuple(map(hinted, meta.strides))
+    reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    needed = 0 if 0 in shape else 1 + sum(map(abs, reach))
     if meta.dtype.is_floating_point:
-        values = rng.normal(size=shape)
-        flat = values.reshape(-1)
-        if special and flat.size >= 2 * len(SPECIAL):
-            flat[rng.permutation(flat.size)[: len(SPECIAL)]] = SPECIAL
-        data = values.astype(meta.dtype.numpy)
+        memory = rng.normal(size=needed)
+        if special and needed >= 2 * len(SPECIAL):
+            memory[rng.permutation(needed)[: len(SPECIAL)]] = SPECIAL
     else:
-        data = rng.integers(0, 2, shape).astype(meta.dtype.numpy)
-    order = sorted(range(meta.ndim), key=lambda d: -hinted(meta.strides[d]))
-    laid_out = np.ascontiguousarray(data.transpose(order)).transpose(np.argsort(order)) if shape else data
+        memory = rng.integers(0, 2, needed)
+    memory = memory.astype(meta.dtype.numpy)
+    start = memory[-sum(step for step in reach if step < 0) :] if needed else memory
+    laid_out = np.lib.stride_tricks.as_strided(start, shape, [stride * memory.itemsize for stride in strides])
     return arrays.move(laid_out, meta.device)
 
 

@@ -74,7 +74,7 @@ def view_strides(
         return meta.strides
     if holds is bool and (for_all := view_strides(meta, shape)) is not None:
         return for_all  # no question, hence no guard
-    if meta.is_contiguous or any(holds(size == 0) for size in meta.shape):
+    if meta.is_contiguous or any(holds(size == 0) for size in (*meta.shape, *shape)):
         return contiguous_strides(shape)
     blocks = _contiguous_runs(meta, holds)
     return _split_runs(blocks, shape, holds) if blocks else contiguous_strides(shape)
