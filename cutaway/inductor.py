@@ -162,7 +162,9 @@ def two_graphs(
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
     core = step("decompose", pipeline.decompose, functional.graph).verify()
     verify_step("decompose", functional.graph, core)
-    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)]
+    # in place only where nothing is left to do after the launch that could fail
+    plain = all(len(plan) == 2 for plan in functional.results or ())
+    updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
     forward, artifacts.forward = compile_half(core, updates)()
     recover = recover_forward(graph, functional, artifacts), raise_it
     return functional, make_runtime_wrapper(functional, forward, recover=recover)

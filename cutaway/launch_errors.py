@@ -1,11 +1,13 @@
 """A fault when compiled code runs: the captured graph, or a backward's core graph, takes over, and the fault is told.
 
-Input: what a compiled half raised at a call, with its operands; stage 2's wrapper asks (runtime_wrapper.py). Eager
-takes over only where nothing was written yet. An error that eager raises too is the program's own.
+Input: what a compiled half raised at a call, with its operands; stage 2's wrapper asks (runtime_wrapper.py). Nothing is
+half-written then: a program writes to its inputs only where no later step may raise (stage 4's donate.py), and the
+write-back undoes itself (stage 2's write_back.py). An error that eager raises too is the program's own.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +21,7 @@ from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import Graph
 
 if TYPE_CHECKING:
-    from cutaway.artifacts import Artifacts, HalfArtifacts
+    from cutaway.artifacts import Artifacts
     from stage_contracts.joint import FunctionalGraph
 
 Recover = Callable[[Exception, Sequence[Any]], tuple]
@@ -33,9 +35,6 @@ def recover_forward(captured: Graph, functional: FunctionalGraph, artifacts: Art
         if passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error)
-        if _may_have_written(artifacts.forward):
-            tell(fault)
-            raise error
         if functional.rng_calls:  # eager draws them again
             default_generator().advance(-functional.rng_calls)
         return _instead(as_captured(captured), tensors, fault, tell)
@@ -75,15 +74,27 @@ def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception]
     """Whether an error is the user's to see: it says so, the user asked for it, or it may be their own operator's."""
     # the settings in force at compile time travel with the compiled code
     strict = artifacts.fullgraph or config.current().capture.suppress_errors is False
-    opaque = any(getattr(n.target, "opaque", False) for n in graph.calls)
+    users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
     def passes(error: Exception) -> bool:
-        if strict or opaque or isinstance(error, OutOfRange | LeafWritten):
+        if strict or isinstance(error, OutOfRange | LeafWritten) or (users and _raised_in(error, users)):
             return True
         assert artifacts.pipeline is not None
         return reaches_the_user(error, "launch", False, artifacts.pipeline)
 
     return passes
+
+
+def _code_of_the_user(target: Any) -> Any:
+    """The code that runs a user's operator in a compiled graph; none for ours, control flow among them."""
+    if not getattr(target, "opaque", False) or target.namespace.endswith("higher_order"):
+        return None
+    return getattr(target.kernel, "__code__", None)
+
+
+def _raised_in(error: Exception, codes: set[Any]) -> bool:
+    """Whether the error comes from a call of one of these functions: then it is their author's to see."""
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _told_once() -> Callable[[Fault], None]:
@@ -96,9 +107,3 @@ def _told_once() -> Callable[[Fault], None]:
             fault.tell()
 
     return tell
-
-
-def _may_have_written(half: HalfArtifacts | None) -> bool:
-    """Whether the program itself writes to the caller's memory (an optimizer's step, in place)."""
-    program = None if half is None else half.emitted.get(half.target.name)
-    return program is not None and bool(program.written_inputs)

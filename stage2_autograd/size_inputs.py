@@ -29,14 +29,11 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
     sizes = [node for node in graph.placeholders if not isinstance(node.val, TensorMeta)]
     if not sizes:
         return graph, list
-    for node in sizes:
-        if not isinstance(node.val, SymInt):
-            raise Unsupported(f"the open number {node.val}, an operand of its own", code="GB0011")
+    if other := [n for n in sizes if not isinstance(n.val, SymInt)]:
+        raise Unsupported(f"the open number {other[0].val}, an operand of its own", code="GB0011")
     position = {node.name: i for i, node in enumerate(graph.placeholders)}
     twin = graph.copy()
-    known = {s.symbol for s in shown_sizes([node.val for node in graph.placeholders])}
-    values = [(n.val, n.args, n.kwargs) for n in graph.nodes]
-    needed = {s for size in open_sizes_in(values) for s in expression(size).free_symbols} - known
+    needed = _hidden_symbols(graph)
     carried: list[int] = []
     for node in [n for n in twin.placeholders if not isinstance(n.val, TensorMeta)]:
         twin.replace_all_uses_with(node, node.val)
@@ -54,6 +51,13 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         return [*(inputs[i] for i in kept), *shown]
 
     return twin, arrange
+
+
+def _hidden_symbols(graph: Graph) -> set[Any]:
+    """The symbols of open sizes in the graph that no input tensor's shape shows."""
+    known = {s.symbol for s in shown_sizes([node.val for node in graph.placeholders])}
+    values = [(n.val, n.args, n.kwargs) for n in graph.nodes]
+    return {s for size in open_sizes_in(values) for s in expression(size).free_symbols} - known
 
 
 def save_hidden_sizes(partition: Partition) -> Partition:

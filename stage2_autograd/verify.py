@@ -58,7 +58,7 @@ def _changed_lines(before: Graph, after: Graph) -> str:
 
 def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
     """Where `run` gives something else than the graph: with special values, then without, as those drown the rest."""
-    if _may_not_end(graph):
+    if may_not_end(graph):
         return ""
     for special in (True, False):
         inputs = [example(meta_of(n), i, special) for i, n in enumerate(graph.placeholders)]
@@ -72,12 +72,12 @@ def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
     return ""
 
 
-def _may_not_end(graph: Graph) -> bool:
+def may_not_end(graph: Graph) -> bool:
     """Whether a loop in it runs until the data says so, which made-up data may never do."""
     inner = [value.graph for value in graph.attributes.values() if isinstance(value, GraphModule)]
     loops = ("higher_order.while_loop", "higher_order.while_loop_backward")
     return any(getattr(n.target, "qualname", "") in loops for n in graph.calls) or any(
-        map(_may_not_end, inner)
+        map(may_not_end, inner)
     )
 
 
@@ -93,4 +93,4 @@ def interpret(graph: Graph, inputs: list[Any]) -> tuple[Any, ...]:
     return tuple(o._data if isinstance(o, Tensor) else o for o in outputs)
 
 
-__all__ = ["example", "interpret", "same_bits", "verify_partition", "verify_pass"]
+__all__ = ["example", "interpret", "may_not_end", "same_bits", "verify_partition", "verify_pass"]

@@ -32,24 +32,27 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     result: list[Any] = [1] * rank
     for shape in shapes:
         for i, size in enumerate(shape, start=rank - len(shape)):
-            if alone[i]:
-                result[i] = size
-            elif same_size(result[i], size) or same_size(size, 1):
-                continue
-            elif same_size(result[i], 1):
-                result[i] = size
-            elif hinted(result[i]) == hinted(size) and result[i] == size:  # most are
-                result[i] = result[i] if isinstance(result[i], int) else size
-            elif size == 1:
-                continue
-            elif result[i] == 1:
-                result[i] = size
-            else:
+            common = size if alone[i] else _common_size(result[i], size)
+            if common is None:
                 raise RuntimeError(
                     f"The size of tensor a ({result[i]}) must match the size of tensor b ({size}) at "
                     f"non-singleton dimension {i}; got shapes {', '.join(map(str, map(tuple, shapes)))}"
                 )
+            result[i] = common
     return tuple(result)
+
+
+def _common_size(a: Any, b: Any) -> Any:
+    """What two sizes broadcast to; None where they clash. What is asked of open sizes last becomes a guard."""
+    if same_size(a, b) or same_size(b, 1):
+        return a
+    if same_size(a, 1):
+        return b
+    if hinted(a) == hinted(b) and a == b:  # most are
+        return a if isinstance(a, int) else b
+    if b == 1:
+        return a
+    return b if a == 1 else None
 
 
 def wrap_dim(dim: int, rank: int) -> int:
@@ -378,7 +381,7 @@ def scatter_reduce(
     input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
 ) -> TensorMeta:
     if reduce not in ("prod", "amax", "amin"):
-        raise RuntimeError(f"core.scatter_reduce folds with prod, amax or amin, got {reduce!r}")
+        raise RuntimeError(f"core.scatter_reduce reduces with prod, amax or amin, got {reduce!r}")
     return scatter(input, dim, index, src)
 
 

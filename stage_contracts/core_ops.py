@@ -25,7 +25,7 @@ KINDS = {
     "contraction": "sums of products: goes to BLAS or a template",
     "creation": "no tensor operand",
     "random": "bits from (seed, counter, flat index)",
-    "scan": "running folds along one dimension",
+    "scan": "running reductions along one dimension",
     "external": "a routine of the array library, several results or one; lowering calls its eager kernel",
     "identity": "same value; matters to autograd or to placement",
 }
@@ -172,7 +172,7 @@ _TABLE: list[CoreOp] = [
            "a copy of input with out[index[i][j]][j] = src[i][j] for dim 0"),
     CoreOp("scatter_add", "input, dim, index, src", "indexing", m.scatter, "as scatter, adding; repeats add up"),
     CoreOp("scatter_reduce", "input, dim, index, src, reduce", "indexing", m.scatter_reduce,
-           "as scatter_add with another fold: prod, amax or amin"),
+           "as scatter_add with another reduction: prod, amax or amin"),
     CoreOp("sort", "input, dim, descending, stable", "external", m.sort,
            "(values, indices) in order along dim; NaN counts as largest; equal elements keep their order"),
     CoreOp("nonzero", "input", "external", m.nonzero,

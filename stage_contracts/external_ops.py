@@ -1,4 +1,4 @@
-"""The core operators that are routines of the array library: special functions, running folds, factorizations.
+"""The core operators that are routines of the array library: special functions, running reductions, factorizations.
 
 Input: nothing; core_ops.py makes rows of these. They are called, never fused, so they need no spelling in stage 3.
 """

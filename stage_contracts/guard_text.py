@@ -35,7 +35,8 @@ class PathNames:
         """The guard's check."""
         if guard.kind == "SHAPE":  # text already
             return _PATH.sub(lambda m: self.names.get(m[0], m[0]), guard.expression(name_of))
-        naming = guard.kind != "KEYS"  # which may be read in a comprehension, where no name can be given
+        # keys that are not words are read in a comprehension, where no name can be given
+        naming = guard.kind != "KEYS" or all(type(key) is str for key in guard.expected)
         source, expected = (
             ExpressionSource(self.text(s, naming)) if isinstance(s, Source) else s
             for s in (guard.source, guard.expected)

@@ -17,13 +17,14 @@ from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, w
 from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
-from stage_contracts.source import ExpressionSource, RowSource, Source
+from stage_contracts.source import ExpressionSource, RowSource, Source, depth
 from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
 class GuardKind:
-    """`template` has {s} for the source's expression and {e} for the expected value. Lower rank runs first."""
+    """`template` has {s} for the source's expression and {e} for the expected value. Lower rank runs first, among
+    what is reached in as many steps: what is read on the way to a value is guarded before the value is read."""
 
     rank: int
     template: str
@@ -65,10 +66,10 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
-    "ABSENT": GuardKind(9, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
+    "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
     "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
-    "SHAPE": GuardKind(10, "{e}", "an assumption on symbolic sizes"),
+    "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
 }
 
 
@@ -216,6 +217,8 @@ CHECKS = {
     )
 }
 
+DEEPEST = 1 << 20
+
 _FAILURES = "(AttributeError, LookupError, TypeError, NameError, ValueError, ArithmeticError)"
 
 
@@ -293,10 +296,20 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
 
 
 def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[Any], str]) -> str:
-    """All of the guards as one expression, the cheapest first, each check once."""
-    ordered = sorted(guards, key=lambda g: GUARD_KINDS[g.kind].rank)
+    """All of the guards as one expression, each check once: what is near first, and of that the cheapest."""
+    ordered = sorted(guards, key=_turn)
     checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
     return "\n            and ".join(f"({c})" for c in checks) or "True"
+
+
+def _turn(guard: Guard) -> tuple[int, int]:
+    """When a guard is checked. Reading `o.bar` of an object whose class is another by now may run the user's code, so
+    `type(o)` is asked before; looking for what is absent reads it too."""
+    if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
+        steps = DEEPEST  # text, of any path
+    else:
+        steps = max(map(depth, (guard.source, guard.expected)))
+    return steps + (guard.kind == "ABSENT"), GUARD_KINDS[guard.kind].rank
 
 
 def _kept_rows(guards: Iterable[Guard]) -> dict[Source, str]:

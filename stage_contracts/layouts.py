@@ -76,17 +76,27 @@ def view_strides(
         return for_all  # no question, hence no guard
     if meta.is_contiguous or any(holds(size == 0) for size in meta.shape):
         return contiguous_strides(shape)
-    old = [
-        (size, stride) for size, stride in zip(meta.shape, meta.strides, strict=True) if not holds(size == 1)
-    ]
-    blocks: list[tuple[Any, Any]] = []  # merged (size, stride) runs that are contiguous among themselves
-    for size, stride in old:
+    blocks = _contiguous_runs(meta, holds)
+    return _split_runs(blocks, shape, holds) if blocks else contiguous_strides(shape)
+
+
+Blocks = list[tuple[Any, Any]]  # (size, stride) of runs that are contiguous among themselves
+
+
+def _contiguous_runs(meta: TensorMeta, holds: Callable[[Any], bool]) -> Blocks:
+    """The dimensions, neighbours that step through memory as one merged, without those of size 1."""
+    blocks: Blocks = []
+    sizes = zip(meta.shape, meta.strides, strict=True)
+    for size, stride in [(size, stride) for size, stride in sizes if not holds(size == 1)]:
         if blocks and holds(blocks[-1][1] == size * stride):
             blocks[-1] = (blocks[-1][0] * size, stride)
         else:
             blocks.append((size, stride))
-    if not blocks:
-        return contiguous_strides(shape)
+    return blocks
+
+
+def _split_runs(blocks: Blocks, shape: Sequence[Any], holds: Callable[[Any], bool]) -> tuple[Any, ...] | None:
+    """The strides of `shape` where its dimensions divide the runs, from the innermost out; None where they do not."""
     strides: list[Any] = []
     step: Any = blocks[-1][1]
     left: Any = 1  # what remains of the innermost block that is being split

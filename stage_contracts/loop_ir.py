@@ -8,7 +8,7 @@ C++, Triton, or NumPy values. Idea: the define-by-run IR of TorchInductor (its d
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +28,8 @@ LOOP_OPS = {
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",
     "indirect_index": "(value, size): an int64 value made usable in indices: negatives wrap, out of range raises",
-    "reduction": "(kind, value): fold over all reduction variables; what follows runs once per outer point",
-    "scan": "(kind, value): the fold over the reduction points so far, this one included, in their order",
+    "reduction": "(kind, value): reduce over all reduction variables; what follows runs once per outer point",
+    "scan": "(kind, value): the reduction over the points so far, this one included, in their order",
     "random_bits": "(seed, counter, index): the Philox word of core.random_bits, from int64 values and an index",
 }
 SCAN_KINDS = ("sum",)
@@ -126,34 +126,40 @@ class LoopNest:
 
     def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
         """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
-        defined: dict[str, Instr] = {}
+        defined: set[str] = set()
         variables = {str(v) for v in (*self.loop_variables, *self.reduction_variables)}
         for instr in self.body:
-            if instr.op not in LOOP_OPS and getattr(CORE_OPS.get(instr.op), "kind", "") != "pointwise":
-                raise GraphError(f"{self.name}: unknown loop op {instr.op!r}")
-            for arg in instr.args:
-                if isinstance(arg, Value) and arg not in defined:
-                    raise GraphError(f"{self.name}: {instr} reads {arg}, which is not defined before it")
-                for free in getattr(arg, "free_symbols", ()):
-                    if (
-                        str(free) not in variables
-                        and str(free) not in defined
-                        and _LOOP_VARIABLE.fullmatch(str(free))
-                    ):
-                        raise GraphError(f"{self.name}: {instr} uses the unknown index {free}")
-            if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
-                raise GraphError(f"{self.name}: unknown reduction {instr.args[0]!r}")
-            if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
-                raise GraphError(f"{self.name}: {instr} needs a known kind and loops to run along")
-            if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
-                raise GraphError(f"{self.name}: unknown buffer {instr.args[0]!r}")
+            if problem := self._misused(instr, buffers) or _undefined(instr, defined, variables):
+                raise GraphError(f"{self.name}: {problem}")
             if instr.name in defined:
                 raise GraphError(f"{self.name}: {instr.name} is assigned twice")
-            if instr.name:
-                defined[instr.name] = instr
+            defined.update({instr.name} - {""})
         if not self.writes:
             raise GraphError(f"{self.name}: a loop nest that stores nothing")
         return self
+
+    def _misused(self, instr: Instr, buffers: Mapping[str, TensorMeta] | None) -> str:
+        """What is wrong with the op, its kind or its buffer; "" if nothing."""
+        if instr.op not in LOOP_OPS and getattr(CORE_OPS.get(instr.op), "kind", "") != "pointwise":
+            return f"unknown loop op {instr.op!r}"
+        if instr.op == "reduction" and instr.args[0] not in REDUCTION_KINDS:
+            return f"unknown reduction {instr.args[0]!r}"
+        if instr.op == "scan" and (instr.args[0] not in SCAN_KINDS or not self.reduction_ranges):
+            return f"{instr} needs a known kind and loops to run along"
+        if instr.op in ("load", "store") and buffers is not None and instr.args[0] not in buffers:
+            return f"unknown buffer {instr.args[0]!r}"
+        return ""
+
+
+def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str]) -> str:
+    """The value or the index it reads that nothing before it defines, in words; "" if all are there."""
+    for arg in instr.args:
+        if isinstance(arg, Value) and arg not in defined:
+            return f"{instr} reads {arg}, which is not defined before it"
+        for free in map(str, getattr(arg, "free_symbols", ())):
+            if free not in variables and free not in defined and _LOOP_VARIABLE.fullmatch(free):
+                return f"{instr} uses the unknown index {free}"
+    return ""
 
 
 def run(nest: LoopNest, ops: Any) -> dict[str, Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import secrets
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -122,33 +124,18 @@ def _digest(text: str) -> str:
 
 def encode(value: Any) -> Any:
     """A value as JSON: what JSON has no word for becomes an object with one key that names its type."""
-    match value:
-        case None | bool() | int() | str():
-            return value
-        case float():
-            return value if value - value == 0 else {"float": str(value)}
-        case list():
-            return [encode(v) for v in value]
-        case tuple():
-            return {"tuple": [encode(v) for v in value]}
-        case DType():
-            return {"dtype": value.name}
-        case Device():
-            return {"device": str(value)}
-        case sympy.Basic():
-            return {"size": print_index(value)}
-        case TensorMeta():
-            return {"meta": str(value)}
-        case LoopNest():
-            origins = [encode(origin) for origin in value.origins]  # the text has no columns
-            return {"nest": {"text": print_nest(value).splitlines(), "origins": origins}}
-        case slice():
-            return {"slice": [encode(v) for v in (value.start, value.stop, value.step)]}
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, list):
+        return [encode(v) for v in value]
+    for kind, type_, write, _ in _WORDS:
+        if isinstance(value, type_):
+            return {kind: write(value)}
     if type(value).__name__ in _RECORDS:
         fields = {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
         return {type(value).__name__: fields}
-    if hasattr(value, "items"):
-        return {"dict": [[encode(k), encode(v)] for k, v in value.items()]}
     raise TypeError(f"a {type(value).__name__} cannot be saved in a program: {value!r}")
 
 
@@ -159,26 +146,43 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
     if not isinstance(value, dict):
         return value
     ((kind, inner),) = value.items()
-    match kind:
-        case "float":
-            return float(inner)
-        case "tuple":
-            return tuple(decode(v, symbols) for v in inner)
-        case "dict":
-            return {decode(k, symbols): decode(v, symbols) for k, v in inner}
-        case "dtype":
-            return dtype_of(inner)
-        case "device":
-            return device_of(inner)
-        case "size":
-            return plain(parse_index(inner))
-        case "meta":
-            return parse_meta(inner, symbols)
-        case "slice":
-            return slice(*(decode(v, symbols) for v in inner))
-        case "nest":
-            nest = parse_nest("\n".join(inner["text"]) + "\n")
-            return dataclasses.replace(nest, origins=tuple(decode(o) for o in inner["origins"]))
+    for word, _, _, read in _WORDS:
+        if kind == word:
+            return read(inner, symbols)
     if kind not in _RECORDS:
         raise ValueError(f"unknown part {kind!r}")
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
+
+
+def _nest_of(record: Any, symbols: Any) -> LoopNest:
+    nest = parse_nest("\n".join(record["text"]) + "\n")
+    return dataclasses.replace(nest, origins=tuple(decode(o) for o in record["origins"]))
+
+
+# (the key, the type, how it is written, how it is read back with the symbols there are). The first that fits is taken.
+_WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]], ...] = (
+    ("float", float, str, lambda word, symbols: float(word)),
+    ("tuple", tuple, lambda v: [encode(i) for i in v], lambda items, s: tuple(decode(i, s) for i in items)),
+    ("dtype", DType, lambda v: v.name, lambda word, symbols: dtype_of(word)),
+    ("device", Device, str, lambda word, symbols: device_of(word)),
+    ("size", sympy.Basic, print_index, lambda word, symbols: plain(parse_index(word))),
+    ("meta", TensorMeta, str, parse_meta),
+    (  # the text has no columns
+        "nest",
+        LoopNest,
+        lambda v: {"text": print_nest(v).splitlines(), "origins": [encode(o) for o in v.origins]},
+        _nest_of,
+    ),
+    (
+        "slice",
+        slice,
+        lambda v: [encode(i) for i in (v.start, v.stop, v.step)],
+        lambda items, symbols: slice(*(decode(i, symbols) for i in items)),
+    ),
+    (
+        "dict",
+        Mapping,
+        lambda v: [[encode(k), encode(i)] for k, i in v.items()],
+        lambda items, symbols: {decode(k, symbols): decode(i, symbols) for k, i in items},
+    ),
+)

@@ -85,8 +85,13 @@ def at_sizes(value: Any, values: Mapping[Any, int]) -> Any:
     if type(value) in (tuple, list):
         return type(value)(at_sizes(item, values) for item in value)
     if dataclasses.is_dataclass(value) and type(value).__module__.startswith("stage_contracts"):
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        moved = {k: at_sizes(v, values) for k, v in fields.items()}
-        changed = {k: v for k, v in moved.items() if v is not fields[k]}
-        return dataclasses.replace(value, **changed) if changed else value  # type: ignore[type-var]
+        return _record_at_sizes(value, values)
     return value
+
+
+def _record_at_sizes(record: Any, values: Mapping[Any, int]) -> Any:
+    """A dataclass of the contracts, field by field; itself where no field changes."""
+    fields = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
+    moved = {k: at_sizes(v, values) for k, v in fields.items()}
+    changed = {k: v for k, v in moved.items() if v is not fields[k]}
+    return dataclasses.replace(record, **changed) if changed else record

@@ -198,3 +198,19 @@ class RowSource(Source):
     def __str__(self) -> str:
         few = ", ".join(map(str, self.sources[:3]))
         return f"({few}, and {len(self.sources) - 3} more)" if len(self.sources) > 3 else f"({few})"
+
+
+def depth(source: Any) -> int:
+    """How many reads lead from the call's arguments to a value; 0 for what is no source."""
+    if isinstance(source, RowSource):
+        return max(map(depth, source.sources), default=0)
+    steps = 0
+    while isinstance(base := getattr(source, "base", None), Source):
+        if isinstance(source, CallSource):
+            return (
+                steps
+                + 1
+                + max(depth(base), *map(depth, source.args), *(depth(v) for _, v in source.kwargs), 0)
+            )
+        source, steps = base, steps + 1
+    return steps

@@ -178,31 +178,51 @@ _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
 }
 
 
-def interval(expr: Any, ranges: Mapping[Any, tuple[int, int | None]]) -> tuple[float, float]:
+Interval = tuple[float, float]
+
+
+def interval(expr: Any, ranges: Mapping[Any, tuple[int, int | None]]) -> Interval:
     """Interval arithmetic over +, *, powers, floor and Mod of sizes; infinite where nothing is known."""
     if expr.is_number:
         return (float(expr), float(expr)) if not expr.is_Integer else (int(expr), int(expr))
     if expr.is_Symbol:
         low, high = ranges.get(expr, (-math.inf, None))
         return low, math.inf if high is None else high
-    parts = [interval(a, ranges) for a in expr.args]
-    name = type(expr).__name__
-    if expr.is_Add:
-        return sum(p[0] for p in parts), sum(p[1] for p in parts)
-    if expr.is_Mul:
-        return functools.reduce(_product, parts)
-    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
-        return functools.reduce(_product, [parts[0]] * int(expr.exp))
-    if name in ("floor", "ceiling"):
-        whole = math.floor if name == "floor" else math.ceil
-        least, most = (b if math.isinf(b) else whole(b) for b in parts[0])
-        return least, most
-    if name == "Mod" and parts[1][0] > 0:
-        return 0, parts[1][1] - 1
-    if name in ("Max", "Min"):
-        best = max if name == "Max" else min
-        return best(p[0] for p in parts), best(p[1] for p in parts)
-    return -math.inf, math.inf
+    rule = _INTERVALS.get(type(expr).__name__)
+    return rule(expr, [interval(a, ranges) for a in expr.args]) if rule else UNKNOWN
+
+
+UNKNOWN: Interval = (-math.inf, math.inf)
+
+
+def _interval_of_power(expr: Any, parts: list[Interval]) -> Interval:
+    whole = expr.exp.is_Integer and expr.exp > 0
+    return functools.reduce(_product, [parts[0]] * int(expr.exp)) if whole else UNKNOWN
+
+
+def _rounded(rounding: Callable[[float], int]) -> Callable[[Any, list[Interval]], Interval]:
+    def rule(expr: Any, parts: list[Interval]) -> Interval:
+        low, high = (bound if math.isinf(bound) else rounding(bound) for bound in parts[0])
+        return low, high
+
+    return rule
+
+
+def _best(choose: Callable[[Any], float]) -> Callable[[Any, list[Interval]], Interval]:
+    return lambda expr, parts: (choose(p[0] for p in parts), choose(p[1] for p in parts))
+
+
+# What sympy calls the operation -> the interval of its result, from those of its operands.
+_INTERVALS: dict[str, Callable[[Any, list[Interval]], Interval]] = {
+    "Add": lambda expr, parts: (sum(p[0] for p in parts), sum(p[1] for p in parts)),
+    "Mul": lambda expr, parts: functools.reduce(_product, parts),
+    "Pow": _interval_of_power,
+    "floor": _rounded(math.floor),
+    "ceiling": _rounded(math.ceil),
+    "Mod": lambda expr, parts: (0, parts[1][1] - 1) if parts[1][0] > 0 else UNKNOWN,
+    "Max": _best(max),
+    "Min": _best(min),
+}
 
 
 def _product(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
@@ -340,43 +360,52 @@ def same_shape(a: tuple, b: tuple) -> bool:
     return len(a) == len(b) and all(map(same_size, a, b))
 
 
-# sympy's functions -> Python text of their printed arguments. Integers only, so floor(a/b) is exact as a // b.
-def python_text(expr: Any, name_of: Any) -> str:
+def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
     """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
 
     Raises ValueError for what it does not know.
     """
-    import sympy
+    if expr.is_Symbol:
+        return str(name_of(expr))
+    if not expr.args:
+        return _constant_text(expr)
+    name = type(expr).__name__
+    if name == "floor":  # of integers only, so floor(a / b) is exact as a // b
+        import sympy
 
-    def text(e: Any) -> str:
-        if e.is_Symbol:
-            return str(name_of(e))
-        if isinstance(e, (sympy.logic.boolalg.BooleanTrue, sympy.logic.boolalg.BooleanFalse)):
-            return str(bool(e))
-        if e.is_Integer:
-            return str(int(e)) if e >= 0 else f"({int(e)})"
-        if e.is_Rational or e.is_Float:
-            return f"({e})"
-        words = [text(a) for a in e.args]
-        if isinstance(e, sympy.Pow) and e.exp.is_Integer and e.exp > 0:
-            return f"({' ** '.join(words)})"
-        if isinstance(e, sympy.floor):
-            numerator, denominator = sympy.fraction(sympy.together(e.args[0]))
-            return f"({text(numerator)} // {text(denominator)})"
-        if isinstance(e, sympy.Pow) and e.exp == -1:
-            return f"(1 / {words[0]})"
-        if isinstance(e, (sympy.Max, sympy.Min)):
-            return f"{'max' if isinstance(e, sympy.Max) else 'min'}({', '.join(words)})"
-        if isinstance(e, sympy.Not):
-            return f"(not {words[0]})"
-        sign = _SIGNS.get(type(e).__name__)
-        if sign is None:
-            raise ValueError(f"{type(e).__name__} of sizes has no Python text: {e}")
-        return f"({f' {sign} '.join(words)})"
-
-    return text(expr)
+        numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
+        return f"({python_text(numerator, name_of)} // {python_text(denominator, name_of)})"
+    words = [python_text(a, name_of) for a in expr.args]
+    if name == "Pow":
+        return _power_text(expr, words)
+    if name in _CALLS:
+        return f"{_CALLS[name]}({', '.join(words)})"
+    if name == "Not":
+        return f"(not {words[0]})"
+    if name not in _SIGNS:
+        raise ValueError(f"{name} of sizes has no Python text: {expr}")
+    return f"({f' {_SIGNS[name]} '.join(words)})"
 
 
+def _constant_text(expr: Any) -> str:
+    if expr.is_Boolean:
+        return str(bool(expr))
+    if expr.is_Integer:
+        return str(int(expr)) if expr >= 0 else f"({int(expr)})"
+    if expr.is_Rational or expr.is_Float:
+        return f"({expr})"
+    raise ValueError(f"{type(expr).__name__} of sizes has no Python text: {expr}")
+
+
+def _power_text(expr: Any, words: list[str]) -> str:
+    if expr.exp.is_Integer and expr.exp > 0:
+        return f"({' ** '.join(words)})"
+    if expr.exp == -1:
+        return f"(1 / {words[0]})"
+    raise ValueError(f"Pow of sizes has no Python text: {expr}")
+
+
+_CALLS = {"Max": "max", "Min": "min"}
 _SIGNS = {
     "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
     "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",

@@ -116,19 +116,6 @@ def test_a_late_variant(monkeypatch):
     assert original is not inductor.two_graphs
 
 
-def test_a_write_that_may_have_begun_is_told_and_raised(launch):
-    def f(x):
-        x.mul_(2)
-
-    compiled = cutaway.compile(f)
-    compiled(cutaway.ones(3))
-    launch.add("forward")
-    mark = events.EVENT_LOG.mark()
-    with pytest.raises(Planted):
-        compiled(cutaway.ones(3))
-    assert len(faults(mark)) == 1
-
-
 def index_out_of_range(x):
     return x[cutaway.tensor([9])]
 

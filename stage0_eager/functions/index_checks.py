@@ -74,7 +74,22 @@ def long_index(name, index):
 
 def check_classes(input, target, weight):
     """What nll_loss asks of shapes and dtypes: scores (N, C, ...) or (C,), classes (N, ...) or (), weights (C,)."""
-    given, want = list(target.shape), list(input.shape)
+    _check_batch(input, target)
+    _check_places(input, target)
+    if not input.is_floating_point():
+        raise NotImplementedError(f"a loss of classes is not implemented for {NAMES[input.dtype]!r}")
+    if target.dtype not in (dt.int64, dt.uint8):
+        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype]}")
+    classes = input.shape[0 if input.ndim == 1 else 1]
+    if weight is not None and tuple(weight.shape) != (classes,):
+        raise RuntimeError(
+            f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
+            f"tensor of shape: {list(weight.shape)}"
+        )
+
+
+def _check_batch(input, target):
+    """One row of scores for each class, or one row in all."""
     if not input.ndim:
         raise ValueError("Expected 1 or more dimensions (got 0)")
     if input.ndim > 1 and (not target.ndim or input.shape[0] != target.shape[0]):
@@ -82,6 +97,11 @@ def check_classes(input, target, weight):
         raise ValueError(f"Expected input batch_size ({input.shape[0]}) to match target batch_size ({seen}).")
     if input.ndim == 1 and target.ndim == 1 and target.shape[0] != 1:
         raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
+
+
+def _check_places(input, target):
+    """With further dimensions each place has its class."""
+    given, want = list(target.shape), list(input.shape)
     if input.ndim <= 2 and target.ndim > 1:
         raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if input.ndim == 4 and target.ndim != 3:
@@ -93,16 +113,6 @@ def check_classes(input, target, weight):
         raise RuntimeError(f"size mismatch (got input: {want}, target: {given})")
     if input.ndim > 2 and given != [*want[:1], *want[2:]]:
         raise RuntimeError(f"Expected target size {[*want[:1], *want[2:]]}, got {given}")
-    if not input.is_floating_point():
-        raise NotImplementedError(f"a loss of classes is not implemented for {NAMES[input.dtype]!r}")
-    if target.dtype not in (dt.int64, dt.uint8):
-        raise RuntimeError(f"expected target dtype to be Long or Byte, but got {NAMES[target.dtype]}")
-    classes = input.shape[0 if input.ndim == 1 else 1]
-    if weight is not None and tuple(weight.shape) != (classes,):
-        raise RuntimeError(
-            f"weight tensor should be defined either for all {classes} classes or no classes but got weight "
-            f"tensor of shape: {list(weight.shape)}"
-        )
 
 
 def check_fits(name, input, dim, index, src=None):

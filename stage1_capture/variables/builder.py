@@ -266,7 +266,8 @@ def _identical(output: OutputGraph, real: Any, source: Source | None, build: Cal
 
 
 def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> Variable:
-    """A member; one that is a string or a number too holds that."""
+    """A member; one that is a string or a number too holds that. Its class can change, as any object's."""
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
     known = wrap_identity(output, real, source)
     base = python_base(type(real))
     if base is not None and known.base is None:  # type: ignore[attr-defined]

@@ -48,19 +48,26 @@ def _slice(node: Node) -> Any:
 def _cat(node: Node) -> Any:
     parts, dim = node.args
     dim = wrap_dim(dim, node.val.ndim)
-    windows = [_window(p) if core_name(p) == "slice" else None for p in parts]
-    if all(w is not None and w[0] is windows[0][0] and w[1] == dim for w in windows):  # type: ignore[index]
-        edges = [(w[2], w[3]) for w in windows if w is not None]
-        whole = windows[0][0]  # type: ignore[index]
-        joined = all(a[1] == b[0] for a, b in zip(edges, edges[1:], strict=False))
-        if joined and edges[0][0] == 0 and edges[-1][1] == whole.val.shape[dim]:
-            return whole
+    if (whole := _all_parts_of(parts, dim)) is not None:
+        return whole
     nested = [p for p in parts if core_name(p) == "cat" and wrap_dim(p.args[1], p.val.ndim) == dim]
     nested = [p for p in nested if p.val.dtype is node.val.dtype and len(p.users) == 1]
     if not nested:
         return None
     flat = [q for p in parts for q in (p.args[0] if p in nested else (p,))]
     return Call(node.target, flat, dim)
+
+
+def _all_parts_of(parts: list[Node], dim: int) -> Node | None:
+    """What `parts` are all the slices of, in order along `dim`; None if they are not."""
+    windows = [w for p in parts if core_name(p) == "slice" and (w := _window(p)) is not None]
+    if len(windows) < len(parts):
+        return None
+    whole = windows[0][0]
+    if any(w[0] is not whole or w[1] != dim for w in windows):
+        return None
+    starts, ends = [w[2] for w in windows], [w[3] for w in windows]
+    return whole if [0, *ends] == [*starts, whole.val.shape[dim]] else None
 
 
 RULES: dict[str, Rewrite] = {"slice": _slice, "cat": _cat}

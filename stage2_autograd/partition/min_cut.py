@@ -7,7 +7,7 @@ min_cut_rematerialization_partition: a value is a pair of vertices, and the edge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,45 +79,50 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
     def repeats(node: Node) -> bool:
         return node in task.inside or (node not in task.results and again(node))
 
-    source, sink = 2 * len(number), 2 * len(number) + 1
     weights = [
         None if node in task.inside else cost(node, node in task.outputs or not repeats(node))
         for node in task.values
     ]
-    unit = max(1, -(-sum(w for w in weights if w is not None) // FINITE))
-    tails: list[int] = []
-    heads: list[int] = []
-    capacities: list[int] = []
-
-    def edge(tail: int, head: int, capacity: int = UNBOUNDED) -> None:
-        tails.append(tail)
-        heads.append(head)
-        capacities.append(capacity)
-
-    for node, i in number.items():
-        entry, exit_ = 2 * i, 2 * i + 1
-        weight = weights[i]
-        edge(entry, exit_, UNBOUNDED if weight is None else -(-weight // unit))
-        if node.op == "placeholder" or (node in task.forward and not repeats(node)):
-            edge(source, entry)
-        for used in node.all_input_nodes:
-            if used in number:
-                edge(2 * number[used] + 1, entry)
-        if node in task.read:
-            edge(exit_, sink)
-    after = _reaches_sink(tails, heads, capacities, source, sink)
+    given = {n for n in task.values if n.op == "placeholder" or (n in task.forward and not repeats(n))}
+    edges = [*_value_edges(weights), *_flow_edges(number, given, task.read)]
+    after = _reaches_sink(edges, 2 * len(number), 2 * len(number) + 1)
     return [node for node, i in number.items() if not after[2 * i] and after[2 * i + 1]]
 
 
-def _reaches_sink(
-    tails: list[int], heads: list[int], capacities: list[int], source: int, sink: int
-) -> np.ndarray:
+# The network: value i is an edge from vertex 2i to vertex 2i + 1, cut where it is saved; then come source and sink.
+NetworkEdge = tuple[int, int, int]  # tail, head, capacity
+
+
+def _value_edges(weights: list[int | None]) -> Iterator[NetworkEdge]:
+    """What saving each value costs, in units that keep the sum finite; None cannot be saved."""
+    unit = max(1, -(-sum(w for w in weights if w is not None) // FINITE))
+    for i, weight in enumerate(weights):
+        yield 2 * i, 2 * i + 1, UNBOUNDED if weight is None else -(-weight // unit)
+
+
+def _flow_edges(
+    number: Mapping[Node, int], given: Collection[Node], read: Collection[Node]
+) -> Iterator[NetworkEdge]:
+    """From the source to what is given, from each value to its readers, to the sink from what the backward reads."""
+    source, sink = 2 * len(number), 2 * len(number) + 1
+    for node, i in number.items():
+        if node in given:
+            yield source, 2 * i, UNBOUNDED
+        for used in node.all_input_nodes:
+            if used in number:
+                yield 2 * number[used] + 1, 2 * i, UNBOUNDED
+        if node in read:
+            yield 2 * i + 1, sink, UNBOUNDED
+
+
+def _reaches_sink(edges: list[NetworkEdge], source: int, sink: int) -> np.ndarray:
     """Which vertices are behind the last minimum cut: those from which the sink can take more flow."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
     size = sink + 1
-    network = csr_matrix((np.array(capacities, np.int32), (tails, heads)), (size, size))
+    tails, heads, capacities = np.array(edges, np.int32).reshape(-1, 3).T
+    network = csr_matrix((capacities, (tails, heads)), (size, size))
     flow = maximum_flow(network, source, sink).flow
     residual = (network.astype(np.int64) - flow.astype(np.int64)).T.tocsr()
     residual.eliminate_zeros()

@@ -57,12 +57,10 @@ class CompiledBackward(TapeNode):
 
     def apply(self, gradients: list) -> list:
         saved = [v._data if isinstance(v, Tensor) else v for v in self.unpack().values()]
-        tangents = [
-            _laid_out(g._data, layout)  # the walk has put zeros where an output has no gradient
-            for g, layout in zip(gradients, self.layouts, strict=True)
-        ]
+        tangents = [g._data for g in gradients]  # the walk has put zeros where an output has no gradient
         try:
-            made = self.backward(*saved, *tangents)
+            laid_out = [_laid_out(t, layout) for t, layout in zip(tangents, self.layouts, strict=True)]
+            made = self.backward(*saved, *laid_out)
         except Exception as error:
             made = self.recover(error, (*saved, *tangents))
         results = [None if made[e.position] is None else Tensor(made[e.position]) for e in self.edges]

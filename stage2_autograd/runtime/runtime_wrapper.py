@@ -44,7 +44,8 @@ def make_runtime_wrapper(
         written inputs, saved values.
     backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
         `joint` and `partition`, for inference.
-    recover: what to do when the forward raises before anything is written, and when the backward does.
+    recover: what to do when the forward or its write-back raises, of which then nothing is left, and when the
+        backward does.
     Raises RuntimeError, with eager's messages, for what eager rejects.
     """
     inference = _without_tape(functional, forward, recover[0])
@@ -66,19 +67,18 @@ def _without_tape(
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             try:
-                made = forward(*[t._data for t in tensors])
+                return tuple([Tensor(a) for a in forward(*[t._data for t in tensors])[:count]])
             except Exception as error:
                 return recover(error, tensors)
-            return tuple([Tensor(a) for a in made[:count]])
 
         return call
 
     def run(*tensors: Tensor) -> tuple[Tensor, ...]:
         try:
             made = start(tensors)
+            return finish(tensors, [Tensor(a) for a in made[:count]])
         except Exception as error:
             return recover(error, tensors)
-        return finish(tensors, [Tensor(a) for a in made[:count]])
 
     return run
 
@@ -106,20 +106,20 @@ def _on_tape(
             return inference(*tensors)
         try:
             made = start(tensors)
+            outputs = [Tensor(a) for a in made[:count]]
+            edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
+            layouts = plan.layouts_of(tensors)
+            node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
+            node.saved = plan.save(tensors, outputs, made)
+            for index, i in enumerate(joint.tangent_outputs):
+                out = outputs[i]
+                out.requires_grad, out._grad_fn, out._output_index = True, node, index
+            made_of_them = finish(tensors, outputs)
+            if counts:  # what was written on the way is what the backward expects
+                node.expect_versions_of_now()
+            return made_of_them
         except Exception as error:
             return recover_forward(error, tensors)
-        outputs = [Tensor(a) for a in made[:count]]
-        edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
-        layouts = plan.layouts_of(tensors)
-        node = CompiledBackward(backward, layouts, edges, plan.out_metas(outputs), recover_backward)
-        node.saved = plan.save(tensors, outputs, made)
-        for index, i in enumerate(joint.tangent_outputs):
-            out = outputs[i]
-            out.requires_grad, out._grad_fn, out._output_index = True, node, index
-        made_of_them = finish(tensors, outputs)
-        if counts:  # what was written on the way is what the backward expects
-            node.expect_versions_of_now()
-        return made_of_them
 
     return run_on_tape
 

@@ -69,9 +69,7 @@ def _read_by(functional: FunctionalGraph, written: list[int]) -> set[int]:
 
 def _of_one_row(tensors: Sequence[Tensor], spans: dict[int, tuple], written: list[int]) -> Pattern | None:
     """Without gradients: arrays anywhere in one stretch of memory, whoever made them."""
-    members = {written[0]}
-    while grown := {i for i in spans if i not in members and any(_meet(spans[i], spans[j]) for j in members)}:
-        members |= grown
+    members = _touching(written[0], spans)
     group = [tensors[i] for i in sorted(members)]
     home = arrays.owner(group[0]._data)
     same = all(t.dtype is group[0].dtype and arrays.owner(t._data) is home for t in group)
@@ -94,21 +92,42 @@ def _of_one_base(
     """With gradients: views of one tensor (or it), all with its place on the tape and none watched by a hook."""
     base = root(tensors[written[0]])
     members = [i for i, t in enumerate(tensors) if root(t) is base]
-    others = [i for i in spans if i not in members and _meet(spans[i], _span(base._data))]
-    if others or not set(members).issuperset(written):
+    reached = {i for i in spans if _meet(spans[i], _span(base._data))}
+    if not (reached | set(written)) <= set(members):
         return None
-    if base.is_leaf and base.requires_grad and STATE.grad_enabled and not set(written) <= set(silent):
+    if _eager_refuses(base) and not set(written) <= set(silent):
         return None  # eager's error comes where eager raises it
     group = [up_to_date(tensors[i]) for i in members]
-    if any(t.requires_grad != base.requires_grad or (t is not base and _watched(t)) for t in group):
+    if not all(_on_the_tape_of(base, t) for t in group):
         return None
-    if any(t is not base and t.requires_grad and t.is_leaf for t in group):
-        return None  # a leaf that took another shape in place: its gradient is its own, not the base's
     chains = tuple((i, tuple((op, tuple(rest)) for op, rest in steps_from_base(tensors[i]))) for i in members)
     shown = {i: _metas(base.meta, chain) for i, chain in chains}
     if any(shown[i][-1].with_(requires_grad=tensors[i].requires_grad) != tensors[i].meta for i in members):
         return None
     return Pattern(chains, base.meta, whole=True)
+
+
+def _eager_refuses(base: Tensor) -> bool:
+    """Whether a write to it, or to a view of it, is an error."""
+    return base.is_leaf and base.requires_grad and STATE.grad_enabled
+
+
+def _on_the_tape_of(base: Tensor, tensor: Tensor) -> bool:
+    """Whether a gradient of the tensor is one of its base's, and of nothing else."""
+    if tensor is base:
+        return True
+    if tensor.requires_grad != base.requires_grad or _watched(tensor):
+        return False
+    # a leaf that took another shape in place: its gradient is its own, not the base's
+    return not (tensor.requires_grad and tensor.is_leaf)
+
+
+def _touching(first: int, spans: dict[int, tuple]) -> set[int]:
+    """The inputs whose memory meets that of the first, or of one that does."""
+    members = {first}
+    while grown := {i for i in spans if i not in members and any(_meet(spans[i], spans[j]) for j in members)}:
+        members |= grown
+    return members
 
 
 def _watched(tensor: Tensor) -> bool:

@@ -1,7 +1,8 @@
-"""After the forward: written inputs get their values, and the user's results are laid out as in eager.
+"""After the forward: written inputs get their values, and the user's results are laid out. All of it, or nothing.
 
 Input: the functional graph (what it writes, which views its results are) and, at each call, the input tensors and the
-graph's outputs. Versions, views and histories end as the eager function would have left them.
+graph's outputs. Versions, views and histories end as the eager function would have left them. What may fail comes
+before memory is written; if it fails, each tensor is as it was, so that eager can take over.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import Any
 
 from stage0_eager.autograd.tape import version_of
 from stage0_eager.autograd.views import write_through
-from stage0_eager.tensor import Tensor
+from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
 
 Finish = Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]
+Undo = Callable[[], None]
 
 
 def as_they_are(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
@@ -38,26 +40,66 @@ def finisher(functional: FunctionalGraph) -> Finish:
     def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         for i, seen in counted:
             version_of(outputs[i])[0] = seen
-        for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
-            _write_back(tensors[i], value, seen)
-        return lay_out(tensors, outputs)
+        undo: list[Undo] = []
+        copies: list[
+            tuple[Any, Any]
+        ] = []  # last: a result that is a view of a written input sees them all the same
+        try:
+            for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
+                undo.append(_undoing(tensors[i], on_tape=value.requires_grad))
+                copies += _write_back(tensors[i], value, seen)
+            made = lay_out(tensors, outputs)
+            for memory, new in copies:
+                memory[...] = new
+        except BaseException:
+            for put_back in reversed(undo):
+                put_back()
+            raise
+        return made
 
     return finish
 
 
-def _write_back(target: Tensor, value: Tensor, seen: int) -> None:
-    """The input becomes the value, after as many writes as eager would have `seen`."""
+def _write_back(target: Tensor, value: Tensor, seen: int) -> list[tuple[Any, Any]]:
+    """The input becomes the value, after as many writes as eager would have `seen`. What memory is still to be copied:
+    (to, from)."""
     version_of(target)[0] += seen
     if value.requires_grad and target._view is not None:  # what it is a view of gets the history
         version_of(target)[0] -= 1
         write_through(target, value)
-        return
-    if target._data is not value._data:  # a compiled step may have written there at once
-        target._data[...] = value._data
+        return []
     if value.requires_grad:  # the input now is what the pair computed, to autograd too
         target.requires_grad, target._grad_fn = True, value._grad_fn
         target._output_index = value._output_index
         target._written += 1  # views that there are of it take the new history when next used
+    # a compiled step may have written there at once
+    return [] if target._data is value._data else [(target._data, value._data)]
+
+
+def _undoing(target: Tensor, on_tape: bool) -> Undo:
+    """What puts back a tensor that is about to be written: its version and, on the tape, its history and its base's."""
+    version, count = version_of(target), version_of(target)[0]
+    if not on_tape:
+
+        def undo_version() -> None:
+            version[0] = count
+
+        return undo_version
+
+    data = target._data
+    was = data.copy() if target._view is not None else None  # `write_through` writes memory at once
+    kept = [(t, t._grad_fn, t._view, t.requires_grad, t.__dict__.copy()) for t in (root(target), target)]
+
+    def undo() -> None:
+        for tensor, grad_fn, view, requires_grad, attributes in kept:
+            tensor._grad_fn, tensor._view, tensor.requires_grad = grad_fn, view, requires_grad
+            tensor.__dict__.clear()
+            tensor.__dict__.update(attributes)
+        version[0] = count
+        if was is not None:
+            data[...] = was
+
+    return undo
 
 
 def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) -> Finish:

@@ -136,22 +136,26 @@ def _prune(
     sections: list[Section], produced: Mapping[str, tuple[int, bool]], needed: Collection[str]
 ) -> set[str]:
     """Drop stores nobody reads and what only they needed; gives the buffers that stay inside the kernel."""
-    while True:
-        loaded = {i.args[0] for s in sections for i in s.body if i.op == "load"}
-        used = {str(v) for s in sections for i in s.body for v in _values_read(i)}
-        before = sum(len(s.body) for s in sections)
-        for section in sections:
-            for part in (section.inner, section.folds, section.outer):
-                part[:] = [
-                    i
-                    for i in part
-                    if (i.args[0] in needed or i.args[0] in loaded if i.op == "store" else i.name in used)
-                ]
-        if sum(len(s.body) for s in sections) == before:
-            break
+    while _drop_unread(sections, needed):
+        pass
+    loaded = _loaded(sections)
     inside = set(produced) & loaded - set(needed)
     row = math.prod(next((s.reduction_ranges for s in sections if s.reduction_ranges), ()))
     return {name for name in inside if produced[name][1] or (isinstance(row, int) and row <= ROW_LIMIT)}
+
+
+def _drop_unread(sections: list[Section], needed: Collection[str]) -> bool:
+    """Drop the stores and values that nobody reads now. Whether there were any: more may be unread then."""
+    read = _loaded(sections) | set(needed)
+    used = {str(v) for s in sections for i in s.body for v in _values_read(i)}
+    before = sum(len(s.body) for s in sections)
+    for part in (part for s in sections for part in (s.inner, s.folds, s.outer)):
+        part[:] = [i for i in part if (i.args[0] in read if i.op == "store" else i.name in used)]
+    return sum(len(s.body) for s in sections) < before
+
+
+def _loaded(sections: list[Section]) -> set[str]:
+    return {i.args[0] for s in sections for i in s.body if i.op == "load"}
 
 
 def _values_read(instr: Instr) -> list[Any]:

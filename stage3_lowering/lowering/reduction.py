@@ -5,6 +5,7 @@ Input: a node, and its arguments with a Lazy for the tensor. Any dimensions may 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import sympy
@@ -23,8 +24,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, kind, meta = args["input"], node.target.name, state.meta(node)
     shape, rank = source.meta.shape, source.meta.ndim
     dims = [core_metas.wrap_dim(d, rank) for d in args.get("dims", (args.get("dim"),))] if rank else []
-    nothing_to_pick = kind in ("amax", "amin", "argmax", "argmin") and any(shape[d] == 0 for d in dims)
-    if nothing_to_pick or not state.one_device_no_half(node):
+    if _nothing_to_pick(kind, [shape[d] for d in dims]) or not state.one_device_no_half(node):
         return None  # the eager kernel raises what eager raises
     hot = picks(node)
     if hot is not None and (picked := pick(state, node, hot)) is not None:
@@ -34,15 +34,31 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     body = Body(state.fresh, loop_sizes(ranges, reduction_ranges))
     kept = [symbol(f"i{k}") for k in range(len(ranges))]
     folded = {d: symbol(f"r{k}") for k, d in enumerate(dims)}
-    outer = iter(kept)
-    index = tuple(folded[d] if d in folded else next(outer) for d in range(rank))
-    if source.meta.dtype is dt.bool_:
-        kind = {"amax": "any", "amin": "all"}.get(kind, kind)
-    wanted = {"any": dt.bool_, "all": dt.bool_, "argmax": source.meta.dtype, "argmin": source.meta.dtype}
+    index = _point(kept, folded, rank)
+    kind, dtype = _fold(kind, source.meta.dtype, meta.dtype)
     body.origins = node.origins
-    value = operand_element(body, source, wanted.get(kind, meta.dtype), shape, index)
+    value = operand_element(body, source, dtype, shape, index)
     body.origins = node.origins
     result = body.emit("reduction", (kind, value), meta.dtype, node.name)
-    places = [sympy.Integer(0) if d in folded else symbol(f"i{kept.index(i)}") for d, i in enumerate(index)]
-    where = tuple(places) if args["keepdim"] and rank else tuple(kept)
+    where = (
+        _point(kept, dict.fromkeys(dims, sympy.Integer(0)), rank) if args["keepdim"] and rank else tuple(kept)
+    )
     return state.nest(node, meta, body, ranges, reduction_ranges, where, result)
+
+
+def _point(kept: list[Any], folded: Mapping[int, Any], rank: int) -> tuple[Any, ...]:
+    """The index of a point: what is folded at its dimensions, the kept loops in order at the others."""
+    outer = iter(kept)
+    return tuple(folded[d] if d in folded else next(outer) for d in range(rank))
+
+
+def _nothing_to_pick(kind: str, sizes: list[Any]) -> bool:
+    return kind in ("amax", "amin", "argmax", "argmin") and any(size == 0 for size in sizes)
+
+
+def _fold(kind: str, given: dt.DType, made: dt.DType) -> tuple[str, dt.DType]:
+    """The kind of the fold and the dtype it folds in: the larger of two truths is either of them."""
+    if given is dt.bool_:
+        kind = {"amax": "any", "amin": "all"}.get(kind, kind)
+    wanted = {"any": dt.bool_, "all": dt.bool_, "argmax": given, "argmin": given}
+    return kind, wanted.get(kind, made)

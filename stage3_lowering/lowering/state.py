@@ -198,17 +198,8 @@ class State:
         outputs: list[Any] = []
         for output in graph.outputs:
             value = self.values[output] if isinstance(output, Node) else output
-            if not isinstance(value, Lazy):
-                outputs.append(self.sizes.tree(value))
-                continue
-            ref = self.shorten(value.ref) if value.ref else None
-            whole = ref is not None and ref.shape is None
-            given = ref is not None and (ref.name in self.inputs or ref.name in self.constants)
-            itself = given and output.op in ("placeholder", "get_attr")  # with the gaps it may have
-            wanted = value.meta if itself else dense(value.meta)
-            same_layout = whole and ref and self.buffers[ref.name].strides == wanted.strides
-            taken = ref in outputs or given and not itself
-            outputs.append(ref if same_layout and not taken else self.copy(value, value.meta, output.origins))
+            lazy = isinstance(value, Lazy)
+            outputs.append(self._output(output, value, outputs) if lazy else self.sizes.tree(value))
         lowered = LoweredGraph(
             self.name,
             self.buffers,
@@ -219,6 +210,17 @@ class State:
             self.sizes.listed(),
         )
         return lowered.verify()
+
+    def _output(self, node: Node, value: Lazy, earlier: list[Any]) -> BufferRef:
+        """The buffer that a value is in, if that is whole, laid out as it should be, and its own; else a copy."""
+        ref = self.shorten(value.ref) if value.ref else None
+        if ref is None or ref.shape is not None or ref in earlier:
+            return self.copy(value, value.meta, node.origins)
+        given = ref.name in self.inputs or ref.name in self.constants
+        itself = given and node.op in ("placeholder", "get_attr")  # with the gaps it may have
+        wanted = value.meta if itself else dense(value.meta)
+        fits = self.buffers[ref.name].strides == wanted.strides and given == itself
+        return ref if fits else self.copy(value, value.meta, node.origins)
 
 
 # ---- layouts -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Dispatch: which compiled entry runs this call, and, when none does, which fact about the call has changed.
 
-Input: the entries of one code object, in the order they were made, and a call's arguments. Guards are data
+Input: the entries of one code object, most recently used first, and a call's arguments. Guards are data
 (stage_contracts.guards), so a miss can be explained by checking them one by one.
 """
 

@@ -2,7 +2,7 @@
 
 Input: a Program with `updates`, as an optimizer's step has them: the new parameter, and the parameter it goes into.
 plan_memory.py asks before it looks at lifetimes. A kernel may write over what it reads only where each element is read
-before, and at the very index, that it is written at; and nobody may read the old values later.
+before, and at the very index, that it is written at; nobody may read the old values later, and nothing may raise later.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
 from stage_contracts.program import Allocate, Free, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.segments import can_run
 
 
 def donate(program: Program) -> Program:
@@ -24,12 +25,14 @@ def donate(program: Program) -> Program:
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
     maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}
     last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
+    last_raise = max((n for n, step in enumerate(program.steps) if _may_raise(step, program)), default=-1)
     returned = Counter(ref.name for ref in buffer_refs(program.return_step.values))
     chosen: dict[str, str] = {}
     for out, into in program.updates.items():
-        # given back as a result too, it would be no view of the input; and nobody may need what was there before
+        # given back as a result too, it would be no view of the input; and nobody may need what was there before:
+        # no later step, and no eager call that begins again after an error
         alone = returned[out] == 1 and out in maker and last_read.get(into, 0) <= maker[out]
-        if alone and _may_write(program, out, into, program.steps[maker[out]]):
+        if alone and last_raise < maker[out] and _may_write(program, out, into, program.steps[maker[out]]):
             chosen[out] = into
     if not chosen:
         return program
@@ -46,6 +49,13 @@ def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
     return isinstance(maker, Launch) and may_write_over(
         program.kernels[maker.kernel], maker.buffers, out, into
     )
+
+
+def _may_raise(step: Any, program: Program) -> bool:
+    """Whether a step can end in an error: a kernel that checks an index, and most of what is called outside."""
+    if isinstance(step, Launch):
+        return any(i.op == "indirect_index" for n in program.kernels[step.kernel].nests for i in n.body)
+    return not (isinstance(step, Allocate | Free | Return) or can_run(step, program))
 
 
 def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str) -> bool:

@@ -98,48 +98,74 @@ def write_launch_text(
     names = fresh_names(program, [call.function for call in calls])
     out = LaunchText(identifier(program.name), *names, streams=streams, kernel_alignment=kernel_alignment)
     for step in steps:
-        match step:
-            case Segment(arrays=arrays):
-                out.arrays.update(arrays)
-            case Launch(buffers=buffers):
-                out.addresses.update(buffers)
-            case External(args=args, kwargs=kwargs, outputs=outputs):
-                out.arrays.update(ref.name for ref in buffer_refs((args, dict(kwargs))))
-                out.arrays.update(outputs)
-            case Copy(source=source, destination=destination):
-                out.arrays.update((source, destination))
-            case Return(values=values):
-                out.arrays.update(ref.name for ref in buffer_refs(values))
+        arrays, addresses = _wanted(step)
+        out.arrays.update(arrays)
+        out.addresses.update(addresses)
     pooled = [b for b in program.buffers.values() if b.slot is not None]
     out.pools = [f"pool{number}" for number, _ in enumerate(program.pools)] if calls or poison else []
     out.poison = poison
-    lines = [*_arena_lines(program, pooled, out)]
-    lines += [
-        f"{out.pointer(b.name)} = address({out.name(b.name)})"
-        for b in program.buffers.values()
-        if b.role == "constant" and b.name in out.addresses
+    checked = any(call.checked for call in calls)  # C++ looks at the inputs itself
+    body = [
+        *_size_lines(program, out),
+        *(() if checked else _inputs_lines(program, out)),
+        *["stream = current_stream()"] * streams,
+        *_running_lines(steps, program, pooled, out),
     ]
-    lines += [f"def {out.function}({', '.join(map(out.name, program.inputs))}):"]
-    lines += [f"    {line}" for line in _size_lines(program, out)]
-    written = program.written_inputs
-    for name in () if any(call.checked for call in calls) else program.inputs:
-        lines += [f"    {line}" for line in _input_lines(program.buffers[name], out, name in written)]
-    if streams:
-        lines += ["    stream = current_stream()"]
-    key = "".join(f", {name}" for name in _arena_sizes(program, pooled, out))
-    stream = ", stream" if streams else ", None" if key else ""
-    if pooled:
-        lines += [f"    arena = take_arena(new_arena{stream}{key})"]
-        lines += [f"    _, {', '.join(_arena_names(pooled, out))}, = arena"]
-    for step in steps:
-        if isinstance(step, Return) and pooled:
-            lines += [f"    give_arena(arena{stream}{key})"]
-        lines += [f"    {line}" for line in _step_lines(step, program, out)]
+    lines = [
+        *_arena_lines(program, pooled, out),
+        *_constant_lines(program, out),
+        f"def {out.function}({', '.join(map(out.name, program.inputs))}):",
+        *(f"    {line}" for line in body),
+    ]
     out.text = "\n".join(lines) + "\n"
     return out
 
 
+def _wanted(step: Any) -> tuple[Iterable[str], Iterable[str]]:
+    """The buffers that a step needs as arrays, and those that it needs as addresses."""
+    match step:
+        case Segment(arrays=arrays):
+            return arrays, ()
+        case Launch(buffers=buffers):
+            return (), buffers
+        case External(args=args, kwargs=kwargs, outputs=outputs):
+            return (*(ref.name for ref in buffer_refs((args, dict(kwargs)))), *outputs), ()
+        case Copy(source=source, destination=destination):
+            return (source, destination), ()
+        case Return(values=values):
+            return [ref.name for ref in buffer_refs(values)], ()
+    return (), ()
+
+
 # ---- the parts of the function ---------------------------------------------------------------------------
+
+
+def _constant_lines(program: Program, out: LaunchText) -> Iterable[str]:
+    """The addresses of the constants, which never move."""
+    for b in program.buffers.values():
+        if b.role == "constant" and b.name in out.addresses:
+            yield f"{out.pointer(b.name)} = address({out.name(b.name)})"
+
+
+def _inputs_lines(program: Program, out: LaunchText) -> Iterable[str]:
+    written = program.written_inputs
+    for name in program.inputs:
+        yield from _input_lines(program.buffers[name], out, name in written)
+
+
+def _running_lines(
+    steps: Iterable[Any], program: Program, pooled: list[Buffer], out: LaunchText
+) -> Iterable[str]:
+    """The steps, between taking an arena and giving it back before the return."""
+    key = "".join(f", {name}" for name in _arena_sizes(program, pooled, out))
+    stream = ", stream" if out.streams else ", None" if key else ""
+    if pooled:
+        yield f"arena = take_arena(new_arena{stream}{key})"
+        yield f"_, {', '.join(_arena_names(pooled, out))}, = arena"
+    for step in steps:
+        if isinstance(step, Return) and pooled:
+            yield f"give_arena(arena{stream}{key})"
+        yield from _step_lines(step, program, out)
 
 
 def _arena_names(pooled: list[Buffer], out: LaunchText) -> list[str]:

@@ -6,6 +6,7 @@ Input: the files of the repository. Imports between packages are ruled in pyproj
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def test_a_stages_tests_import_no_other_stage(package):
                 if name.split(".")[0] in PACKAGES and name.split(".")[0] not in BELOW[package]
             ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_wheel_holds_every_package_and_the_labs_inside_cutaway():
+    """`labs` is no name to take from everybody's site-packages."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert set(wheel["packages"]) == set(PACKAGES) - {"labs"}
+    assert wheel["force-include"] == {"labs": "cutaway/labs"}
 
 
 @pytest.mark.timeout(400)  # the stages' conformance tests, once more

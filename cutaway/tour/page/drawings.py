@@ -8,7 +8,7 @@ per cent, so that their labels stay readable on a phone; only the arcs are SVG.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cutaway.artifacts import HalfArtifacts
 from cutaway.tour.page.lines import buffer_names, program_names, reader_ids, step_ids
@@ -35,31 +35,10 @@ def cut_drawing(partition: Partition, origins: Origins) -> Html:
     place |= {("b", n.name): (k + 3 + len(forward)) * step for k, n in enumerate(backward)}
     middle = (len(forward) + 1.5) * step
     saved = {s.name for s in partition.saved}
-    arcs: list[tuple[bool, Html]] = []
-
-    def arc(start: float, end: float, node: Node, crosses: bool) -> None:
-        radius = (end - start) / 2
-        height = min(radius * 0.75, _BASE - 14)
-        path = f"M{start:.1f} {_BASE}A{radius:.1f} {height:.1f} 0 0 1 {end:.1f} {_BASE}"
-        hue = _hue(node, origins)
-        arcs.append(
-            (crosses, el("path", d=path, class_=f"arc {'saved' if crosses else ''} {hue}",
-                         data_origins=" ".join(_ids(node, origins))))
-        )  # fmt: skip
-
-    for node in forward:
-        for user in node.users:
-            if ("f", user.name) in place and user.op != "output":
-                arc(place["f", node.name], place["f", user.name], node, False)
-    for node in partition.backward.nodes:
-        for user in node.users:
-            if user.op != "call_function":
-                continue
-            if ("b", node.name) in place:
-                arc(place["b", node.name], place["b", user.name], node, False)
-            elif node.name in saved and ("f", node.name) in place:
-                source = next(n for n in forward if n.name == node.name)
-                arc(place["f", node.name], place["b", user.name], source, True)
+    inside = [*_forward_arcs(forward, place), *_backward_arcs(partition, place)]
+    crossing = list(_crossing_arcs(partition, forward, place))
+    arcs = [_arc(*ends, origins, crosses=False) for ends in inside]
+    arcs += [_arc(*ends, origins, crosses=True) for ends in crossing]
     dots = [
         el("circle", el("title", n.name), cx=f"{place[side, n.name]:.1f}", cy=_BASE,
            r=4 if side == "f" and n.name in saved else 2.6,
@@ -67,9 +46,8 @@ def cut_drawing(partition: Partition, origins: Origins) -> Html:
         for side, nodes in (("f", forward), ("b", backward)) for n in nodes
     ]  # fmt: skip
     knife = el("line", x1=f"{middle:.1f}", x2=f"{middle:.1f}", y1=4, y2=_BASE + 14, class_="knife")
-    ordered = [path for _, path in sorted(arcs, key=lambda pair: pair[0])]
     svg = el(
-        "svg", *ordered, knife, *dots, viewBox=f"0 0 {_WIDTH} {_BASE + 18}", role="img",
+        "svg", *arcs, knife, *dots, viewBox=f"0 0 {_WIDTH} {_BASE + 18}", role="img",
         aria_label="arcs from each value to its readers; those that cross the cut are saved", class_="arcs",
     )  # fmt: skip
     left, right = sum(n.op == "call_function" for n in forward), len(backward)
@@ -86,6 +64,43 @@ def cut_drawing(partition: Partition, origins: Origins) -> Html:
         class_="cut-words",
     )
     return el("div", svg, words, class_="drawing")
+
+
+Places = dict[tuple[str, str], float]  # (half, node's name) -> where on the line
+Arc = tuple[float, float, Node]  # from where to where, and the value
+
+
+def _forward_arcs(forward: list[Node], place: Places) -> Iterator[Arc]:
+    for node in forward:
+        for user in node.users:
+            if ("f", user.name) in place and user.op != "output":
+                yield place["f", node.name], place["f", user.name], node
+
+
+def _backward_arcs(partition: Partition, place: Places) -> Iterator[Arc]:
+    for node in partition.backward.nodes:
+        for user in node.users:
+            if user.op == "call_function" and ("b", node.name) in place:
+                yield place["b", node.name], place["b", user.name], node
+
+
+def _crossing_arcs(partition: Partition, forward: list[Node], place: Places) -> Iterator[Arc]:
+    """From each value that is saved to those that read it in the backward."""
+    sources = {node.name: node for node in forward}
+    saved = {s.name for s in partition.saved} & sources.keys()
+    for node in partition.backward.nodes:
+        if node.name in saved and ("b", node.name) not in place:
+            for user in node.users:
+                if user.op == "call_function":
+                    yield place["f", node.name], place["b", user.name], sources[node.name]
+
+
+def _arc(start: float, end: float, node: Node, origins: Origins, crosses: bool) -> Html:
+    radius = (end - start) / 2
+    height = min(radius * 0.75, _BASE - 14)
+    path = f"M{start:.1f} {_BASE}A{radius:.1f} {height:.1f} 0 0 1 {end:.1f} {_BASE}"
+    words = f"arc {'saved' if crosses else ''} {_hue(node, origins)}"
+    return el("path", d=path, class_=words, data_origins=" ".join(_ids(node, origins)))
 
 
 def _ids(node: Node, origins: Origins) -> Ids:
@@ -291,19 +306,22 @@ def waterfall(events: Sequence[Event]) -> Html:
         if event.kind == "pass" and name in _TWICE:
             seen[name] = seen.get(name, 0) + 1
             name = f"{name}, {'forward' if seen[name] == 1 else 'backward'}"
-        left, width = (event.start_ns - start) / span, event.duration_ns / span
-        bar = el("i", style=f"left:{100 * left:.3f}%;width:{100 * width:.3f}%")
-        took = milliseconds(event.duration_ns) if event.duration_ns else ""
-        kind = event.kind if event.kind not in ("pass",) else ""
-        details = ", ".join(
-            f"{k}: {v}" for k, v in event.details.items() if isinstance(v, (str, int, float)) and str(v)
-        )
-        rows.append(
-            el(
-                "li", el("span", el("small", kind) if kind else None, name, title=details),
-                el("span", bar, class_="track"), el("b", took),
-                el("em", details) if event.kind not in ("pass", "compile") and details else None,
-                class_=f"event {event.kind}",
-            )
-        )  # fmt: skip
+        rows.append(_event_row(event, name, start, span))
     return el("ol", *rows, class_="waterfall")
+
+
+def _event_row(event: Event, name: str, start: int, span: int) -> Html:
+    """One event: its name, its bar, how long it took, what it says of itself."""
+    left, width = (event.start_ns - start) / span, event.duration_ns / span
+    bar = el("i", style=f"left:{100 * left:.3f}%;width:{100 * width:.3f}%")
+    took = milliseconds(event.duration_ns) if event.duration_ns else ""
+    kind = event.kind if event.kind != "pass" else ""
+    details = ", ".join(
+        f"{k}: {v}" for k, v in event.details.items() if isinstance(v, (str, int, float)) and str(v)
+    )
+    return el(
+        "li", el("span", el("small", kind) if kind else None, name, title=details),
+        el("span", bar, class_="track"), el("b", took),
+        el("em", details) if event.kind not in ("pass", "compile") and details else None,
+        class_=f"event {event.kind}",
+    )  # fmt: skip
