@@ -9,8 +9,8 @@ OWN_MEMORY = frozenset(
     adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid bilinear conv1d conv2d conv_transpose1d
     conv_transpose2d cov ctc_of_rows diag_embed diagonal_scatter einsum_of embedding getitem grid_sample group_norm
     index_add index_copy index_fill index_put index_select kron kthvalue linalg_matrix_norm linalg_multi_dot
-    linalg_solve linalg_solve_triangular linalg_tensorinv linalg_tensorsolve linear logsumexp masked_scatter matmul matrix_power max
-    max_unpool1d max_unpool2d max_unpool3d median min mode nanmedian nanquantile nonzero quantile repeat
-    repeat_interleave roll rot90 searchsorted sliding_blocks svd take tensordot topk unique unique_consecutive
+    linalg_solve linalg_solve_triangular linalg_tensorinv linalg_tensorsolve linear logsumexp masked_scatter matmul
+    matrix_power max max_unpool1d max_unpool2d max_unpool3d median min mode nanmedian nanquantile nonzero quantile
+    repeat repeat_interleave roll rot90 searchsorted sliding_blocks svd take tensordot topk unique unique_consecutive
     """.split()
 )
