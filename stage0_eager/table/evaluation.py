@@ -28,13 +28,16 @@ from stage0_eager.kernels.eager import (
 )
 from stage0_eager.kernels.formulas import KERNELS, REDUCE
 from stage0_eager.state import STATE
+from stage0_eager.table.own_memory import OWN_MEMORY
 from stage0_eager.tensor import Tensor, root, up_to_date
 
 
 def eager_call(op: Any) -> Callable[..., Any]:
     """The function that evaluates calls of `op` and records them."""
     if op.core is None:
-        return _composite(op) if op.whole else _body(op)
+        if op.whole:
+            return _composite(op)
+        return _showing_its_own(op) if op.name in OWN_MEMORY else op.body
     if op.core.kind == "pointwise" and op.params == ("input",):
         return _single(op)
     if op.params == ("input", "other") and op.core.kind in ("pointwise", "contraction"):
@@ -82,8 +85,8 @@ def remember_view(out: Tensor, op: Any, source: Tensor, rest: tuple) -> None:
         out._made_silently = True
 
 
-def _body(op: Any) -> Callable[..., Any]:
-    """A composite. What it shows of memory that it made itself is, to the user, no view that was made under no_grad."""
+def _showing_its_own(op: Any) -> Callable[..., Any]:
+    """A composite of OWN_MEMORY. What it shows of that is, to the user, no view that was made under no_grad."""
     body = op.body
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,6 @@ import types
 
 from stage1_capture.frame import bytecode
 
-_STORES = {"STORE_FAST", "DELETE_FAST"}
 _ENDS = {"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE", "JUMP_FORWARD", "JUMP_BACKWARD",
          "JUMP_BACKWARD_NO_INTERRUPT", "INTERPRETER_EXIT"}  # fmt: skip
 
@@ -48,20 +47,24 @@ def _successors(program: tuple[bytecode.Instruction, ...], index: int) -> list[i
     return [s for s in after if s < len(program)]
 
 
+def writes(instruction: bytecode.Instruction) -> tuple[str, ...]:
+    """The locals that an instruction assigns: the first takes the top of the stack."""
+    name, value = instruction.opname, instruction.argval
+    if name == "STORE_FAST_STORE_FAST":
+        return tuple(value)
+    if name == "STORE_FAST_LOAD_FAST":
+        return (value[0],)
+    return (value,) if name == "STORE_FAST" else ()
+
+
 def _effect(instruction: bytecode.Instruction) -> tuple[frozenset[str], frozenset[str]]:
     """Which locals an instruction reads, and which it overwrites."""
     name, value = instruction.opname, instruction.argval
-    none: frozenset[str] = frozenset()
-    if name == "LOAD_FAST_LOAD_FAST":
-        return frozenset(value), none
-    if name == "STORE_FAST_STORE_FAST":
-        return none, frozenset(value)
+    written = frozenset(writes(instruction))
     if name == "STORE_FAST_LOAD_FAST":
-        return frozenset({value[1]}) - {value[0]}, frozenset({value[0]})
-    if name == "DELETE_FAST":  # it must be there
-        return frozenset({value}), none
-    if name in _STORES:
-        return none, frozenset({value})
-    if name.startswith("LOAD_FAST"):
-        return frozenset({value}), none
-    return none, none
+        return frozenset({value[1]}) - written, written
+    if name == "LOAD_FAST_LOAD_FAST":
+        return frozenset(value), written
+    if name == "DELETE_FAST" or name.startswith("LOAD_FAST"):  # to delete it, it must be there
+        return frozenset({value}), written
+    return frozenset(), written

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.breaks.assemble import again, assembled, emit, location_of, units
-from stage1_capture.breaks.liveness import live_before
+from stage1_capture.breaks.liveness import live_before, writes
 from stage1_capture.frame import bytecode
 from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage_contracts.breaks import Unsupported
@@ -39,6 +39,14 @@ ENDED, PLACE = "ended", "place "
 # Instructions that push a NULL beside their value when a call follows: the bit of the argument that asks for it.
 _WITH_NULL = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 1, "LOAD_ATTR": int(VERSION >= (3, 12))}
 _NO_RESULT = ("STORE_", "DELETE_", "POP_", "LIST_", "SET_", "DICT_", "MAP_")
+# How many values an instruction leaves that nobody had put on the stack, where its name does not say so.
+_PUSHED = {
+    "BEFORE_WITH": 2,
+    "FOR_ITER": 2,
+    "MATCH_KEYS": 2,
+    "LOAD_FAST_LOAD_FAST": 2,
+    "STORE_FAST_LOAD_FAST": 1,
+}
 _NO_WAY_ON = {
     "RETURN_VALUE",
     "RETURN_CONST",
@@ -189,17 +197,17 @@ def _exits(code: types.CodeType, entry: Entry) -> tuple[Entry, ...]:
         pushed = [VALUE, NULL] if VERSION >= (3, 13) else [NULL, VALUE]
     elif name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
         pushed = [VALUE] * (depth - len(entry.layout) + 1)
-    elif name in ("BEFORE_WITH", "FOR_ITER", "MATCH_KEYS"):
-        pushed = [VALUE] * 2
+    elif name in _PUSHED:
+        pushed = [VALUE] * _PUSHED[name]
     elif name.startswith(_NO_RESULT) or "JUMP" in name:
         pushed = []
     else:
         pushed = [VALUE]
     after = (*entry.layout[: depth - len(pushed)], *pushed)
-    deleted = {instruction.argval} if name == "DELETE_FAST" else set()
+    unbound = _unbound_after(instruction, entry)
 
     def way(index: int, layout: tuple[str, ...]) -> Entry:
-        return Entry(index, layout, (entry.unbound | deleted) & needed(code, index))
+        return Entry(index, layout, unbound & needed(code, index))
 
     if instruction.target < 0:
         return (way(last + 1, after),)
@@ -208,6 +216,15 @@ def _exits(code: types.CodeType, entry: Entry) -> tuple[Entry, ...]:
         return way(last + 1, after), way(instruction.target + skipped, entry.layout[:-1])
     kept = entry.layout if name.endswith("_OR_POP") else after
     return way(last + 1, after), way(instruction.target, kept)
+
+
+def _unbound_after(instruction: Instruction, entry: Entry) -> frozenset[str]:
+    """The live locals without a value. One may be given the NULL that LOAD_FAST_AND_CLEAR found in it."""
+    if instruction.opname == "DELETE_FAST":
+        return entry.unbound | {instruction.argval}
+    stored = writes(instruction)
+    cleared = (name for name, kind in zip(stored, reversed(entry.layout)) if kind == NULL)
+    return (entry.unbound - {*stored}) | {*cleared}
 
 
 def _effect(instruction: Instruction) -> int:

@@ -10,6 +10,8 @@ import pytest
 
 import cutaway
 import tests.oracle.samples  # noqa: F401 - fills ROWS
+from stage0_eager.table.own_memory import OWN_MEMORY
+from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import Tensor, root
 from tests.oracle.cases import function_of, leaves, plain_cases, tensors
 from tests.oracle.spec import ROWS
@@ -32,6 +34,10 @@ def test_a_view_made_under_no_grad_is_one_of_an_operand(part):
             ran += len(made)
             wrong += [name for t in made if t._made_silently and not any(root(t) is g for g in given)]
     assert ran > 50 and not wrong
+
+
+def test_those_that_show_their_own_memory_are_rows():
+    assert {f"cutaway.{name}" for name in OWN_MEMORY} <= {*TABLE}
 
 
 def test_a_view_of_an_operand_still_is_one():

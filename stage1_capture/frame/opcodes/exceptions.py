@@ -172,6 +172,8 @@ def send(keeps: bool) -> Any:
         item: Variable | None = None
         own = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
         if not isinstance(iterator, GeneratorVariable) and (own is None or is_foreign_iterator(iterator)):
+            if not _is_none(value):
+                _refuse_to_send(tx, iterator)
             item = step(tx, iterator)
         else:
             try:
@@ -198,5 +200,10 @@ def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> 
     if isinstance(iterator, GeneratorVariable):
         return iterator.send(tx, value)
     if own is None or not _is_none(value):
-        tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")
+        _refuse_to_send(tx, iterator)
     return call_function(tx, own, [], {})
+
+
+def _refuse_to_send(tx: Tx, iterator: Variable) -> NoReturn:
+    """Python asks for its `send`, which few have."""
+    tx.unsupported("GB0033", f"a value sent into {describe(iterator)}")

@@ -49,8 +49,8 @@ def load_super_attr(tx: Tx, i: Instruction) -> None:
 
 @handles("LOAD_FAST_AND_CLEAR", table=TABLE)
 def load_fast_and_clear(tx: Tx, i: Instruction) -> None:
-    """Keep a name's value while an inlined comprehension uses the name for its own."""
-    tx.push(tx.locals.pop(i.argval, NULL))
+    """Keep a name's value while an inlined comprehension uses the name for its own. Nobody looks at it: no push."""
+    tx.stack.append(tx.locals.pop(i.argval, NULL))
 
 
 @handles("BINARY_SLICE", table=TABLE)

@@ -6,7 +6,7 @@ Input: classes whose methods say mark() before they answer. One program a block.
 import copy
 
 from stage1_capture.tests.programs.break_helpers import Answers, mark, noted  # noqa: F401
-from stage1_capture.tests.programs.registry import enter_blocks
+from stage1_capture.tests.programs.registry import enter_blocks, program
 
 
 class Length:
@@ -377,6 +377,18 @@ enter_blocks(
         del e
         return y, log
 
+    object_that_ends_as_its_name_is_stored:
+        class Ended:
+            def __del__(self):
+                log.append('ended')
+        log = []
+        r = Ended()
+        y = x + 1
+        r, s = n, y + 2
+        for t in (Ended(), n):
+            y = y + s
+        return r * y, t, log
+
     directory_of_an_object:
         class Listed:
             def __dir__(self):
@@ -394,3 +406,24 @@ enter_blocks(
         return x + 1, isinstance(Length(1), Sized), issubclass(int, Sized), mark()
     """,
 )
+
+
+class Guarded:
+    def __init__(self):
+        self.scale = 2
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+
+@program((3,), Guarded)
+def argument_with_a_getattribute(x, w):
+    """3.13 loads both at once, and breaks at the second (what was lost then was the first)."""
+    return x * w.scale
+
+
+@program((3,), Guarded)
+def argument_whose_name_a_comprehension_uses(x, w):
+    y = [w for w in (1, 2)]
+    mark()
+    return x * w.scale + sum(y)

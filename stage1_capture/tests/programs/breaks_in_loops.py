@@ -21,6 +21,10 @@ def numbers_noted(n):
         LOG.append("closed")
 
 
+def delegated(items):
+    yield from items
+
+
 enter_blocks(
     __name__,
     """
@@ -187,5 +191,18 @@ enter_blocks(
         except TypeError:
             mark()
             return [k for k in d][-1], x + 1
-    """,
+
+    sent_into_a_list_that_is_delegated_to:
+        steps = delegated([x, x + n])
+        first = next(steps)
+        try:
+            second = steps.send(2)
+        except AttributeError as error:
+            second = str(error)
+        return first, second
+
+    nothing_sent_into_a_list_that_is_delegated_to:
+        steps = delegated((x, x + n))
+        return next(steps), steps.send(None), shown(x)
+""",
 )

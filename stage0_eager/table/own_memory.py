@@ -1,0 +1,16 @@
+"""The composites that may show memory of their own making through a view: `x[[0, 0]]` gathers, and reshapes that.
+
+Input: names of rows. To the user theirs is no view, so under no_grad it is not marked as one (evaluation.py). That
+costs a call in Python, for these alone. tests/autograd/test_silent_views.py holds every row of tests/oracle to it.
+"""
+
+OWN_MEMORY = frozenset(
+    """
+    adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d affine_grid bilinear conv1d conv2d conv_transpose1d
+    conv_transpose2d cov ctc_of_rows diag_embed diagonal_scatter einsum_of embedding getitem grid_sample group_norm
+    index_add index_copy index_fill index_put index_select kron kthvalue linalg_matrix_norm linalg_multi_dot
+    linalg_solve linalg_solve_triangular linalg_tensorinv linalg_tensorsolve linear logsumexp masked_scatter matmul
+    matrix_power max max_unpool1d max_unpool2d max_unpool3d median min mode nanmedian nanquantile nonzero quantile
+    repeat repeat_interleave roll rot90 searchsorted sliding_blocks svd take tensordot topk unique unique_consecutive
+    """.split()
+)
