@@ -170,11 +170,9 @@ class Artifacts:
         """What each step and pass made, in order: `print(a.passes)` lists them, `print(a.passes["casts"])` prints one,
         `a.passes.diff("core_bodies", "casts")` shows what changed. Those inside a stage run again for this, on what
         the stage was given: a compile keeps no copies."""
-        found = [
-            PassResult("capture", "public operators", self.captured),
-            PassResult("capture.guards", "what must hold for it", "\n".join(map(str, self.frame.guards))),
-            PassResult("capture.residual", "the code that remains", self.frame.residual_source),
-        ]
+        from stage1_capture.steps import results  # a compile needs no texts of capture's steps
+
+        found = [*results(self.frame), PassResult("capture", "public operators", self.captured)]
         if self.functional is not None:
             found.append(PassResult("functionalize", "no writes", self.functional.graph))
             given = self.functional.graph

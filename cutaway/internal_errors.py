@@ -10,6 +10,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -125,8 +126,14 @@ def same_error(one: Exception, other: Exception) -> bool:
 def stage_of(mark: int) -> str:
     """The pass that failed since `mark`; if none did, what follows the last one that ended."""
     passes = events.EVENT_LOG.since(mark, "pass")
-    failed = next((e.name for e in passes if "error" in e.details), None)
+    failed = next((e.name for k, e in enumerate(passes) if _failed(e, passes[k + 1 :])), None)
     return failed or (f"the check after {passes[-1].name}" if passes else "capture")
+
+
+def _failed(event: events.Event, later: Sequence[events.Event]) -> bool:
+    """Whether a pass ended by an error that left its step too. A break ends capture's `interpret` so, and no more."""
+    step = event.name.partition(".")[0]
+    return "error" in event.details and not any(e.name == step and "error" not in e.details for e in later)
 
 
 def reaches_the_user(error: Exception, stage: str, fullgraph: bool, pipeline: Pipeline) -> bool:
@@ -137,5 +144,8 @@ def reaches_the_user(error: Exception, stage: str, fullgraph: bool, pipeline: Pi
     swapped = [
         i for i, seam in enumerate(DEFAULT_SEAMS) if getattr(pipeline, seam) is not getattr(default, seam)
     ]
-    at = next((i for i, seam in enumerate(DEFAULT_SEAMS) if stage.endswith(seam)), len(DEFAULT_SEAMS))
+    at = next(
+        (i for i, seam in enumerate(DEFAULT_SEAMS) if stage.partition(".")[0].endswith(seam)),
+        len(DEFAULT_SEAMS),
+    )
     return any(i <= at for i in swapped)  # the seam itself, or one that took what it made

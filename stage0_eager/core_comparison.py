@@ -6,15 +6,35 @@ Input: a TensorMeta and a seed; two arrays. A pass is checked by interpreting wh
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from stage0_eager import arrays
+from stage_contracts.breaks import Unsupported
+from stage_contracts.node import GraphError
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, -1e-40)
+
+
+# What eager raises where data is nothing that a program takes: an index out of range, a matrix that has no inverse, a
+# division by zero. Anything else, raised on made-up data, is a fault of who runs it.
+NOT_FOR_MADE_UP_DATA = (RuntimeError, IndexError, ValueError, ArithmeticError)
+
+
+def made_by(name: str, run: Callable[..., Any], *given: Any) -> Any:
+    """What `run` gives on data that the artifact before took. Raises GraphError naming who made what raises on it."""
+    try:
+        return run(*given)
+    except Unsupported:  # sizes that only a later step makes known: said to the user as it is
+        raise
+    except Exception as error:
+        raise GraphError(
+            f"{name} made what does not run, though what it was given does: {type(error).__name__}: {error}"
+        ) from error
 
 
 def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:

@@ -29,6 +29,7 @@ from stage1_capture.residual.codegen import PyCodegen
 from stage1_capture.residual.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.residual.signature import parameters_of, signature_text
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
+from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import (
     NULL,
     ConstantVariable,
@@ -121,9 +122,11 @@ def _interpret(
     table = importlib.import_module(
         "stage1_capture.frame.opcodes.v{}{}".format(*python_version.VERSION)
     ).TABLE
-    root = root_function(output, function)
-    frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
-    result = frame.run()
+    with CAPTURE.timed("instructions"):
+        root = root_function(output, function)
+        frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
+    with CAPTURE.timed("interpret"):
+        result = frame.run()
     output.frames.append(frame)  # the return value's breaks point at the return
     return result
 
@@ -220,7 +223,8 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     stack = called_in_python(output, frame, frame.program[index:])
     row = row_of(frame.program[index])
     stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
-    run, resumes = resume.break_function(function, code, entry, row if stand_in else None)
+    with CAPTURE.timed("resume"):
+        run, resumes = resume.break_function(function, code, entry, row if stand_in else None)
     if row and stand_in:
         layout = resume.around_a_call(layout, row.operands)
         stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
@@ -268,10 +272,11 @@ def _with_residual(
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
-    check_followed(output)
-    guard_mutation(output)
-    codegen = PyCodegen(output, function, GRAPH_NAME)
-    text, code = codegen.generate(values, finish)
+    with CAPTURE.timed("residual"):
+        check_followed(output)
+        guard_mutation(output)
+        codegen = PyCodegen(output, function, GRAPH_NAME)
+        text, code = codegen.generate(values, finish)
     calls = output.graph.has_calls
     return _frame(
         output,
@@ -290,8 +295,9 @@ def _broken(output: OutputGraph, function: types.FunctionType, why: GraphBreak) 
 
 
 def _frame(output: OutputGraph, function: types.FunctionType, **fields: Any) -> CapturedFrame:
-    output.sizes.add_guards()
-    merge_gradient_guards(output)
+    with CAPTURE.timed("guards"):
+        output.sizes.add_guards()
+        merge_gradient_guards(output)
     defaults: dict[str, Any] = {"inputs": (), "residual": None}
     return CapturedFrame(
         function_name=function.__qualname__,

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from stage0_eager.core_comparison import example, first_difference, same_bits
+from stage0_eager.core_comparison import NOT_FOR_MADE_UP_DATA, example, first_difference, made_by, same_bits
 from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import no_grad
 from stage0_eager.tensor import Tensor
@@ -20,7 +20,8 @@ from stage_contracts.joint import JointGraph, Partition
 
 def verify_pass(name: str, before: Graph, after: Graph) -> None:
     """Raise GraphError naming the pass when the graphs differ in a bit of any output (two NaNs count as equal)."""
-    if found := _difference(before, lambda inputs: interpret(after, inputs)):
+    run = lambda inputs: made_by(f"pass {name}", interpret, after, inputs)  # noqa: E731
+    if found := _difference(before, run):
         raise GraphError(
             f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
@@ -37,7 +38,7 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
         gradients = interpret(halves.backward, [*saved, *inputs[joint.num_primals :]])
         return (*made[: halves.num_outputs], *gradients)
 
-    if found := _difference(joint.graph, run):
+    if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
             f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
             "to give every bit of it. Choose another with config.patch(partitioner=...), and mend this one"
@@ -64,8 +65,8 @@ def _difference(graph: Graph, run: Callable[[list[Any]], tuple]) -> str:
         inputs = [example(meta_of(n), i, special) for i, n in enumerate(graph.placeholders)]
         try:
             wanted = interpret(graph, inputs)
-        except (RuntimeError, IndexError, ValueError):
-            continue  # these inputs are nothing the program can take: an index out of range, say
+        except NOT_FOR_MADE_UP_DATA:
+            continue
         for i, (a, b) in enumerate(zip(wanted, run(inputs), strict=True)):
             if not same_bits(a, b):
                 return f"output {i} ({graph.outputs[i]}): {first_difference(a, b)}"

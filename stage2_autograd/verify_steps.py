@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stage0_eager.autograd.backward_pass import grad
-from stage0_eager.core_comparison import example, first_difference, same_bits
+from stage0_eager.core_comparison import NOT_FOR_MADE_UP_DATA, example, first_difference, made_by, same_bits
 from stage0_eager.core_interpreter import at_sizes
 from stage0_eager.state import enable_grad, no_grad
 from stage0_eager.tensor import Tensor
@@ -32,9 +32,9 @@ def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> N
         with no_grad():
             try:
                 wanted = at_sizes(graph, _call)(*before)
-            except Exception:  # not for made-up data
+            except NOT_FOR_MADE_UP_DATA:
                 continue
-            made = run(*after)
+            made = made_by(f"step {name}", run, *after)
         _compare(name, [*wanted, *before], [*made, *after])
 
 
@@ -46,15 +46,18 @@ def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> N
     for tensor, node in zip(inputs, functional.graph.placeholders, strict=True):
         tensor.requires_grad = node.val.requires_grad
     tangents = [Tensor(example(meta_of(n), 99 + i, False)) for i, n in enumerate(_tangents(joint))]
-    try:
-        with enable_grad():
+    wanted = [t for t in inputs if t.requires_grad]
+    with enable_grad():
+        try:
             outputs = at_sizes(functional.graph, _call_on_tape)(*inputs)
-            roots = [outputs[i] for i in joint.tangent_outputs]
-            wanted = [t for t in inputs if t.requires_grad]
+        except NOT_FOR_MADE_UP_DATA:
+            return
+        roots = made_by(f"step {name}", lambda: [outputs[i] for i in joint.tangent_outputs])
+        try:
             slopes = grad(roots, wanted, tangents, allow_unused=True)
-    except Exception:  # not for made-up data
-        return
-    made = interpret(joint.graph, [t._data for t in (*inputs, *tangents)])
+        except NOT_FOR_MADE_UP_DATA:
+            return
+    made = made_by(f"step {name}", interpret, joint.graph, [t._data for t in (*inputs, *tangents)])
     _compare(name, outputs, made[: joint.num_outputs])
     found = [g for g, t in zip(made[joint.num_outputs :], inputs, strict=True) if t.requires_grad]
     for i, (a, b) in enumerate(zip(slopes, found, strict=True)):

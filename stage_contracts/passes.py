@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -76,6 +76,10 @@ class PassTable:
             return self.stage in TABLES[1:]
         return table in TABLES and table != self.stage
 
+    def timed(self, name: str) -> AbstractContextManager[dict[str, Any]]:
+        """The block is this pass. By itself for a stage whose passes stand in code that branches, as capture's do."""
+        return events.timed("pass", f"{self.stage}.{name}")
+
     def run_as_configured(self, artifact: Any, *given: Any, verify: Verify | None = None) -> Any:
         """`run` with the switches of `config.autograd`; `verify_passes` checks by `verify`, or as `verifying` says."""
         options = config.current().autograd
@@ -102,7 +106,7 @@ class PassTable:
             if step.name in off:
                 continue
             before = _as_it_is(artifact) if verify else artifact
-            with events.timed("pass", f"{self.stage}.{step.name}"):
+            with self.timed(step.name):
                 made = step.run(artifact, *given)
             artifact = artifact if made is None else made
             if verify:
@@ -143,6 +147,9 @@ def verifying(verify: Verify) -> Iterator[None]:
 # ---- what each pass made --------------------------------------------------------------------------------------
 
 
+_NAMES_SHOWN = 6
+
+
 @dataclass(frozen=True)
 class PassResult:
     """What one pass made. It prints as the artifact does."""
@@ -153,6 +160,13 @@ class PassResult:
 
     def __str__(self) -> str:
         return str(self.artifact)
+
+    @property
+    def kind(self) -> str:
+        """What may be compared with it: artifacts of one type; a text (C++, guards) with those its step made."""
+        if isinstance(self.artifact, str):
+            return f"text of {self.name.removesuffix('.forward').removesuffix('.backward')}"
+        return type(self.artifact).__name__
 
 
 class PassResults(tuple[PassResult, ...]):
@@ -171,8 +185,19 @@ class PassResults(tuple[PassResult, ...]):
         return "\n".join(f"{r.name:{width}}  {r.summary}" for r in self)
 
     def diff(self, before: str | int, after: str | int) -> str:
-        """What the passes from `before` to `after` changed, as a unified diff of the two artifacts' texts."""
-        return diff(self[before], self[after])
+        """What the passes from `before` to `after` changed, as a unified diff of the two artifacts' texts.
+
+        Raises ValueError for two of different kinds (a graph and a program): nothing of their texts would agree.
+        """
+        old, new = self[before], self[after]
+        if old.kind != new.kind:
+            like = [r.name for r in self if r.kind == old.kind and r is not old]
+            more = ", ..." if len(like) > _NAMES_SHOWN else ""
+            raise ValueError(
+                f"{old.name} made a {old.kind}, {new.name} a {new.kind}: they cannot be compared; "
+                f"compare {old.name} with {', '.join(like[:_NAMES_SHOWN]) or 'nothing else'}{more}"
+            )
+        return diff(old, new)
 
 
 def diff(before: PassResult, after: PassResult) -> str:
@@ -197,6 +222,11 @@ def keeping() -> Iterator[list[PassResult]]:
 
 def keep(name: str, summary: str, artifact: Any) -> None:
     """Keep what a pass made, as it is now, if somebody asked for it."""
+    keep_made(name, summary, lambda: artifact)
+
+
+def keep_made(name: str, summary: str, make: Callable[[], Any]) -> None:
+    """The same for what is made only to be kept: what a pass has after one of its rounds, say."""
     results = _KEPT.get()
     if results is not None:
-        results.append(PassResult(name, summary, _as_it_is(artifact)))
+        results.append(PassResult(name, summary, _as_it_is(make())))

@@ -10,6 +10,7 @@ import pytest
 
 import cutaway
 from cutaway.inductor import STEPS
+from stage1_capture.steps import CAPTURE
 from stage_contracts.graph import Graph
 
 FOLDER = Path(__file__).parent.parent
@@ -46,6 +47,46 @@ def test_every_pass_can_be_seen_and_compared(compiled):
     assert passes.diff("identities", "identities") == ""
     with pytest.raises(KeyError, match="no pass 'nothing'"):
         passes["nothing"]
+
+
+def test_captures_steps_can_be_seen():
+    def broken(x):
+        y = x.sin()
+        print(end="")
+        return y.cos() * 2
+
+    f = cutaway.compile(broken)
+    f(cutaway.randn(3))
+    artifacts = f.artifacts[-1] if f.artifacts[-1].frame.breaks else f.artifacts[0]
+    passes = artifacts.passes
+    assert [r.name for r in passes][:5] == [f"capture.{name}" for name in CAPTURE.names]
+    for name, word in {
+        "instructions": "print",
+        "interpret": "sin",
+        "resume": "cos",
+        "residual": "__compiled_graph_0",
+        "guards": "check_tensor(x",
+    }.items():
+        assert word in str(passes[f"capture.{name}"]), name
+    assert "cos" not in str(passes["capture.interpret"])
+    ran = {e.name for e in artifacts.events if e.kind == "pass" and e.duration_ns > 0}
+    assert ran >= {f"capture.{name}" for name in CAPTURE.names}
+
+
+def test_fusion_is_seen_round_by_round():
+    f = cutaway.compile(lambda x: ((x.sin() + x.cos()).sum(0), (x * x).exp().sum(1)))
+    f(cutaway.randn(5, 7))
+    passes = f.artifacts[-1].passes
+    rounds = [r for r in passes if r.name.startswith(("fuse.alone", "fuse.round_"))]
+    assert len(rounds) > 1 and {r.kind for r in rounds} == {"Grouped"}
+    assert "fused" in passes.diff(rounds[0].name, rounds[-1].name)
+    assert str(rounds[-1]) == str(passes["fuse.groups"])
+    with pytest.raises(
+        ValueError, match="made a Grouped, capture a Graph: they cannot be compared; compare fuse"
+    ):
+        passes.diff("fuse.groups", "capture")
+    with pytest.raises(ValueError, match="text of capture.guards"):
+        passes.diff("capture.residual", "capture.guards")
 
 
 def test_seeing_them_is_no_compile(compiled):

@@ -21,8 +21,9 @@ from stage3_lowering.verify import verify_pass
 from stage_contracts import config
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs
-from stage_contracts.passes import Pass, PassTable
+from stage_contracts.passes import Pass, PassTable, keep_made
 from stage_contracts.program import Buffer, External, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.scheduler_ir import FusedSchedulerNode, FusionDecision
 
 
 def fuse(lowered: LoweredGraph) -> Program:
@@ -71,11 +72,12 @@ class Grouped:
     """The nests of a graph in groups that become a kernel each, and every decision on the way."""
 
     lowered: LoweredGraph
-    schedule: Schedule
+    ordered: tuple[FusedSchedulerNode, ...]  # as they will run
+    decisions: tuple[FusionDecision, ...]
 
     def in_order(self) -> LoweredGraph:
         """The same graph, its nodes in the order of the groups."""
-        nodes = tuple(node.node for group in self.schedule.ordered() for node in group.nodes)
+        nodes = tuple(node.node for group in self.ordered for node in group.nodes)
         return replace(self.lowered, nodes=nodes)
 
     def verify(self) -> Grouped:
@@ -83,10 +85,10 @@ class Grouped:
         return self
 
     def __str__(self) -> str:
-        groups = [" ".join(node.name for node in group.nodes) for group in self.schedule.ordered()]
+        groups = [" ".join(node.name for node in group.nodes) for group in self.ordered]
         decisions = [
             f"# {d.first} with {d.second}: {'fused' if d.fused else 'not fused'}, {d.reason}"
-            for d in self.schedule.decisions
+            for d in self.decisions
         ]
         return "\n".join([*groups, *decisions])
 
@@ -97,20 +99,27 @@ def unless_off(function: Callable[[Program], Program]) -> Callable[[Program], Pr
 
 
 def groups(lowered: LoweredGraph) -> Grouped:
-    """Each nest joined to the earlier ones it may share loops with."""
+    """Each nest joined to the earlier ones it may share loops with. A round is one nest against all of those."""
     nodes = [scheduler_node(node) for node in lowered.nodes]
     schedule = Schedule(lowered.buffers, nodes)
+
+    def so_far() -> Grouped:
+        return Grouped(lowered, tuple(schedule.ordered()), tuple(schedule.decisions))
+
     if config.current().lowering.fusion:
+        keep_made("fuse.alone", "each nest alone, before the first round", so_far)
         for node in nodes:
+            before = len(schedule.decisions)
             schedule.consider(node)
-    return Grouped(lowered, schedule)
+            if len(schedule.decisions) > before:
+                keep_made(f"fuse.round_{node.name}", f"after {node.name} met the groups before it", so_far)
+    return so_far()
 
 
 def kernels_of(grouped: Grouped) -> Program:
     """A kernel for each group, a step for each kernel and call."""
-    lowered, schedule = grouped.lowered, grouped.schedule
+    lowered, ordered = grouped.lowered, grouped.ordered
     outputs = {ref.name for ref in buffer_refs(lowered.outputs)}
-    ordered = schedule.ordered()
     readers = Counter(name for group in ordered for name in read_by(group))
     kernels: dict[str, Kernel] = {}
     steps: list[Any] = []
@@ -134,7 +143,7 @@ def kernels_of(grouped: Grouped) -> Program:
     program = Program(
         lowered.name, device, lowered.inputs, buffers, kernels, tuple(steps), sizes=lowered.sizes
     )
-    return replace(program, decisions=tuple(schedule.decisions)).verify()
+    return replace(program, decisions=grouped.decisions).verify()
 
 
 FUSE = PassTable(
