@@ -29,12 +29,14 @@ from stage1_capture.variables.base import (
     describe,
     realize,
 )
-from stage1_capture.variables.binding import guard_lacking
+from stage1_capture.variables.binding import class_of, guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.object_dict import own_dict
+from stage_contracts.source import AttrSource, Source
 
 Tx = InstructionTranslator
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
 
 
@@ -47,6 +49,7 @@ def isinstance_(tx: Tx, value: Variable, classes: Variable) -> Variable:
 def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
     if not isinstance(cls, UserDefinedObjectVariable) or not isinstance(cls.real, type):
         tx.throw(TypeError, "issubclass() arg 1 must be a class")
+    _guard_bases(tx, cls.real, cls.source)
     return ConstantVariable(any(_is_subclass(tx, cls.real, wanted) for wanted in _classes(tx, classes)))
 
 
@@ -77,7 +80,15 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
         return truth(tx, call_function(tx, method, [value], {}))
     if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
-    return _is_subclass(tx, python_type(tx, value), cls)
+    found = python_type(tx, value)
+    _guard_bases(tx, found, class_of(value))
+    return _is_subclass(tx, found, cls)
+
+
+def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
+    """A class of the user's may get other bases later."""
+    if source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+        tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
 
 def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:

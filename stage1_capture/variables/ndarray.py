@@ -16,6 +16,7 @@ import numpy as np
 from stage0_eager.tensor import Tensor
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables import builder
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -114,7 +115,7 @@ def array_attribute(tx: Tx, array: NumpyNdarrayVariable, name: str) -> Variable 
         return UserMethodVariable(name, array)
     if name == "__class__":
         return UserDefinedObjectVariable(cls)
-    if not hasattr(cls, name):
+    if class_lookup(cls, name) is MISSING:  # `hasattr` finds what `type` has too: `__call__`
         return None
     if callable(getattr(cls, name)):
         return UserMethodVariable(name, array)  # it is the call that breaks

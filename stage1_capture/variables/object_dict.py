@@ -135,10 +135,22 @@ class ObjectDict(MutableMapping):
         self._refuse_slot(name)
         guard_class(self.output, self.owner, name)
         guard_storing(self.output, self.owner, "__delattr__")
-        if name in self._own:
+        if self.deletes(name):
             self.owner.attrs[name] = None
         else:
             del self.owner.attrs[name]
+
+    def deletes(self, name: str) -> bool:
+        """Whether there is something to delete when the frame ends, or only what the program stored; guarded, for a
+        name that was stored first was never looked for."""
+        if self.owner.fresh:
+            return False
+        there = name in self._own
+        if self.owner.source is not None:  # nothing tells the epoch of what a `__dict__` loses
+            keys = tuple(self._own) if there else name
+            place = AttrSource(self.owner.source, "__dict__")
+            self.output.guard("KEYS" if there else "ABSENT_KEY", place, keys)
+        return there
 
     def _refuse_slot(self, name: str) -> None:
         """An object has two things of one name where its class has a slot: `attrs` holds one."""

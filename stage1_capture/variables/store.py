@@ -34,7 +34,7 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.object_dict import described, dict_of, has_dict, own_dict
+from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
 from stage_contracts.source import AttrSource, Source
 
 Tx = InstructionTranslator
@@ -228,10 +228,10 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
             name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}",
         )
     tx.output.will_change(target)
-    if target.fresh or not (filled or name in own_dict(target.real)):
-        del target.attrs[name]
-    else:
+    if filled or (not slot and has_dict(target.real) and ObjectDict(tx.output, target).deletes(name)):
         target.attrs[name] = None
+    else:
+        del target.attrs[name]
     return NONE
 
 
