@@ -45,7 +45,7 @@ def example(meta: TensorMeta, seed: int, special: bool = True) -> Any:
     reach = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
     needed = 0 if 0 in shape else 1 + sum(map(abs, reach))
     if meta.dtype.is_floating_point:
-        memory = rng.normal(size=needed)
+        memory: np.ndarray = rng.normal(size=needed)
         if special and needed >= 2 * len(SPECIAL):
             memory[rng.permutation(needed)[: len(SPECIAL)]] = SPECIAL
     else:

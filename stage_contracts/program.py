@@ -327,21 +327,23 @@ class Program:
                 raise GraphError(f"program {self.name}: {name} and {other} share bytes while both are live")
 
 
+def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(buffers read before the kernel writes them, buffers written) when it runs on these."""
+    first_reads: set[str] = set()
+    written: set[str] = set()
+    for nest in kernel.nests:
+        first_reads.update(r for r in nest.reads if r not in written)
+        written.update(nest.writes)
+    bound = [pair for row in kernel.bindings(buffers) for pair in row.items()]
+    reads, writes = (dict.fromkeys(b for p, b in bound if p in of) for of in (first_reads, written))
+    return tuple(reads), tuple(writes)
+
+
 def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(buffers read, buffers written) by a step."""
     match step:
         case Launch(kernel=kernel, buffers=buffers):
-            written = {w for nest in kernels[kernel].nests for w in nest.writes}
-            first_reads: dict[str, None] = {}
-            done: set[str] = set()
-            for nest in kernels[kernel].nests:
-                first_reads.update(dict.fromkeys(r for r in nest.reads if r not in done))
-                done.update(nest.writes)
-            rows = kernels[kernel].bindings(buffers)
-            return (
-                tuple(dict.fromkeys(bound[p] for bound in rows for p in bound if p in first_reads)),
-                tuple(dict.fromkeys(bound[p] for bound in rows for p in bound if p in written)),
-            )
+            return _kernel_accesses(kernels[kernel], buffers)
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
         case Copy(source=source, destination=destination):

@@ -56,10 +56,7 @@ def _preamble(code: str) -> str:
 
 def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     """One kernel as `extern "C" int64_t name(pointers)`."""
-    written = {name for nest in kernel.nests for name in nest.writes}
-    pointers = {
-        p: f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}*" for p in kernel.params
-    }
+    pointers = _pointer_types(kernel, metas)
     schedule = kernel.schedule or schedule_of(kernel)
     text = KernelText(kernel, schedule, any(i.op == "indirect_index" for n in kernel.nests for i in n.body))
     params = [
@@ -74,6 +71,12 @@ def emit_kernel(kernel: Kernel, metas: dict[str, TensorMeta]) -> str:
     lines += [INDENT + line for line in (_over_rows(text, pointers) if kernel.rows else text.lines())]
     lines += [INDENT + ("return bad_index;" if text.checks else "return 0;"), "}", ""]
     return "\n".join(lines)
+
+
+def _pointer_types(kernel: Kernel, metas: dict[str, TensorMeta]) -> dict[str, str]:
+    """The C++ type of each parameter: const where the kernel only reads."""
+    written = {name for nest in kernel.nests for name in nest.writes}
+    return {p: f"{'' if p in written else 'const '}{CPP_TYPES[metas[p].dtype.name]}*" for p in kernel.params}
 
 
 def _over_rows(text: KernelText, pointers: dict[str, str]) -> list[str]:

@@ -14,6 +14,7 @@ from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of, wr
 from stage3_lowering.lowering.share_kernels import buffer_words, nest_form
 from stage_contracts.device import CPU
 from stage_contracts.index_expr import symbol
+from stage_contracts.loop_ir import LoopNest
 from stage_contracts.origin import Origin
 from stage_contracts.program import Kernel, Launch, Program, Return, step_accesses
 from stage_contracts.scheduler_ir import FusionDecision
@@ -146,14 +147,8 @@ def _table(rows: Sequence[Row], program: Program) -> tuple[Kernel, Launch]:
     shared = [k for k, several in enumerate(own) if not several]
     apart = [k for k, several in enumerate(own) if several]
     sizes, row_sizes = _row_sizes(rows, program)
-    nests = []
-    for k, nest in enumerate(first.nests):
-        if sizes:
-            outer, inner = sizes[: len(nest.ranges)], sizes[len(nest.ranges) :]
-            inner = inner if inner and nest.reduction_ranges else nest.reduction_ranges
-            nest = replace(nest, ranges=outer, reduction_ranges=inner)
-        origins: dict[Origin, None] = dict.fromkeys(o for row in rows for o in row.kernel.nests[k].origins)
-        nests.append(replace(nest, origins=tuple(origins)))
+    same_nests = zip(*(row.kernel.nests for row in rows), strict=True)
+    nests = [_nest_of_all(of_rows, sizes) for of_rows in same_nests]
     kernel = replace(
         first,
         nests=tuple(nests),
@@ -165,6 +160,17 @@ def _table(rows: Sequence[Row], program: Program) -> tuple[Kernel, Launch]:
     buffers = [rows[0].step.buffers[k] for k in shared]
     buffers += [row.step.buffers[k] for row in rows for k in apart]
     return kernel, Launch(first.name, tuple(buffers))
+
+
+def _nest_of_all(of_rows: Sequence[LoopNest], sizes: tuple[Any, ...]) -> LoopNest:
+    """The nest that does what these do, over `sizes` where theirs differ, and that comes from where all of them do."""
+    nest = of_rows[0]
+    if sizes:
+        outer, inner = sizes[: len(nest.ranges)], sizes[len(nest.ranges) :]
+        inner = inner if inner and nest.reduction_ranges else nest.reduction_ranges
+        nest = replace(nest, ranges=outer, reduction_ranges=inner)
+    origins: dict[Origin, None] = dict.fromkeys(o for of_row in of_rows for o in of_row.origins)
+    return replace(nest, origins=tuple(origins))
 
 
 def _row_sizes(rows: Sequence[Row], program: Program) -> tuple[tuple[Any, ...], dict[str, tuple[Any, ...]]]:

@@ -22,6 +22,17 @@ def donate(program: Program) -> Program:
     """The program, with each update that may be done in place written to its input."""
     if program.device != CPU:  # a CUDA graph keeps inputs of its own
         return program
+    chosen = _chosen(program)
+    if not chosen:
+        return program
+    steps = tuple(_renamed(step, chosen) for step in program.steps)
+    # what they were stays among the buffers: kernels take their parameters' types from there
+    updates = {out: into for out, into in program.updates.items() if out not in chosen}
+    return program.with_(steps=steps, updates=updates)
+
+
+def _chosen(program: Program) -> dict[str, str]:
+    """Each result that may be written at once, and the input it is written to."""
     accesses = [step_accesses(step, program.kernels) for step in program.steps]
     maker = {name: number for number, (_, writes) in enumerate(accesses) for name in writes}
     last_read = {name: number for number, (reads, _) in enumerate(accesses) for name in reads}
@@ -34,12 +45,7 @@ def donate(program: Program) -> Program:
         alone = returned[out] == 1 and out in maker and last_read.get(into, 0) <= maker[out]
         if alone and last_raise < maker[out] and _may_write(program, out, into, program.steps[maker[out]]):
             chosen[out] = into
-    if not chosen:
-        return program
-    steps = tuple(_renamed(step, chosen) for step in program.steps)
-    # what they were stays among the buffers: kernels take their parameters' types from there
-    updates = {out: into for out, into in program.updates.items() if out not in chosen}
-    return program.with_(steps=steps, updates=updates)
+    return chosen
 
 
 def _may_write(program: Program, out: str, into: str, maker: Any) -> bool:
@@ -67,17 +73,16 @@ def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str
     params = {buffer: param for param, buffer in row.items()}
     if len(params) != len(row):
         return False
-    place, done = None, False
-    for nest in kernel.nests:
-        for instr in nest.body:
-            if instr.op == "store" and instr.args[0] == params[out]:
-                place, done = instr.args[1], True
-            elif instr.op == "load" and instr.args[0] == params.get(into) and done:
-                return False
-    reads = [
-        i.args[1] for n in kernel.nests for i in n.body if i.op == "load" and i.args[0] == params.get(into)
-    ]
-    return done and all(index == place for index in reads)
+    stored, read = _places(kernel, "store", params[out]), _places(kernel, "load", params.get(into))
+    if not stored or any(when > stored[0][0] for when, _ in read):
+        return False
+    return all(index == stored[-1][1] for _, index in read)
+
+
+def _places(kernel: Kernel, op: str, param: str | None) -> list[tuple[int, Any]]:
+    """When and at which index a kernel loads from or stores to a parameter, in order."""
+    body = (instr for nest in kernel.nests for instr in nest.body)
+    return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
 
 
 def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
