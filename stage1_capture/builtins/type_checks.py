@@ -14,9 +14,8 @@ from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
 from stage1_capture.builtins.types import python_type
-from stage1_capture.frame.bytecode import VERSION
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.attributes import lookup_quietly, special_method
@@ -33,8 +32,8 @@ from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.object_dict import own_dict
+from stage_contracts.python_version import VERSION
 
-Tx = InstructionTranslator
 _UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
 
 

@@ -19,8 +19,7 @@ from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.generators import GeneratorVariable
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import lookup, lookup_quietly, missing, plain_attribute
 from stage1_capture.variables.base import (
@@ -49,7 +48,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.binding import class_variable
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import (
     ConstantIterator,
     DictIterator,
@@ -63,8 +62,6 @@ from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
-
-Tx = InstructionTranslator
 
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage1_capture.variables.base import ExceptionVariable, Variable
+from stage1_capture.state.machine import Tx
+from stage1_capture.variables.base import (
+    ExceptionVariable,
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+)
 
 
 def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -> ExceptionVariable:
@@ -34,3 +40,14 @@ def set_context(output: Any, raised: ExceptionVariable) -> None:
             break
         inner = inner.context
     raised.context = handled
+
+
+def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
+    """The exception that `raise value` raises: a class is called."""
+    if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
+        if not issubclass(value.real, BaseException):
+            tx.throw(TypeError, "exceptions must derive from BaseException")
+        value = tx.call(value, [], {})
+    if isinstance(value, ExceptionVariable):
+        return value
+    tx.unsupported("GB0009", f"raising {describe(value)}")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage1_capture.breaks.resume import STACK_PREFIX
-from stage1_capture.frame.translator import Raised
+from stage1_capture.state.entry import STACK_PREFIX
+from stage1_capture.state.machine import Raised
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -231,15 +231,13 @@ class MapIterator(IteratorVariable):
     iterators: list[Variable] = field(default_factory=list)
 
     def advance(self, tx: Any) -> Variable | None:
-        from stage1_capture.variables.calls import call_function
-
         row: list[Variable] = []
         for iterator in self.iterators:
             item = step(tx, iterator)
             if item is None:
                 return None
             row.append(item)
-        return call_function(tx, self.function, row, {})
+        return tx.call(self.function, row, {})
 
     def parts(self) -> list[Variable]:
         return [self.function, *self.iterators]
@@ -254,12 +252,9 @@ class FilterIterator(IteratorVariable):
     iterator: Variable = field(default_factory=Variable)
 
     def advance(self, tx: Any) -> Variable | None:
-        from stage1_capture.variables.arithmetic import truth
-        from stage1_capture.variables.calls import call_function
-
         plain = isinstance(self.function, ConstantVariable)  # None
         while (item := step(tx, self.iterator)) is not None:
-            if truth(tx, item if plain else call_function(tx, self.function, [item], {})):
+            if tx.truth(item if plain else tx.call(self.function, [item], {})):
                 return item
         return None
 
@@ -273,7 +268,6 @@ class FilterIterator(IteratorVariable):
 def step(tx: Any, iterator: Variable) -> Variable | None:
     """The next item of an iterator of any kind, None at its end."""
     from stage1_capture.variables.attributes import special_method
-    from stage1_capture.variables.calls import call_function
 
     if isinstance(iterator, IteratorVariable):
         return iterator.advance(tx)
@@ -287,7 +281,7 @@ def step(tx: Any, iterator: Variable) -> Variable | None:
         tx.unsupported("GB0039", f"next of {describe(iterator)}")
     assert method is not None
     try:
-        return call_function(tx, method, [], {})
+        return tx.call(method, [], {})
     except Raised as raised:
         if not isinstance(raised.value.real, StopIteration):
             raise

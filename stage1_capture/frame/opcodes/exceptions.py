@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 from stage1_capture.builtins.types import python_type
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.generators import GeneratorTranslator, GeneratorVariable
+from stage1_capture.frame.generators import GeneratorTranslator
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.frame.translator import Raised
+from stage1_capture.state.machine import Raised
 from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
     NONE,
@@ -28,7 +28,8 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import call_function, make_iterator
-from stage1_capture.variables.exception import set_context
+from stage1_capture.variables.exception import as_exception, set_context
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import is_foreign_iterator, step
 
 # ---- raise ---------------------------------------------------------------------------------------
@@ -54,17 +55,6 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         raised.cause, raised.suppress = cause, True
     set_context(tx.output, raised)
     raise Raised(raised)
-
-
-def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
-    """The exception that `raise value` raises: a class is called."""
-    if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
-        if not issubclass(value.real, BaseException):
-            tx.throw(TypeError, "exceptions must derive from BaseException")
-        value = call_function(tx, value, [], {})
-    if isinstance(value, ExceptionVariable):
-        return value
-    tx.unsupported("GB0009", f"raising {describe(value)}")
 
 
 def _is_none(value: Variable) -> bool:
