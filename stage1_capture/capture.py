@@ -31,14 +31,9 @@ from stage1_capture.residual.signature import parameters_of, signature_text
 from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.state.machine import Raised
-from stage1_capture.variables.base import (
-    NULL,
-    ConstantVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
-    Variable,
-)
+from stage1_capture.variables.base import NULL, ConstantVariable, Variable
 from stage1_capture.variables.builder import function_variable, lazily
+from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
 from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame

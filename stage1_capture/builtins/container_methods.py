@@ -20,7 +20,6 @@ from stage1_capture.variables.base import (
     DefaultDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     IteratorVariable,
     ListVariable,
     SetVariable,
@@ -35,7 +34,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.variables.containers import is_same_or_equal
-from stage1_capture.variables.exception import as_exception
+from stage1_capture.variables.exception import ExceptionVariable, as_exception
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.keys import hashable
 

@@ -13,7 +13,6 @@ from typing import Any
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.builtins.types import python_type
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
@@ -76,7 +75,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
         return truth(tx, call_function(tx, method, [value], {}))
     if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
-    return _is_subclass(tx, python_type(tx, value), cls)
+    return _is_subclass(tx, value.python_type(tx), cls)
 
 
 def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:

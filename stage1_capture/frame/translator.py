@@ -21,11 +21,8 @@ from stage1_capture.variables.base import (
     NONE,
     NULL,
     CellVariable,
-    ExceptionVariable,
     NotConstant,
     NumpyNdarrayVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
     TensorVariable,
     UserFunctionVariable,
     Variable,
@@ -36,7 +33,13 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import lazily, wrap
 from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.exception import new_exception, set_context
+from stage1_capture.variables.exception import (
+    ExceptionVariable,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    new_exception,
+    set_context,
+)
 from stage_contracts.controls import register
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 

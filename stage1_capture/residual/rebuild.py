@@ -27,7 +27,6 @@ from stage1_capture.variables.base import (
     DefaultDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     FieldVariable,
     GeneratedFunctionVariable,
     HandleVariable,
@@ -58,6 +57,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.data_reads import note_escape
 from stage1_capture.variables.derived import FIXED, python_base
+from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.object_dict import described
 from stage_contracts.capture import CapturedFrame

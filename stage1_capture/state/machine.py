@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
-    from stage1_capture.variables.base import ExceptionVariable, UserFunctionVariable, Variable
+    from stage1_capture.variables.base import UserFunctionVariable, Variable
 
 
 class Tx(Protocol):
@@ -60,7 +60,7 @@ class Tx(Protocol):
 class Raised(Exception):
     """The program raises: `value` is the abstract exception on its way to a handler."""
 
-    def __init__(self, value: ExceptionVariable) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
 
 

@@ -31,7 +31,6 @@ from stage1_capture.variables.base import (
     PartialVariable,
     SetVariable,
     TensorVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -44,6 +43,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.ndarray import dtype_comparison
 from stage1_capture.variables.number import (

@@ -27,7 +27,6 @@ from stage1_capture.variables.base import (
     ConstDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
@@ -36,7 +35,6 @@ from stage1_capture.variables.base import (
     SliceVariable,
     SuperVariable,
     TensorVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -59,6 +57,7 @@ from stage1_capture.variables.binding import (
     pending,
 )
 from stage1_capture.variables.builder import REGISTRIES, wrap
+from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
 from stage1_capture.variables.function_attributes import function_attribute as callable_attribute
 from stage1_capture.variables.function_attributes import method_attribute, partial_attribute
 from stage1_capture.variables.ndarray import FUNCTION_KINDS, array_attribute, function_attribute
@@ -127,9 +126,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
         case (
             TensorVariable() | ConstantVariable() | ListVariable() | TupleVariable() | ConstDictVariable()
         ) if name == "__class__":
-            from stage1_capture.builtins.types import type_
-
-            return type_(tx, value)
+            return class_variable(tx, value, value.python_type(tx))
         case ExceptionVariable():
             return _exception_attribute(tx, value, name)
         case CellVariable(contents=inside) if name == "cell_contents":

@@ -130,9 +130,7 @@ _METHODS_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 def _must_be_a(tx: Tx, receiver: Variable, method: Any) -> None:
     """A method of C's is called on an object of its class. On any other Python raises its own error."""
-    from stage1_capture.builtins.types import python_type
-
-    if not issubclass(python_type(tx, receiver), method.__objclass__):
+    if not issubclass(receiver.python_type(tx), method.__objclass__):
         name = f"{method.__objclass__.__name__}.{method.__name__}"
         tx.unsupported("GB0065", f"a call of {name} on {describe(receiver)}")
 
@@ -263,9 +261,7 @@ def make_iterator(tx: Tx, value: Variable) -> Variable:
         or special_method(tx, made, "__next__")
     ):
         return made
-    from stage1_capture.builtins.types import python_type
-
-    tx.throw(TypeError, f"iter() returned non-iterator of type {python_type(tx, made).__name__!r}")
+    tx.throw(TypeError, f"iter() returned non-iterator of type {made.python_type(tx).__name__!r}")
 
 
 def walked(tx: Tx, values: Variable) -> Iterator[Variable]:

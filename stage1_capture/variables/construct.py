@@ -12,7 +12,6 @@ import types
 from typing import Any
 
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.types import python_type
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
@@ -71,7 +70,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
         assert method is not None
         answer = realize(call_function(tx, method, args, kwargs))
         if not (isinstance(answer, ConstantVariable) and answer.value is None):
-            tx.throw(TypeError, f"__init__() should return None, not {python_type(tx, answer).__name__!r}")
+            tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
         return made
     error = isinstance(made.real, BaseException)
     plain = initial is object.__init__ or error and initial in (BaseException.__init__, Exception.__init__)

@@ -6,25 +6,29 @@ goes on when the next value is asked for. One that is alive at a break is made a
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state import entry
-from stage1_capture.state.machine import Raised
+from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.variables.base import (
     NONE,
     NULL,
     CellVariable,
     ConstantVariable,
-    ExceptionVariable,
     IteratorVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
     UserFunctionVariable,
     Variable,
     realize,
 )
-from stage1_capture.variables.exception import new_exception, set_context
+from stage1_capture.variables.exception import (
+    ExceptionVariable,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    new_exception,
+    set_context,
+)
 
 
 @dataclass(eq=False)
@@ -35,6 +39,9 @@ class GeneratorVariable(IteratorVariable):
     state: str = "created"
     # exceptions its except blocks were handling at the yield
     handled: list[Any] = field(default_factory=list)
+
+    def python_type(self, tx: Tx) -> type:
+        return types.GeneratorType
 
     def advance(self, tx: Any) -> Variable | None:
         try:

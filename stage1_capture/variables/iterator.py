@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state.entry import STACK_PREFIX
-from stage1_capture.state.machine import Raised
+from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -57,6 +57,11 @@ class SequenceIterator(IteratorVariable):
             r.lines.append(f"{name}.__setstate__({self.index})")
         return name
 
+    def python_type(self, tx: Tx) -> type:
+        if self.sequence is None:
+            return super().python_type(tx)
+        return type(iter(() if isinstance(self.sequence, TupleVariable) else []))
+
 
 @dataclass(eq=False)
 class ReversedIterator(IteratorVariable):
@@ -98,6 +103,9 @@ class ConstantIterator(IteratorVariable):
 
     def rebuild(self, r: Any) -> str:
         return f"iter({r.constant(self.constant[self.index :])})"
+
+    def python_type(self, tx: Tx) -> type:
+        return type(iter(self.constant))
 
 
 @dataclass(eq=False)
@@ -145,6 +153,14 @@ class DictIterator(IteratorVariable):
         if self.index:
             r.lines.append(f"for _ in range({self.index}): next({name})")
         return name
+
+    def python_type(self, tx: Tx) -> type:
+        empty = (
+            set()
+            if isinstance(self.walked, SetVariable)
+            else getattr({}, getattr(self.walked, "name", "keys"))()
+        )
+        return type(iter(empty))
 
 
 @dataclass(eq=False)
@@ -205,6 +221,9 @@ class ZipIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         return f"zip({r.all(self.iterators)}{', strict=True' if self.strict else ''})"
 
+    def python_type(self, tx: Tx) -> type:
+        return zip
+
 
 @dataclass(eq=False)
 class EnumerateIterator(IteratorVariable):
@@ -223,6 +242,9 @@ class EnumerateIterator(IteratorVariable):
 
     def rebuild(self, r: Any) -> str:
         return f"enumerate({r.expression(self.iterator)}, {self.count})"
+
+    def python_type(self, tx: Tx) -> type:
+        return enumerate
 
 
 @dataclass(eq=False)
@@ -245,6 +267,9 @@ class MapIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
 
+    def python_type(self, tx: Tx) -> type:
+        return map
+
 
 @dataclass(eq=False)
 class FilterIterator(IteratorVariable):
@@ -263,6 +288,9 @@ class FilterIterator(IteratorVariable):
 
     def rebuild(self, r: Any) -> str:
         return f"filter({r.called_back(self.function)}, {r.expression(self.iterator)})"
+
+    def python_type(self, tx: Tx) -> type:
+        return filter
 
 
 def step(tx: Any, iterator: Variable) -> Variable | None:

@@ -17,7 +17,6 @@ from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
     ConstantVariable,
     ConstDictVariable,
-    ExceptionVariable,
     ListVariable,
     NotConstant,
     SetVariable,
@@ -31,6 +30,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import attempt, call_function
+from stage1_capture.variables.exception import ExceptionVariable
 
 
 class StandIn:

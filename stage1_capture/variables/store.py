@@ -20,7 +20,6 @@ from stage1_capture.variables.base import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
-    ExceptionVariable,
     ListVariable,
     SetVariable,
     TensorVariable,
@@ -33,6 +32,7 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.object_dict import described, dict_of, has_dict, own_dict
 from stage_contracts.source import AttrSource, Source
 
