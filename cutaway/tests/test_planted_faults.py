@@ -1,9 +1,7 @@
 """Faults planted at every step of the machine: values as eager's, one event, and nothing half-written.
 
 Input: programs that write in place, draw, run backward, have opaque operators; and the places: each pass that a clean
-compile reports, the launch, what a launch calls, the write-back, the backward. On the tree before, every program that
-writes to its inputs raised the fault at a launch, and those with an opaque operator did everywhere; a write was done
-twice where a later kernel met an index out of range (the last test).
+compile reports, the launch, what a launch calls, the write-back, the backward.
 """
 
 import importlib

@@ -20,6 +20,7 @@ from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
 
 UNBOUNDED = 2**31 - 1  # scipy's capacities are int32
+WRITING = 16  # how many bytes saved cost as much as one that is written for the backward alone
 FINITE = 2**29  # all finite capacities together stay below this, so that no flow reaches UNBOUNDED
 
 
@@ -134,13 +135,14 @@ def _reaches_sink(edges: list[NetworkEdge], source: int, sink: int) -> np.ndarra
 def cost(node: Node, in_memory: bool) -> int | None:
     """What saving a value costs; None: it cannot be saved.
 
-    A view is never saved, what it views is: saving it would keep all of that alive anyway. At equal bytes a value
-    that is in memory anyway (an input, an output, the result of what is not fused) goes before one that a kernel
-    would have to write for this alone.
+    A view is never saved, what it views is: saving it would keep all of that alive anyway. A value that is in memory
+    anyway (an input, an output, the result of what is not fused) goes before one that a kernel would have to write for
+    this alone, also where the backward then needs a few numbers more: logits and a number per row rather than their
+    softmax, what a layer norm is given with its mean and deviation rather than the centred input.
     """
     if not isinstance(node.val, TensorMeta) or is_view(node):
         return None
-    return 4 * max(1, bytes_of(node)) + (0 if in_memory else 1)
+    return WRITING * max(1, bytes_of(node)) + (0 if in_memory else max(1, bytes_of(node)))
 
 
 def storage(node: Node) -> Node:

@@ -15,7 +15,10 @@ from stage3_lowering.lowering.spaces import Sizes, common, rewrite, split
 from stage_contracts.index_expr import print_index
 from stage_contracts.loop_ir import ExternCall, LoopNest, run
 from stage_contracts.scheduler_ir import FusedSchedulerNode, MemoryDep, SchedulerNode
-from stage_contracts.size_vars import likely_above
+from stage_contracts.size_vars import likely_above, quotient
+from stage_contracts.symbolic import hinted
+
+ROWS, POINTS = 64, 32  # fewer are not worth a loop of their own
 
 
 def scheduler_node(node: LoopNest | ExternCall) -> SchedulerNode:
@@ -65,6 +68,8 @@ def over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[
         outer, inner = common(outer_a, outer_b), common(inner_a, inner_b)
         if outer is not None and inner is not None:
             yield _over(a, outer, inner or inner_a) + _over(b, outer, inner or inner_b)
+        elif not inner_a:
+            yield from _rows_and_their_points(a, b)
         return
     folding, plain = (a, b) if inner_a else (b, a)
     (outer, inner), (points, _) = space(folding), space(plain)
@@ -75,6 +80,20 @@ def over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[
     shared = common(outer, points)
     if shared is not None:  # or once per point, before or after the reduction
         yield _over(folding, shared, inner) + _over(plain, shared, ())
+
+
+def _rows_and_their_points(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[list[SchedulerNode]]:
+    """What is computed once per row, then what runs over the points of the rows: enough rows for threads, and points
+    for SIMD."""
+    rows, points = sorted((a, b), key=lambda group: hinted(math.prod(space(group)[0])))
+    outer, whole = space(rows)[0], space(points)[0]
+    each = quotient(math.prod(whole), math.prod(outer))
+    if each is None or not likely_above(math.prod(outer), ROWS - 1) or not likely_above(each, POINTS - 1):
+        return
+    cut = split(whole, each)
+    shared = common(outer, cut[0]) if cut is not None else None
+    if cut is not None and shared is not None:
+        yield _over(rows, shared, ()) + _over(points, shared, cut[1], everywhere=True)
 
 
 def _over(

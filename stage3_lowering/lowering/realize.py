@@ -69,7 +69,15 @@ def _is_output(node: Node, value: Lazy) -> bool:
 
 
 def _is_reshaped(node: Node, value: Lazy) -> bool:
-    return any((row := _row(user)) is not None and row.name == "reshape" for user in readers(node))
+    return any(
+        (row := _row(user)) is not None and row.name == "reshape" and _long(user.val) != _long(node.val)
+        for user in readers(node)
+    )
+
+
+def _long(meta: TensorMeta) -> list[str]:
+    """The dimensions that are in an index, those of size 1 are not; as text, which assumes nothing of open sizes."""
+    return [str(size) for size in meta.shape if not (type(size) is int and size == 1)]
 
 
 def _repeats(node: Node, value: Lazy) -> bool:

@@ -30,6 +30,7 @@ from stage_contracts.size_vars import is_open
 from stage_contracts.symbolic import hinted
 from stage_contracts.tensor_meta import TensorMeta
 
+FEW_READERS = 8  # of one number; what more nests read alike, as a rate of learning, says nothing about them
 LARGEST_KERNEL = 1024  # instructions; g++ takes more than twice as long for twice as many
 
 
@@ -110,7 +111,8 @@ class Schedule:
         loops = isinstance(node.node, LoopNest) and (*node.node.ranges, *node.node.reduction_ranges)
         related: list[str] = []
         for buffer in dict.fromkeys(d.buffer for d in node.reads):
-            one_number = loops and self.buffers[buffer].numel == 1
+            many = loops or len(self.readers[buffer]) > FEW_READERS
+            one_number = many and self.buffers[buffer].numel == 1
             related += (buffer, *(() if one_number else self.readers[buffer]))
         related = [name for name in related if name in self.group_of]
         groups = [self.group_of[n] for n in related if self.position.get(n, 0) < self.position[node.name]]

@@ -110,22 +110,31 @@ def names_that_draw() -> set[str]:
     for path in Path(ct.__file__).resolve().parents[1].joinpath("stage0_eager").rglob("*.py"):
         if "tests" in path.parts or path.name == "tiny.py":
             continue
-        for function in ast.parse(path.read_text()).body:
+        tree = ast.parse(path.read_text())
+        known = _known(tree)
+        for function in tree.body:
             if isinstance(function, ast.FunctionDef):
-                calls.setdefault(function.name, set()).update(_called(function))
+                calls.setdefault(function.name, set()).update(_called(function, known))
     found = {"next_random"}
     while more := {name for name, called in calls.items() if called & found} - found:
         found |= more
     return {n for n in found if any(hasattr(where, n) for where in (ct, F, init, ct.Tensor, nn))}
 
 
-def _called(function: ast.FunctionDef) -> set[str]:
-    """Names it calls, or hands to a call, as a function of its own or of an imported module."""
+def _known(tree: ast.Module) -> dict[str, str]:
+    """What a name at a file's top means: a function of its own, or what it imports, by the name it has there."""
+    imports = (n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom)))
+    known = {a.asname or a.name: a.name for n in imports for a in n.names}
+    return known | {n.name: n.name for n in tree.body if isinstance(n, ast.FunctionDef)}
+
+
+def _called(function: ast.FunctionDef, known: dict[str, str]) -> set[str]:
+    """Names it calls, or hands to a call, as a function of its own file or of what that imports; no local variable's."""
     names = set()
     for call in (n for n in ast.walk(function) if isinstance(n, ast.Call)):
         for part in (call.func, *call.args):
             if isinstance(part, ast.Name):
-                names.add(part.id)
+                names.add(known.get(part.id, ""))
             elif isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name):
                 names.add(part.attr if part.value.id not in ("self", "np", "c", "xp") else "")
     return names

@@ -28,7 +28,7 @@ WIDTHS = {
     "AVX2": "-march=x86-64-v3",
     "AVX-512": "-march=x86-64-v4",
 }  # v3, v4 have fma
-BLOCK = 1 << 16  # of Triton's interpreter, which takes a time per program
+BLOCK = 1 << 20  # of Triton's interpreter, which takes a time per program; Triton allows no more
 SEED = 3
 EAGER_PARTS = [ROWS[name] for name in IN_EAGER]
 
