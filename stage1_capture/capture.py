@@ -23,21 +23,18 @@ from stage1_capture.breaks.nested import called_in_python
 from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.builtins.torch.optimizers import with_state
 from stage1_capture.frame.bytecode import VERSION
-from stage1_capture.frame.translator import InstructionTranslator, Raised
+from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.higher_order.backward_graphs import check_followed
 from stage1_capture.residual.codegen import PyCodegen
 from stage1_capture.residual.mutation_guards import guard_mutation, merge_gradient_guards
 from stage1_capture.residual.signature import parameters_of, signature_text
+from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
+from stage1_capture.state.machine import Raised
 from stage1_capture.steps import CAPTURE
-from stage1_capture.variables.base import (
-    NULL,
-    ConstantVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
-    Variable,
-)
+from stage1_capture.variables.base import NULL, ConstantVariable, Variable
 from stage1_capture.variables.builder import function_variable, lazily
+from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
 from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
@@ -68,7 +65,7 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
             f"capture expects a Python function, got {type(function).__name__}; pass its __call__ or forward"
         )
     start = Origin(function.__code__.co_filename, function.__code__.co_firstlineno)
-    plain = rule_of(resume.users_code(function.__code__).code) is not None  # disable(recursive=False)
+    plain = rule_of(entries.users_code(function.__code__).code) is not None  # disable(recursive=False)
     options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
     with ordinary_modes():
         frame = _attempt(function, args, kwargs, start, policy, options)
@@ -214,12 +211,12 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     frame = output.frames[0]
     output.breaks_here = True
     del output.frames[1:]
-    code = resume.users_code(function.__code__).code
+    code = entries.users_code(function.__code__).code
     index = resume.first_index(code, frame.index)
     layout = tuple(map(_slot_kind, frame.stack))
     needed = resume.needed(code, index)
-    unbound = frozenset(n for n in resume.slots(code) if n in needed and n not in frame.locals)
-    entry = resume.Entry(index, layout, unbound)
+    unbound = frozenset(n for n in entries.slots(code) if n in needed and n not in frame.locals)
+    entry = entries.Entry(index, layout, unbound)
     stack = called_in_python(output, frame, frame.program[index:])
     row = row_of(frame.program[index])
     stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
@@ -229,10 +226,11 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
         layout = resume.around_a_call(layout, row.operands)
         stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
     values: list[Variable | None] = [
-        frame.locals[name] if name in needed and name in frame.locals else None for name in resume.slots(code)
+        frame.locals[name] if name in needed and name in frame.locals else None
+        for name in entries.slots(code)
     ]
     for value, kind in zip(stack, layout, strict=True):
-        if kind in (resume.VALUE, resume.OUTER):
+        if kind in (entries.VALUE, entries.OUTER):
             values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
         output,
@@ -246,17 +244,17 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
 
 def _slot_kind(value: Variable) -> str:
     if value is NULL:
-        return resume.NULL
+        return entries.NULL
     if isinstance(value, RaisingPlaceVariable):
-        return f"{resume.PLACE}{value.offset}"
+        return f"{entries.PLACE}{value.offset}"
     if isinstance(value, OuterExceptionVariable):
-        return resume.OUTER if value.active else resume.ENDED
-    return resume.VALUE
+        return entries.OUTER if value.active else entries.ENDED
+    return entries.VALUE
 
 
 def splittable(code: types.CodeType) -> bool:
     """Whether the frame may be cut: not when the program, or super(), asks Python for the frame itself."""
-    whole = resume.users_code(code).code
+    whole = entries.users_code(code).code
     in_a_cell = "__class__" in whole.co_freevars and {*whole.co_varnames[:1]} & {*whole.co_cellvars}
     return not (FRAME_READERS & {*code.co_names} or code.co_flags & _GENERATORS or in_a_cell)
 
@@ -275,7 +273,7 @@ def _with_residual(
     with CAPTURE.timed("residual"):
         check_followed(output)
         guard_mutation(output)
-        codegen = PyCodegen(output, function, GRAPH_NAME)
+        codegen = PyCodegen(output, function, GRAPH_NAME, resume)
         text, code = codegen.generate(values, finish)
     calls = output.graph.has_calls
     return _frame(

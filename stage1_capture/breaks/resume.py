@@ -14,13 +14,14 @@ import dis
 import functools
 import inspect
 import types
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.breaks.assemble import again, assembled, emit, location_of, units
 from stage1_capture.breaks.liveness import live_before, writes
 from stage1_capture.frame import bytecode
 from stage1_capture.frame.bytecode import VERSION, Instruction
+from stage1_capture.state.entry import ENDED, NULL, OUTER, PLACE, VALUE, Derived, Entry, slots, stack_name
 from stage_contracts.breaks import Unsupported
 from stage_contracts.capture import ResumeFunction
 
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from bytecode import ConcreteInstr
 
     from stage1_capture.breaks.special_methods import Row
-
-# What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
-# block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
-VALUE, NULL, OUTER = "value", "null", "outer"
-# The outer exception of an except block that has ended: nobody reads it. And, with the offset behind it, where the
-# exception above was raised, which is an offset in the code that runs.
-ENDED, PLACE = "ended", "place "
 
 # Instructions that push a NULL beside their value when a call follows: the bit of the argument that asks for it.
 _WITH_NULL = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 1, "LOAD_ATTR": int(VERSION >= (3, 12))}
@@ -56,34 +50,6 @@ _NO_WAY_ON = {
     "SEND",
     "GET_AWAITABLE",
 }
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A place to enter a frame at: the instruction, the stack's slots there, live locals that are not assigned."""
-
-    index: int
-    layout: tuple[str, ...]
-    unbound: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Derived:
-    """Kept among the constants of an entered code object: the user's code, and where it is entered."""
-
-    code: types.CodeType
-    entry: Entry
-
-
-def users_code(code: types.CodeType) -> Derived:
-    """The code that `code` was made from: capture follows the user's, from the instruction it is entered at."""
-    return next((c for c in code.co_consts if type(c) is Derived), Derived(code, Entry(0, ())))
-
-
-def slots(code: types.CodeType) -> tuple[str, ...]:
-    """All variables of a frame, cells included, in the order of their slots."""
-    cells = tuple(name for name in code.co_cellvars if name not in code.co_varnames)
-    return (*code.co_varnames, *cells, *code.co_freevars)
 
 
 def parameters(code: types.CodeType, entry: Entry) -> tuple[str, ...]:
@@ -320,13 +286,6 @@ def _stub(
 
 
 # ---- a code object with a prologue -------------------------------------------------------------------
-
-
-STACK_PREFIX = "__stack_"
-
-
-def stack_name(index: int) -> str:
-    return f"{STACK_PREFIX}{index}"
 
 
 def _variables(code: types.CodeType, entry: Entry, depth: int) -> tuple[str, ...]:

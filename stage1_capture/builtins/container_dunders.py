@@ -10,7 +10,7 @@ from typing import Any
 
 from stage1_capture.builtins.container_methods import extend_items, update_entries
 from stage1_capture.builtins.python import len_, repr_, reversed_
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import DUNDERS, Tx
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, family, truth
 from stage1_capture.variables.base import (
     NONE,
@@ -23,12 +23,11 @@ from stage1_capture.variables.base import (
     UserDefinedObjectVariable,
     Variable,
 )
-from stage1_capture.variables.calls import DUNDERS, call_function, iterate, make_iterator, must_be_local
+from stage1_capture.variables.calls import call_function, iterate, make_iterator, must_be_local
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.keys import hashable
 
-Tx = InstructionTranslator
 DECLINED = ConstantVariable(NotImplemented)
 
 

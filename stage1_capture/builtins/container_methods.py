@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stage1_capture.builtins.python import dict_, next_, sorted_
-from stage1_capture.frame.generators import GeneratorVariable
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.base import (
     NONE,
@@ -21,7 +20,6 @@ from stage1_capture.variables.base import (
     DefaultDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     IteratorVariable,
     ListVariable,
     SetVariable,
@@ -34,20 +32,12 @@ from stage1_capture.variables.base import (
     from_constant,
     realize,
 )
-from stage1_capture.variables.calls import (
-    METHODS,
-    Args,
-    Builtin,
-    Kwargs,
-    attempt,
-    call_function,
-    iterate,
-    must_be_local,
-)
+from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.variables.containers import is_same_or_equal
+from stage1_capture.variables.exception import ExceptionVariable, as_exception
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.keys import hashable
 
-Tx = InstructionTranslator
 ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
 
 
@@ -409,8 +399,6 @@ METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 
 @method(GeneratorVariable, "throw")
 def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
-    from stage1_capture.frame.opcodes.exceptions import as_exception
-
     value = (
         more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
     )

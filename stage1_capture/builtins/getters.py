@@ -12,8 +12,8 @@ import types
 from typing import Any
 
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
 from stage1_capture.variables.attributes import load_attribute
@@ -27,13 +27,10 @@ from stage1_capture.variables.base import (
     from_constant,
 )
 from stage1_capture.variables.builder import function_variable, wrap
-from stage1_capture.variables.calls import CALLED_BY_CLASS, Args, Kwargs, call_function
+from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.containers import subscript
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource, Source
-
-Tx = InstructionTranslator
-
 
 # ---- getters -------------------------------------------------------------------------------------
 
@@ -156,13 +153,16 @@ CALLED_BY_CLASS[functools._lru_cache_wrapper] = _call_cached
 # ---- singledispatch, cached_property -----------------------------------------------------------------
 
 
-def dispatched(tx: Tx, function: UserFunctionVariable, args: Args) -> Variable:
+def _dispatched(tx: Tx, function: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:
     """singledispatch's `dispatch(cls)`: asked now, and by a guard at each call, for functions may be registered."""
     (cls,) = args
     assert isinstance(cls, UserDefinedObjectVariable)
     place: Source = RegisteredSource(register(function.real))
     found = function.real(cls.real)
     return wrap(tx.output, found, CallSource(place, (RegisteredSource(register(cls.real)),)))
+
+
+CALLED_BY_CODE[functools.singledispatch(len).dispatch.__code__] = _dispatched
 
 
 @builtin(functools.cached_property.__get__)

@@ -22,9 +22,8 @@ import unicodedata
 from typing import Any
 
 from stage1_capture.builtins.python import builtin, dict_
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state import polyfills, polyfills_order
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
 from stage1_capture.variables.arithmetic import (
     BINARY,
     COMPARISONS,
@@ -51,20 +50,9 @@ from stage1_capture.variables.base import (
     describe,
 )
 from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import (
-    BUILTINS,
-    FOLDED,
-    Args,
-    Kwargs,
-    call_function,
-    fold,
-    iterate,
-    walked,
-)
+from stage1_capture.variables.calls import call_function, fold, iterate, walked
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.variables.store import store_attribute
-
-Tx = InstructionTranslator
 
 # ---- followed as Python --------------------------------------------------------------------------
 
@@ -91,7 +79,7 @@ POLYFILLS: dict[Any, Any] = {
 
 def _followed(polyfill: types.FunctionType) -> Any:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        return inline_call(tx, function_variable(tx.output, polyfill, None), args, kwargs)
+        return tx.inline(function_variable(tx.output, polyfill, None), args, kwargs)
 
     return call
 

@@ -18,9 +18,8 @@ import types
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
-from stage1_capture.frame.generators import GeneratorVariable
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state import polyfills
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare, truth
@@ -41,19 +40,9 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import (
-    BUILTINS,
-    FOLDED,
-    Args,
-    Kwargs,
-    call_function,
-    fold,
-    gathered,
-    iterate,
-    make_iterator,
-    walked,
-)
+from stage1_capture.variables.calls import call_function, fold, gathered, iterate, make_iterator, walked
 from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import (
     ConstantIterator,
     EnumerateIterator,
@@ -69,8 +58,6 @@ from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.shown import in_text, stand_in
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
-
-Tx = InstructionTranslator
 
 # Defaults of the builtins below.
 FALSE, ZERO, BLANK, EMPTY = (

@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import Draw
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
@@ -21,11 +21,8 @@ from stage1_capture.variables.base import (
     describe,
     realize,
 )
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
 from stage1_capture.variables.number import EXACT, NumberVariable, hint_of, number_operand
 from stage_contracts.source import ExpressionSource
-
-Tx = InstructionTranslator
 
 
 def _floats(*values: Any) -> float | None:

@@ -13,10 +13,8 @@ from typing import Any
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.builtins.types import python_type
-from stage1_capture.frame.bytecode import VERSION
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.attributes import lookup_quietly, special_method
@@ -33,9 +31,9 @@ from stage1_capture.variables.binding import class_of, guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.object_dict import own_dict
+from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 
-Tx = InstructionTranslator
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 _UNION = (types.UnionType, type(typing.Union[int, str]))  # noqa: UP007
 
@@ -80,7 +78,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
         return truth(tx, call_function(tx, method, [value], {}))
     if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
-    found = python_type(tx, value)
+    found = value.python_type(tx)
     _guard_bases(tx, found, class_of(value))
     return _is_subclass(tx, found, cls)
 

@@ -5,41 +5,24 @@ Input: abstract arguments. A class is looked at, never asked: one that answers i
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import functools
 import sys
 import types
 from typing import Any
 
-import numpy as np
-
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
-from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.generators import GeneratorVariable
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import lookup, lookup_quietly, missing, plain_attribute
 from stage1_capture.variables.base import (
     NONE,
     CellVariable,
     ConstantVariable,
-    ConstDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    ExceptionVariable,
     IdVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    PartialVariable,
-    SetVariable,
-    SliceVariable,
     SuperVariable,
-    TensorVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -49,90 +32,23 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.binding import class_variable
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
-from stage1_capture.variables.iterator import (
-    ConstantIterator,
-    DictIterator,
-    EnumerateIterator,
-    FilterIterator,
-    MapIterator,
-    SequenceIterator,
-    ZipIterator,
-)
-from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
 
-Tx = InstructionTranslator
-
-_PYTHON_TYPES: dict[type, type] = {
-    ListVariable: list,
-    DequeVariable: collections.deque,
-    PartialVariable: functools.partial,
-    CellVariable: types.CellType,
-    GeneratorVariable: types.GeneratorType,
-    SliceVariable: slice,
-    UserFunctionVariable: types.FunctionType,
-    UserMethodVariable: types.MethodType,
-    ZipIterator: zip,
-    EnumerateIterator: enumerate,
-    MapIterator: map,
-    FilterIterator: filter,
-}
-
-
 # ---- what a value is -----------------------------------------------------------------------------
-
-
-def python_type(tx: Tx, value: Variable) -> type:
-    """The class of the object the value stands for. A tensor from outside may be a Parameter: guarded."""
-    match value:
-        case NumberVariable(hint=hint):
-            return type(hint)
-        case ConstantVariable(value=constant):
-            return type(constant)
-        case UserMethodVariable(function=str(), receiver=receiver) if not isinstance(
-            receiver, TensorVariable
-        ):
-            return types.BuiltinFunctionType
-        case UserMethodVariable(function=UserDefinedObjectVariable(real=types.MethodDescriptorType())):
-            return types.BuiltinFunctionType
-        case TensorVariable(real=real) if real is not None:
-            tx.output.guard("TYPE", value.source, type(real))
-            return type(real)
-        case TensorVariable():
-            return Tensor
-        case NumpyNdarrayVariable(scalar=scalar, meta=meta):
-            return meta.dtype.numpy.type if scalar else np.ndarray
-        case ConstDictVariable(kind=kind) | SetVariable(kind=kind) | TupleVariable(kind=kind):
-            return kind
-        case UserDefinedObjectVariable(real=real):
-            return type(real)
-        case DictViewVariable(name=name):
-            return type(getattr({}, name)())
-        case SequenceIterator(sequence=walked_) if walked_ is not None:
-            return type(iter(() if isinstance(walked_, TupleVariable) else []))
-        case DictIterator(walked=of):
-            return type(
-                iter(set() if isinstance(of, SetVariable) else getattr({}, getattr(of, "name", "keys"))())
-            )
-        case ConstantIterator(constant=constant):
-            return type(iter(constant))
-    if type(value) not in _PYTHON_TYPES:
-        tx.unsupported("GB0048", f"the class of {describe(value)}")
-    return _PYTHON_TYPES[type(value)]
 
 
 @builtin(type)
 def type_(tx: Tx, value: Variable) -> Variable:
-    return class_variable(tx, value, python_type(tx, value))
+    return class_variable(tx, value, value.python_type(tx))
 
 
 @builtin(callable)
 def callable_(tx: Tx, value: Variable) -> Variable:
     known = isinstance(value, (UserFunctionVariable, UserMethodVariable))
-    there = known or class_lookup(python_type(tx, value), "__call__") is not MISSING
+    there = known or class_lookup(value.python_type(tx), "__call__") is not MISSING
     if not known and isinstance(value, UserDefinedObjectVariable) and value.source is not None:
         place = CallSource(RegisteredSource(register(callable)), (value.source,))
         tx.output.guard("IDENTITY", place, there, isinstance(value.real, Module))
@@ -261,7 +177,7 @@ def _exc_info(tx: Tx) -> TupleVariable:
         if tx.function.globals is not vars(contextlib):
             tx.unsupported("GB0009", "sys.exc_info() outside an except block of this function")
         return TupleVariable([NONE, NONE, NONE])
-    return TupleVariable([UserDefinedObjectVariable(python_type(tx, handled)), handled, TracebackVariable()])
+    return TupleVariable([UserDefinedObjectVariable(handled.python_type(tx)), handled, TracebackVariable()])
 
 
 @builtin(sys.exception)

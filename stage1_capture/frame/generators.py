@@ -1,28 +1,17 @@
-"""Generators as values: a frame of its own that runs from yield to yield.
+"""The frame of a generator, and what a call of a generator function gives.
 
-Input: a call of a generator function. The frame's translator stands still at a YIELD_VALUE and goes on when the next
-value is asked for. One that is alive at a break is made again at its yield (breaks/resume.py).
+Input: the function and its bound arguments. variables/generator.py is the value, which runs the frame from yield to
+yield.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+import inspect
 
-from stage1_capture.breaks import resume
-from stage1_capture.frame.translator import InstructionTranslator, Raised
-from stage1_capture.variables.base import (
-    NONE,
-    NULL,
-    ExceptionVariable,
-    IteratorVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
-from stage1_capture.variables.exception import new_exception, set_context
+from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import FRAMES
+from stage1_capture.variables.base import UserFunctionVariable, Variable
+from stage1_capture.variables.generator import GeneratorVariable
 
 
 class GeneratorTranslator(InstructionTranslator):
@@ -32,181 +21,13 @@ class GeneratorTranslator(InstructionTranslator):
     yielded: Variable | None = None
 
 
-@dataclass(eq=False)
-class GeneratorVariable(IteratorVariable):
-    """state: "created", "suspended", "running" or "closed"."""
-
-    frame: GeneratorTranslator | None = None
-    state: str = "created"
-    # exceptions its except blocks were handling at the yield
-    handled: list[Any] = field(default_factory=list)
-
-    def advance(self, tx: Any) -> Variable | None:
-        try:
-            return self.send(tx, NONE)
-        except Raised as raised:
-            if not isinstance(raised.value.real, StopIteration) or self.state != "closed":
-                raise
-            tx.resume_here()
-            return None
-
-    def send(self, tx: Any, value: Variable) -> Variable:
-        """What it yields next. Raises StopIteration with its return value at the end."""
-        frame = self._frame(tx)
-        if self.state == "closed":
-            tx.throw(StopIteration)
-        if self.state == "created" and not _is_none(value):
-            tx.throw(TypeError, "can't send non-None value to a just-started generator")
-        if self.state == "suspended":
-            frame.push(value)
-        return self._run(tx)
-
-    def throw(self, tx: Any, raised: ExceptionVariable) -> Variable:
-        """Raise at the yield it stands at."""
-        frame = self._frame(tx)
-        if self.state == "closed":
-            raise Raised(raised)
-        if self.state == "created":
-            self.state = "closed"
-            raise Raised(raised)
-        if frame.program[frame.index - 2].opname == "SEND":
-            tx.unsupported("GB0033", "an exception thrown into a yield from")
-        return self._run(tx, raised)
-
-    def close(self, tx: Any) -> Variable:
-        if self.state == "suspended":
-            try:
-                ended = new_exception(tx.output, GeneratorExit, [])
-                set_context(tx.output, ended)
-                self.throw(tx, ended)
-            except Raised as raised:
-                tx.resume_here()
-                if not isinstance(raised.value.real, (GeneratorExit, StopIteration)):
-                    raise
-            else:
-                tx.throw(RuntimeError, "generator ignored GeneratorExit")
-        self.state = "closed"
-        return NONE
-
-    def _frame(self, tx: Any) -> GeneratorTranslator:
-        assert self.frame is not None
-        if self.state == "running":
-            tx.throw(ValueError, "generator already executing")
-        return self.frame
-
-    def _run(self, tx: Any, raised: ExceptionVariable | None = None) -> Variable:
-        frame, output = self._frame(tx), tx.output
-        base = len(output.exceptions)
-        output.exceptions += self.handled
-        self.state = "running"
-        frame.yielded = None
-        frame.enter()
-        try:
-            if raised is not None:
-                frame.index -= 1
-                instruction = frame.current = frame.program[frame.index]
-                frame.index += 1
-                if not frame.handle(instruction, raised):
-                    raise Raised(raised)
-            while frame.yielded is None and frame.result is None:
-                frame.step()
-        except Raised as left:
-            self.state = "closed"
-            del output.exceptions[base:]
-            if isinstance(left.value.real, StopIteration):  # up to 3.11 the frame does not do it itself
-                error = new_exception(output, RuntimeError, [_words("generator raised StopIteration")])
-                error.cause = error.context = left.value
-                error.suppress = True
-                raise Raised(error) from None
-            raise
-        output.frames.pop()
-        self.handled = output.exceptions[base:]
-        del output.exceptions[base:]
-        if frame.result is not None:
-            self.state = "closed"
-            args = [] if _is_none(frame.result) else [frame.result]
-            ended = new_exception(output, StopIteration, args)
-            set_context(output, ended)
-            raise Raised(ended)
-        self.state = "suspended"
-        assert frame.yielded is not None
-        return frame.yielded
-
-    def inside_a_block(self) -> bool:
-        """Whether it stands in a try or with block, whose end runs when the generator is dropped."""
-        assert self.frame is not None
-        program = self.frame.program
-        handler = program[self.frame.index - 1].handler if self.state == "suspended" else None
-        while handler is not None and program[handler.target].opname == "CLEANUP_THROW":  # of a yield from
-            handler = program[handler.target].handler
-        return handler is not None and program[handler.target].opname != "CALL_INTRINSIC_1"  # StopIteration's
-
-    # ---- alive at a break ------------------------------------------------------------------------
-
-    def parts(self) -> list[Variable]:
-        frame = self.frame
-        assert frame is not None
-        values = [v for v in (*frame.locals.values(), *frame.stack) if not _is_mark(v)]
-        return values if self.state == "suspended" else [*values, frame.function]
-
-    def rebuild(self, r: Any) -> str | None:
-        frame = self.frame
-        assert frame is not None
-        if self.state == "closed":
-            return "(_ for _ in ())"
-        if (
-            self.handled
-            or self.state == "running"
-            or any(isinstance(v, (OuterExceptionVariable, RaisingPlaceVariable)) for v in frame.stack)
-        ):
-            return None
-        if self.state == "created":
-            return self._call(r, frame)
-        code = frame.function.code
-        layout = tuple(resume.NULL if v is NULL else resume.VALUE for v in frame.stack)
-        index = frame.index - 1  # the YIELD_VALUE, which takes one more
-        names = resume.slots(code)
-        unbound = frozenset(n for n in names if n not in frame.locals)
-        entry = resume.Entry(index, (*layout, resume.VALUE), unbound)
-        make = resume.generator_function(frame.function, code, entry)
-        values = [r.expression(frame.locals[n]) if n in frame.locals else "None" for n in names]
-        values += [r.expression(v) for v in frame.stack if v is not NULL]
-        name = r.name(self, f"{r.named(make)}({', '.join([*values, 'None'])})")
-        r.lines.append(f"next({name})")
-        return name
-
-    def _call(self, r: Any, frame: GeneratorTranslator) -> str:
-        """A generator that has not begun: its function is called again."""
-        function: UserFunctionVariable = frame.function
-        code = function.code
-        count = code.co_argcount
-        words = [r.expression(_plain(frame.locals[n])) for n in code.co_varnames[:count]]
-        last = count + code.co_kwonlyargcount
-        keywords = [f"{n}={r.expression(_plain(frame.locals[n]))}" for n in code.co_varnames[count:last]]
-        for flag, star in ((4, "*"), (8, "**")):
-            if code.co_flags & flag:
-                (words if star == "*" else keywords).append(
-                    star + r.expression(_plain(frame.locals[code.co_varnames[last]]))
-                )
-                last += 1
-        return f"{r.expression(function)}({', '.join([*words, *keywords])})"
+def begin(tx: InstructionTranslator, function: UserFunctionVariable, bound: dict[str, Variable]) -> Variable:
+    """The generator, of which nothing has run yet."""
+    if function.code in tx.output.options.dropped:
+        tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
+    made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
+    tx.output.generators.append(made)
+    return made
 
 
-def _plain(value: Variable) -> Variable:
-    from stage1_capture.variables.base import CellVariable
-
-    return value.contents if isinstance(value, CellVariable) and value.contents is not None else value
-
-
-def _is_none(value: Variable) -> bool:
-    return getattr(realize(value), "value", 0) is None
-
-
-def _is_mark(value: Variable) -> bool:
-    return value is NULL or isinstance(value, OuterExceptionVariable)
-
-
-def _words(text: str) -> Variable:
-    from stage1_capture.variables.base import ConstantVariable
-
-    return ConstantVariable(text)
+FRAMES[inspect.CO_GENERATOR] = begin

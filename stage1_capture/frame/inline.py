@@ -1,41 +1,19 @@
-"""Inlining: bind a call's arguments to a Python function's parameters and interpret its body in place.
+"""Inlining begins here: a call's arguments are bound to the parameters of a Python function.
 
-Input: a function as an abstract value, and abstract arguments. The callee's translator shares the caller's
-graph, guards and opcode table, so its operators land in the same graph.
+Input: a function as an abstract value, and abstract arguments. The translator (`inline`) then interprets the body on
+the locals that come out.
 """
 
 from __future__ import annotations
 
 import inspect
 
-from stage1_capture.frame.translator import InstructionTranslator
-from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import ConstDictVariable, TupleVariable, UserFunctionVariable, Variable
 
 
-def inline_call(
-    tx: InstructionTranslator,
-    function: UserFunctionVariable,
-    args: list[Variable],
-    kwargs: dict[str, Variable],
-) -> Variable:
-    """What the function returns. Raises Unsupported when the call does not fit, or for anything inside."""
-    if tx.output.options.plain and is_users(function.globals):
-        tx.unsupported("GB0020", f"{tx.output.frames[0].function.name} is disabled, {function.name} is not")
-    bound = bind_arguments(tx, function, args, kwargs)
-    if function.code.co_flags & inspect.CO_GENERATOR:
-        from stage1_capture.frame.generators import GeneratorTranslator, GeneratorVariable
-
-        if function.code in tx.output.options.dropped:
-            tx.unsupported("GB0032", f"{function.name} is dropped inside its try or with block")
-        made = GeneratorVariable(frame=GeneratorTranslator(tx.output, tx.table, function, bound))
-        tx.output.generators.append(made)
-        return made
-    return InstructionTranslator(tx.output, tx.table, function, bound).run()
-
-
 def bind_arguments(
-    tx: InstructionTranslator,
+    tx: Tx,
     function: UserFunctionVariable,
     args: list[Variable],
     kwargs: dict[str, Variable],
@@ -77,5 +55,5 @@ def bind_arguments(
     return bound
 
 
-def _does_not_fit(tx: InstructionTranslator, function: UserFunctionVariable, why: str) -> None:
+def _does_not_fit(tx: Tx, function: UserFunctionVariable, why: str) -> None:
     tx.unsupported("GB0065", f"the call does not fit {function.name}: {why}")

@@ -10,19 +10,19 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from stage1_capture.breaks import resume
 from stage1_capture.frame import bytecode
-from stage1_capture.state.graph_builder import OutputGraph, is_library
+from stage1_capture.frame.inline import bind_arguments
+from stage1_capture.state import entry
+from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.machine import FRAMES, Raised
 from stage1_capture.state.side_effects import DELETED
+from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.base import (
     NONE,
     NULL,
     CellVariable,
-    ExceptionVariable,
     NotConstant,
     NumpyNdarrayVariable,
-    OuterExceptionVariable,
-    RaisingPlaceVariable,
     TensorVariable,
     UserFunctionVariable,
     Variable,
@@ -32,7 +32,14 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import lazily, wrap
-from stage1_capture.variables.exception import new_exception, set_context
+from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.exception import (
+    ExceptionVariable,
+    OuterExceptionVariable,
+    RaisingPlaceVariable,
+    new_exception,
+    set_context,
+)
 from stage_contracts.controls import register
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 
@@ -47,13 +54,6 @@ _CONSTRUCTS = {
     "CHECK_EG_MATCH": "an except* block",
     "GET_AWAITABLE": "an await",
 }
-
-
-class Raised(Exception):
-    """The program raises: `value` is the abstract exception on its way to a handler."""
-
-    def __init__(self, value: ExceptionVariable) -> None:
-        self.value = value
 
 
 class InstructionTranslator:
@@ -73,7 +73,7 @@ class InstructionTranslator:
         self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
         self.result: Variable | None = None
         self.namespace: dict[str, Variable] | None = None  # of a class body: what it has stored
-        derived = resume.users_code(function.code)
+        derived = entry.users_code(function.code)
         self.program = bytecode.instructions(derived.code)
         self.index = derived.entry.index
         self.stack = [self._entered_with(*slot) for slot in enumerate(derived.entry.layout)]
@@ -86,14 +86,14 @@ class InstructionTranslator:
 
     def _entered_with(self, index: int, kind: str) -> Variable:
         """A slot of the stack of a frame that is entered in its middle."""
-        if kind == resume.NULL:
+        if kind == entry.NULL:
             return NULL
-        if kind == resume.ENDED:
+        if kind == entry.ENDED:
             return OuterExceptionVariable(NONE, active=False)
-        if kind.startswith(resume.PLACE):
-            return RaisingPlaceVariable(int(kind.removeprefix(resume.PLACE)))
-        value = realize(self.locals[resume.stack_name(index)])
-        if kind != resume.OUTER:
+        if kind.startswith(entry.PLACE):
+            return RaisingPlaceVariable(int(kind.removeprefix(entry.PLACE)))
+        value = realize(self.locals[entry.stack_name(index)])
+        if kind != entry.OUTER:
             return value
         self.output.exceptions.append(value)
         return OuterExceptionVariable(value)
@@ -157,6 +157,38 @@ class InstructionTranslator:
 
     def unsupported(self, code: str, reason: str) -> NoReturn:
         self.output.unsupported(code, reason)
+
+    # ---- what values ask of the frame they are used in (state/machine.py) ------------------------
+
+    def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+        return call_function(self, function, args, kwargs)
+
+    def inline(
+        self, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        """What the function returns: its frame shares this one's graph, guards and opcodes.
+
+        Raises Unsupported when the call does not fit, or for anything inside."""
+        if self.output.options.plain and is_users(function.globals):
+            root = self.output.frames[0].function
+            self.unsupported("GB0020", f"{root.name} is disabled, {function.name} is not")
+        bound = bind_arguments(self, function, args, kwargs)
+        for flag, start in FRAMES.items():
+            if function.code.co_flags & flag:
+                return start(self, function, bound)
+        return InstructionTranslator(self.output, self.table, function, bound).run()
+
+    def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
+        frame = InstructionTranslator(self.output, self.table, body, {})
+        frame.namespace = {}
+        frame.run()
+        return frame.namespace
+
+    def truth(self, value: Variable) -> bool:
+        return truth(self, value)
+
+    def wrap(self, real: Any, source: Source | None) -> Variable:
+        return wrap(self.output, real, source)
 
     # ---- the stack -------------------------------------------------------------------------------
 

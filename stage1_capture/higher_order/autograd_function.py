@@ -14,9 +14,9 @@ from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
 from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.graph_builder import Restart
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
     NONE,
@@ -32,8 +32,6 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.calls import call_function, iterate
 from stage1_capture.variables.operators import call_operator, record_node
 from stage_contracts.tensor_meta import TensorMeta
-
-Tx = InstructionTranslator
 
 
 @builtin(Function.apply.__func__)  # type: ignore[attr-defined]

@@ -18,8 +18,8 @@ from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import SkipFrame
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import ShadowTape
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
@@ -39,7 +39,6 @@ from stage_contracts.controls import register
 from stage_contracts.graph import Node
 from stage_contracts.source import AttrSource, RegisteredSource
 
-Tx = InstructionTranslator
 OPERATOR = TABLE["cutaway.autograd_grad"]
 FALSE = ConstantVariable(False)
 

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from stage0_eager.autograd.custom_gradient import BackwardGraph
-from stage1_capture.frame.translator import InstructionTranslator, Raised
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
+from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.variables.base import (
     BIRTHS,
     ConstantVariable,
@@ -28,7 +28,6 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
 
-Tx = InstructionTranslator
 Run = Callable[[list[TensorVariable]], list[Variable]]  # gradients of the results to gradients of the targets
 
 

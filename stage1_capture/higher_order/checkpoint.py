@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from stage0_eager.autograd import checkpoint
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import NONE, ConstantVariable, Variable, realize
 from stage1_capture.variables.calls import call_function
 
@@ -17,7 +17,7 @@ TRUE = ConstantVariable(True)
 
 @builtin(checkpoint.checkpoint)
 def checkpoint_(
-    tx: InstructionTranslator,
+    tx: Tx,
     function: Variable,
     *args: Variable,
     use_reentrant: Variable = NONE,

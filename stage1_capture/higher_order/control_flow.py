@@ -15,7 +15,6 @@ from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP
 from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.table.registry import TABLE
 from stage1_capture.builtins.python import EMPTY, FALSE, ZERO, builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.higher_order.subgraph import (
     Subgraph,
     draws_random_numbers,
@@ -25,6 +24,7 @@ from stage1_capture.higher_order.subgraph import (
     with_tensors,
 )
 from stage1_capture.state.graph_builder import Restart
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -40,8 +40,6 @@ from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
-
-Tx = InstructionTranslator
 
 
 @builtin(control_flow.cond)

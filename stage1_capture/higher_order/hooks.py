@@ -16,9 +16,8 @@ from stage0_eager.nn.module import HookHandle
 from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.higher_order.backward_graphs import follow_backward
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
@@ -30,8 +29,6 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.calls import call_function
 from stage_contracts.graph import Node, map_args
-
-Tx = InstructionTranslator
 
 
 @builtin(Tensor.register_hook)
@@ -148,7 +145,7 @@ def remove(tx: Tx, handle: Variable) -> Variable:
             tx.unsupported("GB0006", "the removal of a hook that was registered outside")
         # a module's: its dict of hooks changes as any dict does
         plain: Any = RemovableHandle.remove
-        return inline_call(tx, function_variable(tx.output, plain, None), [handle], {})
+        return tx.inline(function_variable(tx.output, plain, None), [handle], {})
     if handle in tx.output.effects.hooks:
         tx.output.effects.hooks.remove(handle)
     if handle.node is not None:

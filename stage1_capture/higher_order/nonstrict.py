@@ -16,7 +16,7 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import CONTROLLED, Tx
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
     ConstDictVariable,
@@ -29,8 +29,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.operators import record_node
-
-Tx = InstructionTranslator
 
 
 class _Place:
@@ -126,3 +124,6 @@ def _as_returned(tree: Any, tensors: Iterator[Variable]) -> Variable:
     if isinstance(tree, dict):
         return ConstDictVariable({k: _as_returned(v, tensors) for k, v in tree.items()})
     return from_constant(tree)
+
+
+CONTROLLED["nonstrict"] = call_as_one_node

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import (
     ConstDictVariable,
     ListVariable,
@@ -27,8 +27,6 @@ from stage1_capture.variables.calls import call_function
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
-
-Tx = InstructionTranslator
 
 
 @dataclass

@@ -16,9 +16,9 @@ from stage0_eager.transforms import vmap as batching
 from stage0_eager.transforms.func import tensors_in
 from stage0_eager.transforms.trace import TracedArray, map_tensors
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.higher_order.nonstrict import operator_of_tensors
 from stage1_capture.higher_order.subgraph import Subgraph, follow
+from stage1_capture.state.machine import CALLED, Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     ConstDictVariable,
@@ -31,11 +31,9 @@ from stage1_capture.variables.base import (
     from_constant,
     realize,
 )
-from stage1_capture.variables.calls import CALLED
 from stage1_capture.variables.operators import record_node
 from stage_contracts.tensor_meta import TensorMeta
 
-Tx = InstructionTranslator
 FALSE = ConstantVariable(False)
 
 

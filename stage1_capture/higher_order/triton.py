@@ -17,7 +17,7 @@ from stage0_eager.triton.kernels import (
     wrap_triton,
 )
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import CALLED, Tx
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
@@ -31,10 +31,8 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.calls import CALLED, call_function
+from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.operators import call_operator
-
-Tx = InstructionTranslator
 
 
 def launch(

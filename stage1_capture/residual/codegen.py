@@ -32,9 +32,15 @@ from stage_contracts.source import (
 
 
 class PyCodegen:
-    """Writes the residual function of one capture. Named as in Dynamo, which writes bytecode here."""
+    """Writes the residual function of one capture. Named as in Dynamo, which writes bytecode here.
 
-    def __init__(self, output: OutputGraph, function: types.FunctionType, graph_name: str) -> None:
+    resume: breaks/resume.py, which makes generators and tracebacks that stand in the middle of a function.
+    """
+
+    def __init__(
+        self, output: OutputGraph, function: types.FunctionType, graph_name: str, resume: Any
+    ) -> None:
+        self.resume = resume
         self.output, self.function, self.graph_name = output, function, graph_name
         self.globals: dict[str, Any] = {}
         self.reads: list[str] = []  # values from outside, read before anything changes them

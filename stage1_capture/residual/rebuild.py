@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from stage0_eager import TABLE
 from stage0_eager.autograd.backward_pass import spent
 from stage0_eager.tensor import with_base_made_in_inference
-from stage1_capture.breaks.resume import never_run
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
 from stage1_capture.state.graph_builder import is_users
@@ -28,7 +27,6 @@ from stage1_capture.variables.base import (
     DefaultDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     FieldVariable,
     GeneratedFunctionVariable,
     HandleVariable,
@@ -59,6 +57,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.data_reads import note_escape
 from stage1_capture.variables.derived import FIXED, python_base
+from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.object_dict import described
 from stage_contracts.capture import CapturedFrame
@@ -76,6 +75,7 @@ class Rebuilder:
 
     def __init__(self, codegen: PyCodegen) -> None:
         self.codegen = codegen
+        self.resume = codegen.resume
         self.lines: list[str] = []
         self.outputs: dict[Node, int] = {}
         self.outputs_name = codegen.name_of("outputs")
@@ -404,7 +404,7 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     else:
         made = f"{r.named(BaseException.__new__)}({r.named(cls)}, {r.all(value.args)})"
     name = r.name(
-        value, f"{made}.with_traceback({r.named(traceback_of(value.passed))})" if value.passed else made
+        value, f"{made}.with_traceback({r.named(traceback_of(r, value.passed))})" if value.passed else made
     )
     set_attributes(r, value, name)
     if value.cause is not None:
@@ -416,11 +416,11 @@ def _exception(r: Rebuilder, value: ExceptionVariable) -> str:
     return name
 
 
-def traceback_of(passed: list[Instruction]) -> types.TracebackType | None:
+def traceback_of(r: Rebuilder, passed: list[Instruction]) -> types.TracebackType | None:
     """The traceback of an exception that passed these instructions. Its frames never ran, and hold nothing."""
     found = None
     for instruction in passed:
-        frame, shift = never_run(instruction.code, instruction.code.co_filename)
+        frame, shift = r.resume.never_run(instruction.code, instruction.code.co_filename)
         line = instruction.origin.line
         found = types.TracebackType(found, frame, instruction.start + shift, line)
     return found

@@ -14,7 +14,7 @@ from stage0_eager.amp import autocast, autocast_lists
 from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     ConstDictVariable,
@@ -25,7 +25,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 
-Tx = InstructionTranslator
 Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
 
 

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     TensorVariable,
@@ -22,8 +22,6 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.calls import attempt
 from stage1_capture.variables.number import NumberVariable, open_compare
-
-Tx = InstructionTranslator
 
 # The method, and the function of Python's that asks it.
 ASKED: dict[str, Callable[[Any], Any]] = {

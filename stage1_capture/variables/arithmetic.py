@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import judged
 from stage1_capture.variables.attributes import special_method
@@ -31,7 +31,6 @@ from stage1_capture.variables.base import (
     PartialVariable,
     SetVariable,
     TensorVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -44,6 +43,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.ndarray import dtype_comparison
 from stage1_capture.variables.number import (
@@ -54,8 +54,6 @@ from stage1_capture.variables.number import (
     open_negative,
     open_truth,
 )
-
-Tx = InstructionTranslator
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {

@@ -16,10 +16,8 @@ import numpy as np
 
 from stage0_eager.nn import Module
 from stage0_eager.state import STATE
-from stage1_capture.frame.bytecode import VERSION
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator, Raised
 from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import (
@@ -29,7 +27,6 @@ from stage1_capture.variables.base import (
     ConstDictVariable,
     DequeVariable,
     DictViewVariable,
-    ExceptionVariable,
     IteratorVariable,
     ListVariable,
     NumpyNdarrayVariable,
@@ -38,7 +35,6 @@ from stage1_capture.variables.base import (
     SliceVariable,
     SuperVariable,
     TensorVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -61,6 +57,7 @@ from stage1_capture.variables.binding import (
     pending,
 )
 from stage1_capture.variables.builder import REGISTRIES, wrap
+from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
 from stage1_capture.variables.function_attributes import function_attribute as callable_attribute
 from stage1_capture.variables.function_attributes import method_attribute, partial_attribute
 from stage1_capture.variables.ndarray import FUNCTION_KINDS, array_attribute, function_attribute
@@ -75,9 +72,9 @@ from stage1_capture.variables.object_dict import (
 from stage1_capture.variables.tensor_attributes import tensor_attribute
 from stage_contracts.controls import register
 from stage_contracts.device import Device
+from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
-Tx = InstructionTranslator
 _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _PYTHON_TYPES: dict[type, type] = {
     ListVariable: list,
@@ -129,9 +126,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
         case (
             TensorVariable() | ConstantVariable() | ListVariable() | TupleVariable() | ConstDictVariable()
         ) if name == "__class__":
-            from stage1_capture.builtins.types import type_
-
-            return type_(tx, value)
+            return class_variable(tx, value, value.python_type(tx))
         case ExceptionVariable():
             return _exception_attribute(tx, value, name)
         case CellVariable(contents=inside) if name == "cell_contents":
@@ -368,7 +363,7 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
 
 def call_python(tx: Tx, function: Variable, args: list[Variable]) -> Variable:
     assert isinstance(function, UserFunctionVariable)
-    return inline_call(tx, function, args, {})
+    return tx.inline(function, args, {})
 
 
 def lookup_quietly(tx: Tx, value: Variable, name: str) -> Variable | None:
@@ -391,7 +386,7 @@ def _named_tuple_method(tx: Tx, value: TupleVariable, found: Any, name: str) -> 
     if isinstance(found, property):
         getter = wrap(tx.output, found.fget, AttrSource(AttrSource(base, name), "fget"))
         assert isinstance(getter, UserFunctionVariable)
-        return inline_call(tx, getter, [value], {})
+        return tx.inline(getter, [value], {})
     return UserMethodVariable(wrap(tx.output, found, AttrSource(base, name)), value)
 
 

@@ -8,6 +8,7 @@ inside.
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import types
 from collections import OrderedDict, deque
@@ -15,7 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from stage0_eager.table.operator import Operator
+from stage0_eager.tensor import Tensor
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import made_inside
 from stage_contracts.graph import Node
 from stage_contracts.source import Source
@@ -31,6 +36,10 @@ class Variable:
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
+
+    def python_type(self, tx: Tx) -> type:
+        """The class of the object it stands for."""
+        tx.unsupported("GB0048", f"the class of {describe(self)}")
 
 
 @dataclass(eq=False)
@@ -48,6 +57,9 @@ class ConstantVariable(Variable):
 
     value: Any
 
+    def python_type(self, tx: Tx) -> type:
+        return type(self.value)
+
 
 @dataclass(eq=False)
 class TensorVariable(Variable):
@@ -57,6 +69,13 @@ class TensorVariable(Variable):
     node: Node | None = None
     real: Any = None  # the tensor itself, for an input: its identity and class, never its data
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
+
+    def python_type(self, tx: Tx) -> type:
+        """One from outside may be a Parameter: guarded."""
+        if self.real is None:
+            return Tensor
+        tx.output.guard("TYPE", self.source, type(self.real))
+        return type(self.real)
 
 
 @dataclass(eq=False)
@@ -85,6 +104,9 @@ class NumpyNdarrayVariable(Variable):
     def meta(self) -> TensorMeta:
         return self.tensor.meta
 
+    def python_type(self, tx: Tx) -> type:
+        return self.meta.dtype.numpy.type if self.scalar else np.ndarray
+
 
 @dataclass(eq=False)
 class TritonLaunchVariable(Variable):
@@ -98,12 +120,18 @@ class TritonLaunchVariable(Variable):
 class ListVariable(Variable):
     items: list[Variable]
 
+    def python_type(self, tx: Tx) -> type:
+        return list
+
 
 @dataclass(eq=False)
 class TupleVariable(Variable):
     items: list[Variable]
     kind: type = tuple  # or a named tuple's class
     class_source: Source | None = None  # where the program found that
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
 
 
 @dataclass(eq=False)
@@ -112,6 +140,9 @@ class ConstDictVariable(Variable):
 
     items: dict[Any, Variable]
     kind: type = dict
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
 
 
 @dataclass(eq=False)
@@ -139,6 +170,9 @@ class DequeVariable(ListVariable):
 
     limit: int | None = None
 
+    def python_type(self, tx: Tx) -> type:
+        return deque
+
 
 @dataclass(eq=False)
 class PartialVariable(Variable):
@@ -148,6 +182,9 @@ class PartialVariable(Variable):
     args: list[Variable]
     kwargs: dict[str, Variable]
 
+    def python_type(self, tx: Tx) -> type:
+        return functools.partial
+
 
 @dataclass(eq=False)
 class SetVariable(Variable):
@@ -155,6 +192,9 @@ class SetVariable(Variable):
 
     items: set[Any]
     kind: type = set
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
 
 
 @dataclass(eq=False)
@@ -174,10 +214,16 @@ class DictViewVariable(Variable):
     def items(self) -> list[Variable]:
         return [self.pick(key, value) for key, value in self.mapping.items.items()]
 
+    def python_type(self, tx: Tx) -> type:
+        return type(getattr({}, self.name)())
+
 
 @dataclass(eq=False)
 class SliceVariable(Variable):
     items: list[Variable]  # start, stop, step
+
+    def python_type(self, tx: Tx) -> type:
+        return slice
 
 
 @dataclass(eq=False)
@@ -197,6 +243,9 @@ class CellVariable(Variable):
 
     contents: Variable | None = None
 
+    def python_type(self, tx: Tx) -> type:
+        return types.CellType
+
 
 @dataclass(eq=False)
 class UserFunctionVariable(Variable):
@@ -213,6 +262,9 @@ class UserFunctionVariable(Variable):
     attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
     annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
 
+    def python_type(self, tx: Tx) -> type:
+        return types.FunctionType
+
 
 @dataclass(eq=False)
 class GeneratedFunctionVariable(UserFunctionVariable):
@@ -220,6 +272,9 @@ class GeneratedFunctionVariable(UserFunctionVariable):
 
     owner: Any = None
     attribute: str = ""
+
+    def python_type(self, tx: Tx) -> type:
+        tx.unsupported("GB0048", f"the class of {describe(self)}")
 
 
 @dataclass(eq=False)
@@ -237,6 +292,11 @@ class UserMethodVariable(Variable):
 
     function: Variable | str
     receiver: Variable
+
+    def python_type(self, tx: Tx) -> type:
+        named = isinstance(self.function, str) and not isinstance(self.receiver, TensorVariable)
+        of_c = isinstance(getattr(self.function, "real", None), types.MethodDescriptorType)
+        return types.BuiltinFunctionType if named or of_c else types.MethodType
 
 
 @dataclass(eq=False)
@@ -256,6 +316,9 @@ class UserDefinedObjectVariable(Variable):
     base: Any = None
     namespace: Any = None  # its `__dict__`, once the program asked for it
     again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
+
+    def python_type(self, tx: Tx) -> type:
+        return type(self.real)
 
 
 @dataclass(eq=False)
@@ -298,43 +361,6 @@ class HandleVariable(UserDefinedObjectVariable):
     node: Node | None = None
     tensor: TensorVariable | None = None
     call: tuple[TensorVariable, str, tuple[Variable, ...]] | None = None
-
-
-@dataclass(eq=False)
-class ExceptionVariable(UserDefinedObjectVariable):
-    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
-
-    place: the step of the outermost frame that raised it first, and where that is.
-    """
-
-    args: list[Variable] = field(default_factory=list)
-    cause: Variable | None = None
-    context: Variable | None = None
-    suppress: bool = False
-    place: tuple[int, Any] | None = None
-    passed: list[Any] = field(default_factory=list)
-
-
-class TracebackVariable(Variable):
-    """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
-
-
-@dataclass(eq=False)
-class OuterExceptionVariable(Variable):
-    """The exception that is handled outside an except block, on the stack while the block handles `inner`.
-
-    active: the block has not ended.
-    """
-
-    inner: Variable
-    active: bool = True
-
-
-@dataclass(eq=False)
-class RaisingPlaceVariable(Variable):
-    """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
-
-    offset: int
 
 
 @dataclass(eq=False)

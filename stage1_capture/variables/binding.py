@@ -13,9 +13,8 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, made_inside
 from stage1_capture.variables.base import (
     UserDefinedObjectVariable,
@@ -27,8 +26,6 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.builder import wrap
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
-
-Tx = InstructionTranslator
 
 # Methods of C's that variables/calls.py knows by the object itself.
 OBJECT_METHODS: tuple[Any, ...] = (
@@ -158,18 +155,17 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
         tx.unsupported("GB0022", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
     assert isinstance(function, UserFunctionVariable)
-    return inline_call(tx, function, [value], {})
+    return tx.inline(function, [value], {})
 
 
 def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python."""
     from stage1_capture.variables.attributes import special_method
-    from stage1_capture.variables.calls import call_function
 
     descriptor = wrap(tx.output, found, dict_source(value, name))
     method = special_method(tx, descriptor, "__get__")
     assert method is not None
-    return call_function(tx, method, [value, class_variable(tx, value, type(value.real))], {})
+    return tx.call(method, [value, class_variable(tx, value, type(value.real))], {})
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:

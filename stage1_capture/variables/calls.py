@@ -6,16 +6,26 @@ builtins of builtin_*.py interpreted; any other call is a break.
 
 from __future__ import annotations
 
-import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator, Raised
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.hints import code_of
+from stage1_capture.state.machine import (
+    BUILTINS,
+    CALLED,
+    CALLED_BY_CLASS,
+    CALLED_BY_CODE,
+    DUNDERS,
+    FOLDED,
+    METHODS,
+    Args,
+    Kwargs,
+    Raised,
+    Tx,
+)
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import items_by_index
 from stage1_capture.variables.attributes import special_method
@@ -48,20 +58,6 @@ from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.tensor_attributes import TENSOR_FACT_METHODS, TENSOR_REFUSALS, refuse
 from stage_contracts.breaks import Unsupported
 
-Tx = InstructionTranslator
-Args = list[Variable]
-Kwargs = dict[str, Variable]
-Builtin = Callable[[Tx, Args, Kwargs], Variable]
-
-BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do; builtin_*.py fill these
-# kinds of value that are called in their own way
-CALLED: dict[type, Callable[[Tx, Any, Args, Kwargs], Variable]] = {}
-# objects of C's that are called, by their class: builtins/getters.py
-CALLED_BY_CLASS: dict[type, Callable[[Tx, Any, Args, Kwargs], Variable]] = {}
-METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: builtins/container_methods.py
-DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name: builtins/container_dunders.py
-FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
-
 
 def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
     """The value of `function(*args, **kwargs)`."""
@@ -78,11 +74,9 @@ def call_function(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> Var
         case UserFunctionVariable() | UserDefinedObjectVariable() if is_numpys(function):
             return call_in_numpy(tx, function, args, kwargs)
         case UserFunctionVariable():
-            if function.code is DISPATCH and function.real is not None:
-                from stage1_capture.builtins.getters import dispatched
-
-                return dispatched(tx, function, args)
-            return inline_call(tx, function, args, kwargs)
+            if function.code in CALLED_BY_CODE and function.real is not None:
+                return CALLED_BY_CODE[function.code](tx, function, args, kwargs)
+            return tx.inline(function, args, kwargs)
         case PartialVariable(function=inner, args=first, kwargs=given):
             if not isinstance(inner, UserFunctionVariable):  # which looks at its arguments by itself
                 first, given = [*map(realize, first)], {k: realize(v) for k, v in given.items()}
@@ -136,9 +130,7 @@ _METHODS_OF_C = (types.MethodDescriptorType, types.WrapperDescriptorType)
 
 def _must_be_a(tx: Tx, receiver: Variable, method: Any) -> None:
     """A method of C's is called on an object of its class. On any other Python raises its own error."""
-    from stage1_capture.builtins.types import python_type
-
-    if not issubclass(python_type(tx, receiver), method.__objclass__):
+    if not issubclass(receiver.python_type(tx), method.__objclass__):
         name = f"{method.__objclass__.__name__}.{method.__name__}"
         tx.unsupported("GB0065", f"a call of {name} on {describe(receiver)}")
 
@@ -146,9 +138,6 @@ def _must_be_a(tx: Tx, receiver: Variable, method: Any) -> None:
 def _known(real: Any) -> bool:
     """Whether it is a class or a function of C's, which calls.py has tables for."""
     return isinstance(real, _BUILTIN_KINDS)
-
-
-DISPATCH = functools.singledispatch(len).dispatch.__code__
 
 
 def fold(tx: Tx, function: Callable[..., Any], args: Args, kwargs: Kwargs) -> Variable:
@@ -272,9 +261,7 @@ def make_iterator(tx: Tx, value: Variable) -> Variable:
         or special_method(tx, made, "__next__")
     ):
         return made
-    from stage1_capture.builtins.types import python_type
-
-    tx.throw(TypeError, f"iter() returned non-iterator of type {python_type(tx, made).__name__!r}")
+    tx.throw(TypeError, f"iter() returned non-iterator of type {made.python_type(tx).__name__!r}")
 
 
 def walked(tx: Tx, values: Variable) -> Iterator[Variable]:

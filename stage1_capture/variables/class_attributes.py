@@ -11,9 +11,8 @@ import types
 from typing import Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_library, is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -38,8 +37,6 @@ from stage1_capture.variables.binding import (
 from stage1_capture.variables.builder import wrap
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
-
-Tx = InstructionTranslator
 
 _TEXTS = ("__name__", "__qualname__", "__module__", "__doc__")
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
@@ -70,7 +67,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
         getter = wrap(tx.output, meta.fget, place)
         assert isinstance(getter, UserFunctionVariable)
-        return inline_call(tx, getter, [cls], {})
+        return tx.inline(getter, [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
@@ -107,11 +104,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python, asked without an instance."""
     from stage1_capture.variables.attributes import special_method
-    from stage1_capture.variables.calls import call_function
 
     method = special_method(tx, wrap(tx.output, found, in_class(cls.source, cls.real, name)), "__get__")
     assert method is not None
-    return call_function(tx, method, [ConstantVariable(None), cls], {})
+    return tx.call(method, [ConstantVariable(None), cls], {})
 
 
 def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) -> Variable | None:
@@ -163,7 +159,7 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     if isinstance(found, property) and not of_class:
         getter = wrap(tx.output, found.fget, source and AttrSource(source, "fget"))
         assert isinstance(getter, UserFunctionVariable)
-        return inline_call(tx, getter, [receiver], {})
+        return tx.inline(getter, [receiver], {})
     if isinstance(found, classmethod):
         from stage1_capture.variables.binding import class_variable
 

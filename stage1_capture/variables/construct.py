@@ -12,9 +12,8 @@ import types
 from typing import Any
 
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.types import python_type
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import load_attribute, special_method
 from stage1_capture.variables.base import (
@@ -28,12 +27,10 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import refuse_watched, wrap
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs, call_function
+from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
 from stage_contracts.source import AttrSource, ItemSource
-
-Tx = InstructionTranslator
 
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
 
@@ -73,7 +70,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
         assert method is not None
         answer = realize(call_function(tx, method, args, kwargs))
         if not (isinstance(answer, ConstantVariable) and answer.value is None):
-            tx.throw(TypeError, f"__init__() should return None, not {python_type(tx, answer).__name__!r}")
+            tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
         return made
     error = isinstance(made.real, BaseException)
     plain = initial is object.__init__ or error and initial in (BaseException.__init__, Exception.__init__)

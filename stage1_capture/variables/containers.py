@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.triton.kernels import is_triton_kernel
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import equal, truth
 from stage1_capture.variables.attributes import special_method
@@ -39,8 +39,6 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local, walked
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.shown import in_text, stand_in
-
-Tx = InstructionTranslator
 
 
 def contains(tx: Tx, item: Variable, container: Variable) -> bool:

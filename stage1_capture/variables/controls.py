@@ -14,7 +14,7 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import CONTROLLED, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     CONSTANT_TYPES,
@@ -33,7 +33,6 @@ from stage_contracts.controls import Rule, register, rule_of
 from stage_contracts.errors import ForbiddenInGraph
 from stage_contracts.source import AttrSource, RegisteredSource
 
-Tx = InstructionTranslator
 Args = list[Variable]
 Kwargs = dict[str, Variable]
 
@@ -88,9 +87,7 @@ def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -
 
 
 def _nonstrict(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    from stage1_capture.higher_order.nonstrict import call_as_one_node
-
-    return call_as_one_node(tx, rule.detail, args, kwargs)
+    return CONTROLLED["nonstrict"](tx, rule.detail, args, kwargs)
 
 
 def _plain_signature(function: Callable) -> bool:
@@ -130,32 +127,24 @@ def _real(tx: Tx, value: Variable, name: str) -> Any:
 
 
 def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    from stage1_capture.variables.calls import call_function
-
-    return call_function(
-        tx, wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs
-    )
+    return tx.call(wrap(tx.output, rule.detail, RegisteredSource(register(rule.detail))), args, kwargs)
 
 
 def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    from stage1_capture.variables.calls import call_function
-
     real = getattr(function.real, rule.detail)  # type: ignore[attr-defined]
-    return call_function(
-        tx, wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
+    return tx.call(
+        wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
     )
 
 
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    from stage1_capture.variables.calls import call_function
-
     plain = type(function.real)._plain_class  # type: ignore[attr-defined]
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
         tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
     place = function.source and AttrSource(AttrSource(function.source, "__class__"), "__call__")
     own = wrap(tx.output, call, None if call is Module.__call__ else place)
-    return call_function(tx, own, [function, *args], kwargs)
+    return tx.call(own, [function, *args], kwargs)
 
 
 _CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {

@@ -11,12 +11,10 @@ from dataclasses import replace
 from typing import cast
 
 from stage0_eager import TABLE
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph, Restart
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import TensorVariable
 from stage_contracts.graph import Node
-
-Tx = InstructionTranslator
 
 
 def read_data(tx: Tx, tensor: TensorVariable) -> TensorVariable:

@@ -6,9 +6,52 @@ exception table of the frame says where it goes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
-from stage1_capture.variables.base import ExceptionVariable, Variable
+from stage1_capture.state.machine import Tx
+from stage1_capture.variables.base import (
+    UserDefinedObjectVariable,
+    Variable,
+    describe,
+)
+
+
+@dataclass(eq=False)
+class ExceptionVariable(UserDefinedObjectVariable):
+    """An exception. passed: the instructions it passed on its way to a handler, innermost first: its traceback.
+
+    place: the step of the outermost frame that raised it first, and where that is.
+    """
+
+    args: list[Variable] = field(default_factory=list)
+    cause: Variable | None = None
+    context: Variable | None = None
+    suppress: bool = False
+    place: tuple[int, Any] | None = None
+    passed: list[Any] = field(default_factory=list)
+
+
+class TracebackVariable(Variable):
+    """The traceback that `__exit__` is given: it is there, and cannot be looked at."""
+
+
+@dataclass(eq=False)
+class OuterExceptionVariable(Variable):
+    """The exception that is handled outside an except block, on the stack while the block handles `inner`.
+
+    active: the block has not ended.
+    """
+
+    inner: Variable
+    active: bool = True
+
+
+@dataclass(eq=False)
+class RaisingPlaceVariable(Variable):
+    """Where an exception was raised, on the stack of handlers that raise it again: an offset in the user's code."""
+
+    offset: int
 
 
 def new_exception(output: Any, cls: type[BaseException], args: list[Variable]) -> ExceptionVariable:
@@ -34,3 +77,14 @@ def set_context(output: Any, raised: ExceptionVariable) -> None:
             break
         inner = inner.context
     raised.context = handled
+
+
+def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
+    """The exception that `raise value` raises: a class is called."""
+    if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
+        if not issubclass(value.real, BaseException):
+            tx.throw(TypeError, "exceptions must derive from BaseException")
+        value = tx.call(value, [], {})
+    if isinstance(value, ExceptionVariable):
+        return value
+    tx.unsupported("GB0009", f"raising {describe(value)}")

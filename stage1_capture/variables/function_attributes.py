@@ -8,7 +8,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
@@ -25,7 +25,6 @@ from stage1_capture.variables.binding import child
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.object_dict import refuse_second_way
 
-Tx = InstructionTranslator
 _READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")
 
 

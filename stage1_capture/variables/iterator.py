@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage1_capture.breaks.resume import STACK_PREFIX
-from stage1_capture.frame.translator import Raised
+from stage1_capture.state.entry import STACK_PREFIX
+from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -57,6 +57,11 @@ class SequenceIterator(IteratorVariable):
             r.lines.append(f"{name}.__setstate__({self.index})")
         return name
 
+    def python_type(self, tx: Tx) -> type:
+        if self.sequence is None:
+            return super().python_type(tx)
+        return type(iter(() if isinstance(self.sequence, TupleVariable) else []))
+
 
 @dataclass(eq=False)
 class ReversedIterator(IteratorVariable):
@@ -98,6 +103,9 @@ class ConstantIterator(IteratorVariable):
 
     def rebuild(self, r: Any) -> str:
         return f"iter({r.constant(self.constant[self.index :])})"
+
+    def python_type(self, tx: Tx) -> type:
+        return type(iter(self.constant))
 
 
 @dataclass(eq=False)
@@ -145,6 +153,14 @@ class DictIterator(IteratorVariable):
         if self.index:
             r.lines.append(f"for _ in range({self.index}): next({name})")
         return name
+
+    def python_type(self, tx: Tx) -> type:
+        empty = (
+            set()
+            if isinstance(self.walked, SetVariable)
+            else getattr({}, getattr(self.walked, "name", "keys"))()
+        )
+        return type(iter(empty))
 
 
 @dataclass(eq=False)
@@ -205,6 +221,9 @@ class ZipIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         return f"zip({r.all(self.iterators)}{', strict=True' if self.strict else ''})"
 
+    def python_type(self, tx: Tx) -> type:
+        return zip
+
 
 @dataclass(eq=False)
 class EnumerateIterator(IteratorVariable):
@@ -224,6 +243,9 @@ class EnumerateIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         return f"enumerate({r.expression(self.iterator)}, {self.count})"
 
+    def python_type(self, tx: Tx) -> type:
+        return enumerate
+
 
 @dataclass(eq=False)
 class MapIterator(IteratorVariable):
@@ -231,21 +253,22 @@ class MapIterator(IteratorVariable):
     iterators: list[Variable] = field(default_factory=list)
 
     def advance(self, tx: Any) -> Variable | None:
-        from stage1_capture.variables.calls import call_function
-
         row: list[Variable] = []
         for iterator in self.iterators:
             item = step(tx, iterator)
             if item is None:
                 return None
             row.append(item)
-        return call_function(tx, self.function, row, {})
+        return tx.call(self.function, row, {})
 
     def parts(self) -> list[Variable]:
         return [self.function, *self.iterators]
 
     def rebuild(self, r: Any) -> str:
         return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
+
+    def python_type(self, tx: Tx) -> type:
+        return map
 
 
 @dataclass(eq=False)
@@ -254,12 +277,9 @@ class FilterIterator(IteratorVariable):
     iterator: Variable = field(default_factory=Variable)
 
     def advance(self, tx: Any) -> Variable | None:
-        from stage1_capture.variables.arithmetic import truth
-        from stage1_capture.variables.calls import call_function
-
         plain = isinstance(self.function, ConstantVariable)  # None
         while (item := step(tx, self.iterator)) is not None:
-            if truth(tx, item if plain else call_function(tx, self.function, [item], {})):
+            if tx.truth(item if plain else tx.call(self.function, [item], {})):
                 return item
         return None
 
@@ -269,11 +289,13 @@ class FilterIterator(IteratorVariable):
     def rebuild(self, r: Any) -> str:
         return f"filter({r.called_back(self.function)}, {r.expression(self.iterator)})"
 
+    def python_type(self, tx: Tx) -> type:
+        return filter
+
 
 def step(tx: Any, iterator: Variable) -> Variable | None:
     """The next item of an iterator of any kind, None at its end."""
     from stage1_capture.variables.attributes import special_method
-    from stage1_capture.variables.calls import call_function
 
     if isinstance(iterator, IteratorVariable):
         return iterator.advance(tx)
@@ -287,7 +309,7 @@ def step(tx: Any, iterator: Variable) -> Variable | None:
         tx.unsupported("GB0039", f"next of {describe(iterator)}")
     assert method is not None
     try:
-        return call_function(tx, method, [], {})
+        return tx.call(method, [], {})
     except Raised as raised:
         if not isinstance(raised.value.real, StopIteration):
             raise

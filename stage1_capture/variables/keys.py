@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
     ConstDictVariable,
@@ -29,7 +29,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 
-Tx = InstructionTranslator
 _ITSELF = (types.ModuleType, types.BuiltinFunctionType, Operator, enum.Enum, type)
 
 

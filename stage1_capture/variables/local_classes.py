@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup
 from stage1_capture.variables.base import (
     NONE,
@@ -41,10 +41,7 @@ from stage1_capture.variables.base import (
     describe,
     realize,
 )
-from stage1_capture.variables.calls import BUILTINS, METHODS, Args, Kwargs
 from stage1_capture.variables.derived import EMPTY
-
-Tx = InstructionTranslator
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 # tuples that Python reads when it makes the class, and capture later
@@ -73,10 +70,7 @@ def build_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     if not isinstance(body, UserFunctionVariable) or body.code.co_argcount:
         _refuse(tx, f"whose body is {describe(body)}")
     kinds = [_base(tx, base) for base in bases]
-    frame = InstructionTranslator(tx.output, tx.table, body, {})
-    frame.namespace = {}
-    frame.run()
-    names = {key: realize(value) for key, value in frame.namespace.items()}
+    names = {key: realize(value) for key, value in tx.class_body(body).items()}
     cell = names.pop("__classcell__", None)
     assert cell is None or isinstance(cell, CellVariable)
     for refused in _REFUSED:

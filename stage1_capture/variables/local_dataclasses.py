@@ -10,7 +10,7 @@ import dataclasses
 import types
 from typing import Any, NoReturn
 
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     ConstDictVariable,
@@ -24,10 +24,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
 from stage1_capture.variables.local_classes import AS_IT_IS, stand_in, stands_for
-
-Tx = InstructionTranslator
 
 
 def _refuse(tx: Tx, why: str) -> NoReturn:

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from stage0_eager.tensor import Tensor
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import BUILTINS, FOLDED, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables import builder
 from stage1_capture.variables.base import (
@@ -34,7 +34,6 @@ from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
 from stage_contracts.source import ArraySource, AttrSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
-Tx = InstructionTranslator
 # the classes of NumPy's functions beside Python's own
 FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
 
@@ -178,7 +177,7 @@ _NAMED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, type,
 
 def call_in_numpy(tx: Tx, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """A call of something of NumPy's: a row of builtins/numpy/calls.py, or a break."""
-    from stage1_capture.variables.calls import BUILTINS, FOLDED, fold
+    from stage1_capture.variables.calls import fold
 
     real: Any = function.real  # type: ignore[attr-defined]
     try:

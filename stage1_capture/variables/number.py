@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import ConstantVariable, Variable
 from stage_contracts.source import ExpressionSource, Source
 from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
@@ -48,6 +49,9 @@ class NumberVariable(ConstantVariable):
             if type(hint) is int:
                 self.output.policy.fixes(source.expression(), hint)
         return self.hint
+
+    def python_type(self, tx: Tx) -> type:
+        return type(self.hint)
 
 
 class OpenSizes(ShapeEnv):

@@ -17,9 +17,9 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, root
 from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state import modes
 from stage1_capture.state.graph_builder import Restart, SkipFrame
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables.base import (
     NONE,
@@ -45,8 +45,6 @@ from stage_contracts.graph import Node
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
 from stage_contracts.symbolic import same_shape
 from stage_contracts.tensor_meta import TensorMeta
-
-Tx = InstructionTranslator
 
 
 def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:

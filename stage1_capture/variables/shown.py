@@ -11,13 +11,12 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
     ConstantVariable,
     ConstDictVariable,
-    ExceptionVariable,
     ListVariable,
     NotConstant,
     SetVariable,
@@ -31,8 +30,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import attempt, call_function
-
-Tx = InstructionTranslator
+from stage1_capture.variables.exception import ExceptionVariable
 
 
 class StandIn:

@@ -11,9 +11,8 @@ from typing import Any
 
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables.base import (
@@ -21,7 +20,6 @@ from stage1_capture.variables.base import (
     CellVariable,
     ConstantVariable,
     ConstDictVariable,
-    ExceptionVariable,
     ListVariable,
     SetVariable,
     TensorVariable,
@@ -34,10 +32,9 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
 from stage_contracts.source import AttrSource, Source
-
-Tx = InstructionTranslator
 
 
 def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> None:
@@ -104,7 +101,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
                 tx.throw(AttributeError, *error.args)
         setter = wrap(tx.output, found.fset, _class_source(target, name, found.fset, "fset"))
         assert isinstance(setter, UserFunctionVariable)
-        inline_call(tx, setter, [target, value], {})
+        tx.inline(setter, [target, value], {})
         return NONE
     if found is not MISSING and not isinstance(found, types.MemberDescriptorType):
         writer = class_lookup(type(found), "__set__")
@@ -191,7 +188,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if isinstance(found, property) and isinstance(found.fdel, types.FunctionType):
         deleter = wrap(tx.output, found.fdel, _class_source(target, name, found.fdel, "fdel"))
         assert isinstance(deleter, UserFunctionVariable)
-        return inline_call(tx, deleter, [target], {})
+        return tx.inline(deleter, [target], {})
     remover = class_lookup(type(found), "__delete__") if found is not MISSING else MISSING
     if isinstance(remover, types.FunctionType):
         descriptor = wrap(tx.output, found, dict_source(target, name))

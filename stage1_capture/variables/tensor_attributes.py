@@ -11,9 +11,8 @@ from typing import Any, NoReturn
 
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.graph_builder import SkipFrame
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import (
     TensorVariable,
@@ -27,8 +26,6 @@ from stage1_capture.variables.data_reads import read_data
 from stage1_capture.variables.object_dict import refuse_second_way
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
-
-Tx = InstructionTranslator
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -84,7 +81,7 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
             return UserMethodVariable(name, tensor)  # it is the call that breaks
         refuse(tx, name)
     if isinstance(found, property):
-        return inline_call(tx, function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
+        return tx.inline(function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
     if isinstance(found, (Operator, types.FunctionType)):
         return UserMethodVariable(wrap(tx.output, found, None), tensor)
     if found is MISSING:

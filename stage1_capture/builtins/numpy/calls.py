@@ -17,7 +17,7 @@ from stage0_eager import numpy_api
 from stage0_eager.numpy_api.rows import Row
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
     NONE,
@@ -35,7 +35,7 @@ from stage1_capture.variables.base import (
     from_constant,
     realize,
 )
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs, call_function
+from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.ndarray import FACTS, can_be_array, left
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
 from stage1_capture.variables.operators import call_operator, known_scalar
@@ -46,7 +46,6 @@ from stage_contracts.controls import register
 from stage_contracts.source import ArraySource, AttrSource, RegisteredSource, ScalarSource
 from stage_contracts.tensor_meta import TensorMeta
 
-Tx = InstructionTranslator
 # What our row refuses: an error of its meta, an `out`, an option, an argument, a tensor of inference mode.
 _REFUSED = {"GB0066", "GB0067", "GB0068", "GB0069", "GB0070"}
 # Rows whose arguments are any number of arrays: they take them as one tuple.

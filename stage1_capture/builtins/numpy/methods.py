@@ -26,7 +26,7 @@ from stage1_capture.builtins.numpy.calls import (
     write,
     written,
 )
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
@@ -39,11 +39,10 @@ from stage1_capture.variables.base import (
     from_constant,
     realize,
 )
-from stage1_capture.variables.calls import BUILTINS, METHODS, Args, Kwargs, fold
+from stage1_capture.variables.calls import fold
 from stage1_capture.variables.ndarray import COMPUTED, NAMES, left
 from stage_contracts import dtype as dt
 
-Tx = InstructionTranslator
 ROWS = numpy_api.ROWS
 Method = Callable[..., Variable]
 

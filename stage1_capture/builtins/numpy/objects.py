@@ -11,7 +11,7 @@ import numpy as np
 
 from stage0_eager import numpy_api
 from stage1_capture.builtins.numpy.calls import apply, constant_scalar, dtype_of
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     NumpyNdarrayVariable,
@@ -21,11 +21,8 @@ from stage1_capture.variables.base import (
     describe,
     realize,
 )
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
 from stage1_capture.variables.ndarray import left
 from stage_contracts.array_guards import CAPTURED_DTYPES
-
-Tx = InstructionTranslator
 
 # ---- with np.errstate(...) --------------------------------------------------------------------------------------
 

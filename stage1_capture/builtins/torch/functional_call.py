@@ -11,7 +11,7 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage0_eager.transforms import func
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
     NONE,
@@ -24,8 +24,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import call_function, iterate
-
-Tx = InstructionTranslator
 
 
 @builtin(func.functional_call)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from stage0_eager.nn import Module
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
@@ -24,8 +24,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import make_iterator
-
-Tx = InstructionTranslator
 
 
 @builtin(Module._named)

@@ -10,7 +10,7 @@ from typing import Any
 
 from stage0_eager.optim import lr_scheduler
 from stage1_capture.builtins.python import builtin
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import Tx
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
     NONE,
@@ -22,8 +22,6 @@ from stage1_capture.variables.base import (
     describe,
     realize,
 )
-
-Tx = InstructionTranslator
 
 STEPS = {
     cls.__dict__["step"]

@@ -13,8 +13,7 @@ from stage0_eager import TABLE
 from stage0_eager.functions import creation
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.numpy.methods import tensor_of_array
-from stage1_capture.frame.inline import inline_call
-from stage1_capture.frame.translator import InstructionTranslator
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
     ConstantVariable,
     ListVariable,
@@ -28,14 +27,12 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import BUILTINS, Args, Kwargs
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
 from stage1_capture.variables.operators import call_operator, scalar_input
 from stage_contracts import dtype as dt
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
 
-Tx = InstructionTranslator
 TENSOR: Any = creation.tensor
 STACKED = (dt.float32, dt.int64, dt.bool_)  # which a list of tensors keeps; float64 becomes the default dtype
 
@@ -54,7 +51,7 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         made = made or _of_numbers(tx, data, given)
         if made is not None:
             return made
-    return inline_call(tx, function_variable(tx.output, TENSOR, None), args, kwargs)
+    return tx.inline(function_variable(tx.output, TENSOR, None), args, kwargs)
 
 
 def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | None:

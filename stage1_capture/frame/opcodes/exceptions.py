@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from stage1_capture.builtins.types import python_type
 from stage1_capture.frame.bytecode import Instruction
-from stage1_capture.frame.generators import GeneratorTranslator, GeneratorVariable
+from stage1_capture.frame.generators import GeneratorTranslator
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.frame.translator import Raised
+from stage1_capture.state.machine import Raised
 from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
     NONE,
     ConstantVariable,
-    ExceptionVariable,
     IteratorVariable,
-    OuterExceptionVariable,
-    TracebackVariable,
     TupleVariable,
     UserDefinedObjectVariable,
     Variable,
@@ -28,7 +24,14 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import call_function, make_iterator
-from stage1_capture.variables.exception import set_context
+from stage1_capture.variables.exception import (
+    ExceptionVariable,
+    OuterExceptionVariable,
+    TracebackVariable,
+    as_exception,
+    set_context,
+)
+from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import is_foreign_iterator, step
 
 # ---- raise ---------------------------------------------------------------------------------------
@@ -54,17 +57,6 @@ def raise_varargs(tx: Tx, i: Instruction) -> None:
         raised.cause, raised.suppress = cause, True
     set_context(tx.output, raised)
     raise Raised(raised)
-
-
-def as_exception(tx: Tx, value: Variable) -> ExceptionVariable:
-    """The exception that `raise value` raises: a class is called."""
-    if isinstance(value, UserDefinedObjectVariable) and isinstance(value.real, type):
-        if not issubclass(value.real, BaseException):
-            tx.throw(TypeError, "exceptions must derive from BaseException")
-        value = call_function(tx, value, [], {})
-    if isinstance(value, ExceptionVariable):
-        return value
-    tx.unsupported("GB0009", f"raising {describe(value)}")
 
 
 def _is_none(value: Variable) -> bool:
@@ -103,7 +95,7 @@ def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
     cls = classes.real if isinstance(classes, UserDefinedObjectVariable) else None
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    return issubclass(python_type(tx, raised), cls)
+    return issubclass(raised.python_type(tx), cls)
 
 
 @handles("RERAISE")
@@ -134,7 +126,7 @@ def before_with(tx: Tx, i: Instruction) -> None:
 def with_except_start(tx: Tx, i: Instruction) -> None:
     """Call `__exit__`, which lies four below, with the exception."""
     raised = tx.stack[-1]
-    cls = UserDefinedObjectVariable(python_type(tx, raised))
+    cls = UserDefinedObjectVariable(raised.python_type(tx))
     tx.push(call_function(tx, tx.stack[-4], [cls, raised, TracebackVariable()], {}))
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from stage1_capture.builtins.python import len_
-from stage1_capture.builtins.types import python_type
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.arithmetic import truth
@@ -39,12 +38,12 @@ def get_len(tx: Tx, i: Instruction) -> None:
 
 @handles("MATCH_SEQUENCE")
 def match_sequence(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _SEQUENCE)))
+    tx.push(ConstantVariable(bool(tx.stack[-1].python_type(tx).__flags__ & _SEQUENCE)))
 
 
 @handles("MATCH_MAPPING")
 def match_mapping(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(bool(python_type(tx, tx.stack[-1]).__flags__ & _MAPPING)))
+    tx.push(ConstantVariable(bool(tx.stack[-1].python_type(tx).__flags__ & _MAPPING)))
 
 
 @handles("MATCH_KEYS")

@@ -1,0 +1,84 @@
+"""What every part of capture may ask of the machine, and the tables that say what it does with a callable.
+
+Input: nothing. A frame (frame/translator.py) is a `Tx`; the folders above fill the tables when tables.py imports them.
+So a value can be called, inlined or raised without importing who does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from stage1_capture.state.graph_builder import OutputGraph
+    from stage1_capture.variables.base import UserFunctionVariable, Variable
+
+
+class Tx(Protocol):
+    """The frame under way, for who computes with its values."""
+
+    output: OutputGraph  # the graph, the guards, the side effects
+    function: Any  # whose frame it is
+    locals: dict[str, Variable]
+
+    def wrap(self, real: Any, source: Any) -> Variable:
+        """The value of a real object that `source` reaches."""
+
+    def lazily(self, real: Any, source: Any) -> Variable:
+        """Likewise, looked at and guarded only when something reads it."""
+
+    def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
+        """`function(*args, **kwargs)`."""
+
+    def inline(
+        self, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        """A call of a Python function: its body is interpreted inside this frame."""
+
+    def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
+        """What the body of a class statement stores."""
+
+    def truth(self, value: Variable) -> bool:
+        """What `if value` goes by."""
+
+    def constant(self, value: Variable, what: str) -> Any:
+        """What must be known now; else a break, of which `what` says who needs it."""
+
+    def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
+        """The program raises an exception of Python's own."""
+
+    def unsupported(self, code: str, reason: str) -> NoReturn:
+        """A break."""
+
+    def resume_here(self) -> None:
+        """The frames inside this one are left: it took an exception of theirs."""
+
+    def load_cell(self, name: str) -> Variable:
+        """What a variable holds that functions share."""
+
+
+class Raised(Exception):
+    """The program raises: `value` is the abstract exception on its way to a handler."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+Args = list["Variable"]
+Kwargs = dict[str, "Variable"]
+Builtin = Callable[[Tx, Args, Kwargs], "Variable"]
+Called = Callable[[Tx, Any, Args, Kwargs], "Variable"]
+
+BUILTINS: dict[Any, Builtin] = {}  # builtin functions and classes -> what they do
+FOLDED: set[Any] = set()  # pure functions, computed at capture when all arguments are constants
+CALLED: dict[type, Called] = {}  # kinds of value that are called in their own way
+CALLED_BY_CLASS: dict[type, Called] = {}  # objects of C's that are called, by their class
+CALLED_BY_CODE: dict[Any, Called] = {}  # Python's own functions that are not followed, by their code
+CONTROLLED: dict[
+    str, Callable[..., Variable]
+] = {}  # what the user said of a function -> how it is called then
+METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
+DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name
+FRAMES: dict[
+    int, Callable[..., Variable]
+] = {}  # a flag of the code -> what a call of it gives, instead of running it
