@@ -43,6 +43,11 @@ def emit_triton(program: Program, target: Target) -> Program:
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     kernels, units = {}, []
     for name, kernel in program.kernels.items():
+        if kernel.rows:
+            raise ValueError(
+                f"kernel {name} is a table of {kernel.rows} rows, and a Triton kernel takes none: "
+                "call the seam `emit`, whose pass rows_apart comes first"
+            )
         grid = _grid(kernel, metas)
         unit = SourceUnit(
             f"{name}_triton", "triton", emit_kernel(kernel, metas), (name,), target, {name: grid}

@@ -9,9 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stage3_lowering.interpret import interpret_program
 from stage3_lowering.lowering import emit, fuse, lower, schedule, why_not_fused
+from stage3_lowering.lowering.emit_triton import emit_triton
 from stage3_lowering.tests.cpp_runner import run_cpp
-from stage3_lowering.tests.graphs import CPP, run_every_way, trace
+from stage3_lowering.tests.graphs import CPP, TRITON, run_every_way, trace
 from stage_contracts.graph import GraphError
 from stage_contracts.kernel_tables import row_kernel, rows_apart
 from stage_contracts.program import Launch
@@ -72,6 +74,28 @@ def test_what_a_table_prints_and_saves_and_taken_apart(seed):
     expected = run_cpp(emit(program, CPP), arrays)
     for got, wanted in zip(run_cpp(emit(apart, CPP), arrays), expected, strict=True):
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("seed", range(12, 18))
+def test_triton_runs_a_table_row_by_row(seam, seed):
+    """The seam's output is run, not only compiled. The pass alone, on a table, says that it takes none: it wrote a
+    kernel for one row, and the launch of all rows failed only when it ran."""
+    pytest.importorskip("triton")
+    from stage3_lowering.triton_interpreter import run_in_interpreter
+
+    function, arrays = random_program(seed)
+    program = fused(function, *arrays)
+    assert any(kernel.rows for kernel in program.kernels.values())
+    emitted = seam("emit")(program, TRITON)
+    expected = interpret_program(program, arrays)
+    for got, wanted in zip(run_in_interpreter(emitted, arrays), expected, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_a_table_is_refused_by_the_triton_pass_alone():
+    program = fused(lambda c, x, y: (c.neg(x), c.neg(y)), ones(8), ones(9))
+    with pytest.raises(ValueError, match="table of 2 rows"):
+        emit_triton(program, TRITON)
 
 
 def fused(function, *arrays):

@@ -74,7 +74,7 @@ def triton_pipeline() -> Any:
     def emit(program: Program, target: Target) -> Program:
         block, emit_triton.POINTWISE_BLOCK = emit_triton.POINTWISE_BLOCK, BLOCK
         try:
-            return emit_triton.emit_triton(program, Target("triton", target.device, "sm_90"))
+            return ct.DEFAULT_PIPELINE.emit(program, Target("triton", target.device, "sm_90"))
         finally:
             emit_triton.POINTWISE_BLOCK = block
 
