@@ -20,6 +20,7 @@ from stage2_autograd.runtime.runtime_wrapper import make_runtime_wrapper
 from stage2_autograd.verify import interpret, may_not_end
 from stage_contracts.graph import Graph, GraphError, Node, meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph
+from stage_contracts.symbolic import same_size
 
 
 def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> None:
@@ -35,7 +36,7 @@ def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> N
             except NOT_FOR_MADE_UP_DATA:
                 continue
             made = made_by(f"step {name}", run, *after)
-        _compare(name, [*wanted, *before], [*made, *after])
+        _compare(name, [*wanted, *before], [*made, *after], exact=not any(map(_repeats, graph.placeholders)))
 
 
 def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> None:
@@ -84,11 +85,22 @@ def _call_on_tape(node: Node, args: tuple, kwargs: dict) -> Any:
     return node.target(*args, **kwargs)
 
 
-def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any]) -> None:
+def _repeats(node: Node) -> bool:
+    """Whether one element of a made-up input stands at several places: NumPy's sums go over such memory in another
+    order than over a copy, and round otherwise."""
+    meta = meta_of(node)
+    return any(
+        same_size(step, 0) and not same_size(n, 1) for n, step in zip(meta.shape, meta.strides, strict=True)
+    )
+
+
+def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool = True) -> None:
     if len(wanted) != len(made):
         raise GraphError(f"step {name} made {len(made)} results of {len(wanted)}")
     for i, (a, b) in enumerate(zip(map(_array, wanted), map(_array, made), strict=True)):
-        if isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and not same_bits(a, b):
+        if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
+            continue
+        if not same_bits(a, b) and (exact or not _close(a, b)):
             raise GraphError(
                 f"step {name} changed result {i}: {first_difference(a, b)}; it has to keep every bit"
             )

@@ -86,7 +86,12 @@ class ShapeEnv:
         rule = _BY_BOUNDS.get(type(condition).__name__)
         if rule is None:
             return None
-        difference = sympy.expand(self.simplify(condition.lhs - condition.rhs))
+        difference = self.simplify(condition.lhs - condition.rhs)
+        if any(
+            power.exp.is_negative for rest in difference.atoms(sympy.Mod) for power in rest.atoms(sympy.Pow)
+        ):
+            return None  # the rest of a quotient of sizes: sympy's `expand` does not end on some
+        difference = sympy.expand(difference)
         if difference in self.zeros or -difference in self.zeros:
             return rule(0, 0)
         return rule(*self.bounds(difference))
