@@ -51,7 +51,7 @@ def test_flags_that_allow_contraction_change_nothing():
 
 def test_triton_draws_what_eager_draws():
     pytest.importorskip("triton")
-    names = [n for n in NAMES if not n.startswith(("init.", "scaled", "multinomial", "gumbel"))]
+    names = [n for n in NAMES if not n.startswith(("init.", "multinomial", "gumbel"))]
     assert differing(names, pipeline=ways.triton_pipeline()) == {}
 
 
