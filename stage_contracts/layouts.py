@@ -74,7 +74,8 @@ def view_strides(
         return meta.strides
     if holds is bool and (for_all := view_strides(meta, shape)) is not None:
         return for_all  # no question, hence no guard
-    if meta.is_contiguous or any(holds(size == 0) for size in meta.shape):
+    no_elements = any(holds(size == 0) for size in meta.shape) or any(same_size(size, 0) for size in shape)
+    if meta.is_contiguous or no_elements:
         return contiguous_strides(shape)
     blocks = _contiguous_runs(meta, holds)
     return _split_runs(blocks, shape, holds) if blocks else contiguous_strides(shape)
@@ -108,8 +109,6 @@ def _split_runs(blocks: Blocks, shape: Sequence[Any], holds: Callable[[Any], boo
             if not blocks:
                 return None
             left, step = blocks.pop()
-        if same_size(size, 0):
-            return None  # a view of no elements, though no size of `meta` says that it has none
         if not holds(left % size == 0):
             return None
         strides.append(step)

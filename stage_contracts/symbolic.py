@@ -87,10 +87,10 @@ class ShapeEnv:
         if rule is None:
             return None
         difference = self.simplify(condition.lhs - condition.rhs)
-        if any(
-            power.exp.is_negative for rest in difference.atoms(sympy.Mod) for power in rest.atoms(sympy.Pow)
-        ):
-            return None  # the rest of a quotient of sizes: sympy's `expand` does not end on some
+        if _has_rest_of_quotient(difference):
+            difference = difference.replace(sympy.floor, _exact_quotient)
+        if _has_rest_of_quotient(difference):
+            return None  # sympy's `expand` does not end on some
         difference = sympy.expand(difference)
         if difference in self.zeros or -difference in self.zeros:
             return rule(0, 0)
@@ -181,6 +181,20 @@ _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
     "StrictGreaterThan": lambda low, high: True if low > 0 else False if high <= 0 else None,
     "GreaterThan": lambda low, high: True if low >= 0 else False if high < 0 else None,
 }
+
+
+def _has_rest_of_quotient(expr: Any) -> bool:
+    import sympy
+
+    return any(power.exp.is_negative for rest in expr.atoms(sympy.Mod) for power in rest.atoms(sympy.Pow))
+
+
+def _exact_quotient(quotient: Any) -> Any:
+    """floor(quotient), without the floor where the division leaves no rest: (2*s0 - 2)/(s0 - 1) is 2."""
+    import sympy
+
+    numerator, denominator = sympy.fraction(sympy.cancel(quotient))
+    return numerator if denominator == 1 else sympy.floor(quotient)
 
 
 Interval = tuple[float, float]
