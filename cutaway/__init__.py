@@ -18,8 +18,8 @@ from cutaway import compiler, library
 from cutaway.backends import list_backends
 from cutaway.compile import compile
 from cutaway.compiled_function import reset
+from cutaway.debug import start as _start_tools
 from cutaway.explain import explain
-from cutaway.logs import logs_of_environment as _logs_of_environment
 from cutaway.pipelines import default_pipeline, tiny_pipeline
 from cutaway.subjects import no_attribute as _no_attribute
 from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
@@ -167,7 +167,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(_no_attribute(f"cutaway.{name}", known))
 
 
-_logs_of_environment()
+_start_tools()
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",

@@ -186,6 +186,7 @@ def lower_and_build(
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
+    events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
     half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
     program, constants = emitted_program(half, half.target)
     is_built, built = in_background(build_all, program, pipeline)
@@ -198,7 +199,9 @@ def lower_and_build(
             events.record("fallback", "numpy", reason=str(missing))
             return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
-        return step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        events.record("phase", f"Step 3: inductor done compiling {core.name}")
+        return run
 
     def finish() -> HalfArtifacts:
         if builds_in_background() and device == CPU:
