@@ -30,7 +30,11 @@ def start() -> None:
 
 def _into_folder(event: Event) -> None:
     """A listener: with `debug.folder` on, what happened goes into the debug folder."""
-    if config.current().debug.folder:
+    if not config.current().debug.folder:
+        return
+    try:
         from cutaway.debug.folder import write_event
 
         write_event(event)
+    except Exception as error:  # a tool that fails says so, and the program goes on
+        report_once(f"cutaway: the debug folder failed on {event.name}: {type(error).__name__}: {error}")

@@ -193,7 +193,7 @@ def _pre_fusion(half: Any) -> str:
 def _post_fusion(half: Any) -> str:
     from cutaway.debug.scheduler_text import post_fusion
 
-    return post_fusion(half.fused)
+    return post_fusion(half.fused, half.lowered)
 
 
 def _schedule(half: Any) -> str:

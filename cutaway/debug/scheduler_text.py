@@ -11,7 +11,7 @@ from typing import Any
 from stage3_lowering.lowering.legality import scheduler_node
 from stage_contracts.loop_ir import ExternCall, LoopNest, LoweredGraph, buffer_refs, print_index
 from stage_contracts.loop_text import print_nest
-from stage_contracts.program import External, Launch, Program
+from stage_contracts.program import External, Kernel, Launch, Program
 from stage_contracts.scheduler_ir import MemoryDep
 
 
@@ -23,29 +23,40 @@ def pre_fusion(lowered: LoweredGraph) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def post_fusion(program: Program) -> str:
-    """Every kernel with the nodes that became it, and the calls between, in order."""
+def post_fusion(program: Program, lowered: LoweredGraph) -> str:
+    """Every kernel with the nodes that became it, by the names they have before fusion, and the calls between."""
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
-    inputs = {*program.inputs, *(n for n, b in program.buffers.items() if b.role == "constant")}
-    found: list[tuple[str, Sequence[LoopNest | ExternCall]]] = []
+    inputs = {*lowered.inputs, *lowered.constants}
+    number = {buffer: i for i, node in enumerate(lowered.nodes) for buffer in node.writes}
+    users = _users(lowered.nodes, lowered.outputs)
+    kept = {name for kernel in program.kernels.values() for name in (*kernel.internal, *_written(kernel))}
+    texts = []
     for step in program.steps:
         if isinstance(step, Launch):
-            found.append((step.kernel, program.kernels[step.kernel].nests))
+            kernel = program.kernels[step.kernel]
+            ops = _ops_of(kernel, lowered, number, kept)
+            name, snodes = "_".join(f"op{i}" for i in ops), ",".join(f"op{i}" for i in ops)
+            kind = f"FusedSchedulerNode({snodes})" if len(ops) > 1 else "SchedulerNode(ComputedBuffer)"
+            texts.append(f"{name}: {kind}\n{name}.kernel = {step.kernel}")
+            texts += [_node(nest, name, metas, users, inputs, header=False) for nest in kernel.nests]
         elif isinstance(step, External):
             call = ExternCall(step.outputs, step.target, step.args, step.kwargs, step.origins)
-            found.append(("", (call,)))
-    users = _users([node for _, nodes in found for node in nodes], program.return_step.values)
-    texts, number = [], 0
-    for kernel, nodes in found:
-        names = [f"op{number + i}" for i in range(len(nodes))]
-        number += len(nodes)
-        inside = [_node(node, name, metas, users, inputs) for node, name in zip(nodes, names, strict=True)]
-        if len(nodes) > 1:
-            group = "_".join(names)
-            snodes = ",".join(names)
-            inside.insert(0, f"{group}: FusedSchedulerNode({snodes})\n{group}.kernel = {kernel}")
-        texts += inside
+            texts.append(_node(call, f"op{number.get(call.name, '')}", metas, users, inputs))
     return "\n\n".join(texts) + "\n"
+
+
+def _written(kernel: Kernel) -> set[str]:
+    return {name for nest in kernel.nests for name in nest.writes}
+
+
+def _ops_of(kernel: Kernel, lowered: LoweredGraph, number: Mapping[str, int], kept: set[str]) -> list[int]:
+    """The nodes that became a kernel: those whose buffers it makes, and those that went into their readers whole."""
+    ops = {number[name] for name in (*kernel.internal, *_written(kernel)) if name in number}
+    for i in range(len(lowered.nodes) - 1, -1, -1):
+        readers = {j for j, node in enumerate(lowered.nodes) if lowered.nodes[i].name in node.reads}
+        if lowered.nodes[i].name not in kept and readers & ops and isinstance(lowered.nodes[i], LoopNest):
+            ops.add(i)
+    return sorted(ops)
 
 
 def _node(
@@ -54,12 +65,13 @@ def _node(
     metas: Mapping[str, Any],
     users: Mapping[str, list[str]],
     inputs: set[str],
+    header: bool = True,
 ) -> str:
     deps = scheduler_node(node)
     kinds = ("ExternKernelSchedulerNode", "ExternKernel") if isinstance(node, ExternCall) else None
     kind, made = kinds or ("SchedulerNode", "ComputedBuffer")
-    lines = [
-        f"{name}: {kind}({made})",
+    lines = [f"{name}: {kind}({made})"] if header else []
+    lines += [
         f"{name}.writes = {_deps(deps.writes)}",
         f"{name}.unmet_dependencies = {_deps(d for d in deps.reads if d.buffer not in inputs)}",
         f"{name}.met_dependencies = {_deps(d for d in deps.reads if d.buffer in inputs)}",

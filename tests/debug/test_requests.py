@@ -190,7 +190,12 @@ def test_every_field_reads_writes_and_patches(module, said):
 @pytest.mark.parametrize("module", torch_fields.FIELDS)
 def test_every_field_that_is_listed_is_one_of_torchs(module):
     """`base_dir`, `log_level` and the like are torch 2.0's, which the guides still name."""
-    old = {"fail_on_cache_limit_hit", "cache_size_limit_verbose", "verbose_progress", "realize_reads_threshold"}
+    old = {
+        "fail_on_cache_limit_hit",
+        "cache_size_limit_verbose",
+        "verbose_progress",
+        "realize_reads_threshold",
+    }
     words = set()
     for path in of_torch(module.split(".")[1]):
         if path.name == "config.py":
@@ -201,9 +206,13 @@ def test_every_field_that_is_listed_is_one_of_torchs(module):
 
 def test_a_configuration_file_and_object(tmp_path):
     path = tmp_path / "settings.toml"
-    path.write_text('[runtime]\ncache = false\n[debug]\nlogs = "dynamo"\n[capture]\nrecompile_limit = "two"\n')
+    path.write_text(
+        '[runtime]\ncache = false\n[debug]\nlogs = "dynamo"\n[capture]\nrecompile_limit = "two"\n'
+    )
     problems = []
-    read = config.from_environment({"CUTAWAY_CONFIG": str(path), "CUTAWAY_DEBUG_LOGS": "aot"}, problems.append)
+    read = config.from_environment(
+        {"CUTAWAY_CONFIG": str(path), "CUTAWAY_DEBUG_LOGS": "aot"}, problems.append
+    )
     assert not read.runtime.cache and read.debug.logs == "aot", "a variable wins over the file"
     assert problems == [f"CUTAWAY_CONFIG={str(path)!r}: capture.recompile_limit expects int, got str 'two'"]
     with config.patch(read, recompile_limit=3):
