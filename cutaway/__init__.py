@@ -22,6 +22,7 @@ from cutaway.debug import start as _start_tools
 from cutaway.explain import explain
 from cutaway.pipelines import default_pipeline, tiny_pipeline
 from cutaway.subjects import no_attribute as _no_attribute
+from cutaway.version import __version__
 from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
 from stage0_eager.amp.autocast import (
     autocast,
@@ -116,8 +117,6 @@ from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.device import Device
 from stage_contracts.device import Device as device
 from stage_contracts.dtype import DTYPES, DType
-
-__version__ = "0.1.0"
 
 # Every public operator under its name: cutaway.relu, cutaway.add, ...
 # names.pyi lists them for editors and type checkers (`make stubs` writes it).

@@ -56,6 +56,8 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("emit", 3, "source (building.py, which asks the cache first)"),
     ("build", 4, "loaded kernels"),
     ("launch", 4, "a callable on arrays"),
+    ("compile_guards", 1, "the guards as one Python function (compile_frame.py, as the next)"),
+    ("check_guards", 4, "that they hold on the call they were made from"),
 )
 
 

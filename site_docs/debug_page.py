@@ -11,6 +11,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from cutaway.debug.switches import page
+
 ROOT = Path(__file__).parent.parent
 
 PROGRAMS = {
@@ -40,6 +42,11 @@ SHOWN = {
         5,
     ),
     "wrong log": ({"CUTAWAY_LOGS": "graph_brakes"}, ["-c", "import cutaway"], 2),
+    "switches": (
+        {"CUTAWAY_RUNTIME_CACHE": "0", "TORCHDYNAMO_VERBOSE": "1"},
+        ["-m", "cutaway.cli", "switches"],
+        10,
+    ),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),
 }
 
@@ -102,3 +109,4 @@ TEXTS |= {
     f"<!-- program: {name} -->": lambda text=text: _fence("python", text) for name, text in PROGRAMS.items()
 }
 TEXTS["<!-- debug folder -->"] = debug_folder
+TEXTS["<!-- all switches -->"] = page

@@ -90,7 +90,7 @@ class DebugConfig:
     log_format: str = "text"  # or "json": one object a line
     trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
     folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
-    folder_root: str = ""  # where that folder is made; "" is the current folder
+    folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
     verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
 
 
@@ -131,6 +131,10 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
+# Variables whose value means something else than the field's.
+_MEANS: dict[str, Callable[[str], str]] = {
+    "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
+}
 # Fields with a shorter name of ours as well.
 SHORT_VARIABLES = {"debug.logs": "CUTAWAY_LOGS"}
 # Variables that are no field's: what they are for.
@@ -169,7 +173,8 @@ def from_environment(
         variable = next((v for v in variables_of(name) if v in environment), None)
         if variable is not None:
             try:
-                config = with_changes(config, {name: _parse(variable, environment[variable], wanted)})
+                value = _MEANS.get(variable, str)(environment[variable])
+                config = with_changes(config, {name: _parse(variable, value, wanted)})
             except ValueError as error:
                 wrong(str(error))
     return config

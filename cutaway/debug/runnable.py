@@ -10,6 +10,7 @@ import platform
 from collections.abc import Sequence
 from typing import Any
 
+from cutaway.version import __version__
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.program import Program
@@ -29,8 +30,6 @@ def example(value: Any) -> Any:
 
 
 def versions() -> str:
-    from cutaway import __version__
-
     return f"Cutaway {__version__}, Python {platform.python_version()}"
 
 

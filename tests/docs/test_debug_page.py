@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from cutaway.debug import switches, torch_fields
+from stage_contracts import config
+
 SITE = Path(__file__).parents[2] / "site_docs"
 
 
@@ -25,6 +28,7 @@ PROMISED = {
     "json": ['"log": "recompiles"', '"kind": "recompile"'],
     "unhonoured": ["did you mean TORCHDYNAMO_VERBOSE?", "TORCHINDUCTOR_MAX_AUTOTUNE is not honoured here; nearest: "],
     "wrong log": ["no log is called 'graph_brakes'", "did you mean 'graph_breaks'?"],
+    "switches": ["runtime.cache = False  (CUTAWAY_RUNTIME_CACHE)", "debug.verbose = True  (TORCHDYNAMO_VERBOSE)"],
     "all logs": ["trace_source", "ir_post_fusion", "sets, with levels"],
 }  # fmt: skip
 
@@ -46,3 +50,12 @@ def test_the_folder_is_shown_and_its_files_run():
 def test_every_mark_stands_on_a_page_once():
     text = "\n".join(path.read_text(encoding="utf-8") for path in SITE.glob("*.md"))
     assert {mark: text.count(mark) for mark in PAGE.TEXTS} == dict.fromkeys(PAGE.TEXTS, 1)
+
+
+def test_every_field_variable_and_name_of_torchs_is_on_the_page_of_switches():
+    text = PAGE.TEXTS["<!-- all switches -->"]()
+    for name in config.field_types():
+        assert f"| `{name}` |" in text and all(f"`{v}`" in text for v in config.variables_of(name))
+        assert switches.meanings()[name], f"{name} says nothing of itself: write a comment beside it"
+    for module, rows in torch_fields.FIELDS.items():
+        assert all(f"`{module}.{name}`" in text for name in rows)
