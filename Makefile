@@ -29,6 +29,7 @@
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo
+#   make against-tree TREE=path  import, capture and calls beside another checkout of this repository
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models
 #   make partition-times what each partitioner costs in time, forward and backward
@@ -54,6 +55,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 .PHONY: install tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
+.PHONY: against-tree
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -177,6 +179,12 @@ cpu-speed: $(VENV)/installed-bench | build
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py $(KEEP)
+
+# TREE=path of another checkout, of the tag `start` say; what it is stands in the report.
+against-tree: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/against_tree.py $(TREE) > build/$@.txt
+	cat build/$@.txt
+	mv build/$@.txt reports/against-start.txt
 
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py $(KEEP)
