@@ -46,6 +46,25 @@ def test_two_kernels_and_their_return_codes(seam):
     assert kernels["refuse"](y.ctypes.data) == 1
 
 
+@full
+@pytest.mark.parametrize("level", ["-O0", "-O3"])
+def test_a_unit_needs_no_library_of_c_plus_plus_s(seam, level):
+    """What may throw asks for libstdc++, as OpenMP's regions do without optimisation; mathematics is there."""
+    source = """\
+#include <stdint.h>
+extern "C" int64_t gammas(const double* x, double* y) {
+    #pragma omp parallel for
+    for (int i = 0; i < 4; ++i) y[i] = __builtin_tgamma(x[i]);
+    return 0;
+}
+"""
+    with config.patch({"runtime.cxx_flags": f"{level} -fopenmp"}):
+        kernel = seam("build")(cpp_unit(source, ("gammas",)))["gammas"]
+    x, y = np.arange(1.0, 5), np.empty(4)
+    assert kernel(x.ctypes.data, y.ctypes.data) == 0
+    np.testing.assert_allclose(y, [1, 1, 2, 6])
+
+
 @core
 def test_a_source_the_compiler_refuses(seam):
     with pytest.raises(BuildError) as raised:
