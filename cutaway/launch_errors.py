@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutaway.as_captured import as_captured
-from cutaway.internal_errors import Fault, reaches_the_user, same_error
+from cutaway.internal_errors import Fault, raises_faults, reaches_the_user, same_error
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
 from stage2_autograd.runtime.input_checks import LeafWritten
-from stage_contracts import config
 from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import Graph
 
@@ -73,14 +72,14 @@ def _instead(
 def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception], bool]:
     """Whether an error is the user's to see: it says so, the user asked for it, or it may be their own operator's."""
     # the settings in force at compile time travel with the compiled code
-    strict = artifacts.fullgraph or config.current().capture.suppress_errors is False
+    strict = artifacts.fullgraph or raises_faults()
     users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
     def passes(error: Exception) -> bool:
         if strict or isinstance(error, OutOfRange | LeafWritten) or (users and _raised_in(error, users)):
             return True
         assert artifacts.pipeline is not None
-        return reaches_the_user(error, "launch", False, artifacts.pipeline)
+        return reaches_the_user(error, "launch", artifacts.function_name, False, artifacts.pipeline)
 
     return passes
 
