@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutaway import repro
 from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, in_background
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
@@ -129,7 +129,6 @@ def ahead_of_time(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
     )
     functional, run = compile_graph(on_tensors)
-    run = with_errors_of_eager(on_tensors, run, functional.rng_calls)
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
@@ -180,7 +179,7 @@ def two_graphs(
         halves = compile_half(partition.forward), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         recover = (
-            recover_forward(graph, functional, artifacts),
+            recover_forward(graph, artifacts),
             recover_backward(partition.backward, artifacts),
         )
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
@@ -190,7 +189,7 @@ def two_graphs(
     plain = all(len(plan) == 2 for plan in functional.results or ())
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
     forward, artifacts.forward = compile_half(core, updates)()
-    recover = recover_forward(graph, functional, artifacts), raise_it
+    recover = recover_forward(graph, artifacts), raise_it
     return functional, make_runtime_wrapper(functional, forward, recover=recover)
 
 

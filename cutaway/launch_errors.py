@@ -21,21 +21,30 @@ from stage_contracts.graph import Graph
 
 if TYPE_CHECKING:
     from cutaway.artifacts import Artifacts
-    from stage_contracts.joint import FunctionalGraph
 
-Recover = Callable[[Exception, Sequence[Any]], tuple]
+Recover = Callable[..., tuple]
 
 
-def recover_forward(captured: Graph, functional: FunctionalGraph, artifacts: Artifacts) -> Recover:
-    """(what the forward raised, the call's tensors) -> the results, by the captured graph, operator by operator."""
+def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
+    """(what the forward raised, the call's tensors, the draws it did) -> the results, by the captured graph.
+
+    It runs operator by operator. Where memory was written already, `rest` gives the results: eager would write again.
+    """
     passes, tell = _passes_as_it_is(artifacts, captured), _told_once()
 
-    def recover(error: Exception, tensors: Sequence[Any]) -> tuple:
-        if passes(error):
+    def recover(error: Exception, tensors: Sequence[Any], drawn: int = 0, rest: Any = None) -> tuple:
+        outside = isinstance(error, OutOfRange)
+        if not outside and passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error)
-        if functional.rng_calls:  # eager draws them again
-            default_generator().advance(-functional.rng_calls)
+        if rest is not None:
+            tell(fault)
+            return rest()
+        if drawn:  # eager draws them again
+            default_generator().advance(-drawn)
+        if outside:  # eager raises torch's own error, after the writes that come before it
+            as_captured(captured)(*tensors)
+            raise error
         return _instead(as_captured(captured), tensors, fault, tell)
 
     return recover
@@ -49,13 +58,17 @@ def recover_backward(core: Graph, artifacts: Artifacts) -> Recover:
         if passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error, "running the backward of")
-        return _instead(interpreter(core), arrays, fault, tell)
+        return _instead(interpreter(core), arrays, fault, tell, same_words)
 
     return recover
 
 
 def _instead(
-    run: Callable[..., tuple], operands: Sequence[Any], fault: Fault, tell: Callable[[Fault], None]
+    run: Callable[..., tuple],
+    operands: Sequence[Any],
+    fault: Fault,
+    tell: Callable[[Fault], None],
+    same: Callable[[Exception, Exception], bool] = same_error,
 ) -> tuple:
     try:
         results = run(*operands)
@@ -64,9 +77,14 @@ def _instead(
     else:
         tell(fault)
         return results
-    if not same_error(error, fault.error):
+    if not same(error, fault.error):
         tell(fault)
     raise error from None
+
+
+def same_words(one: Exception, other: Exception) -> bool:
+    """Of a backward, where a core graph stands in for eager: a type alone may be a fault of ours in both."""
+    return same_error(one, other) and str(one) == str(other)
 
 
 def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception], bool]:

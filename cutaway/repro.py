@@ -1,30 +1,24 @@
 """`repro_after="dynamo"` or `"aot"`: what fails is saved as a program that fails again, and raised as it is.
 
 Input: the captured graph and its backend (dynamo: compile_frame.py), or a half's core graph (aot: inductor.py), and
-what it was called with. The graph is saved whole: there is no minifier yet. The program runs with what stands last.
+what it was called with. The graph is saved whole: there is no minifier yet. The program runs with repro_program.py.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from cutaway.as_captured import ran_silently
 from stage0_eager import arrays
-from stage0_eager.serialization import load, save
-from stage0_eager.state import no_grad
-from stage0_eager.table.registry import OPAQUE, TABLE
+from stage0_eager.serialization import save
 from stage0_eager.tensor import Tensor
 from stage_contracts import config
 from stage_contracts.breaks import Unsupported
-from stage_contracts.device import device_of
-from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import ForbiddenInGraph, SeamError
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
@@ -49,7 +43,7 @@ Run this file: it fails again. There is no minifier yet: cut lines away by hand 
 operators of your own, import the module that registers them first.
 """
 
-from cutaway.repro import Saved, no_grad, operators
+from cutaway.repro_program import Saved, no_grad, operators
 {imported}
 saved = Saved(__file__)  # its numbers are in the file beside this one
 {roots}
@@ -105,17 +99,17 @@ def _drawn(meta: TensorMeta) -> Tensor:
     drawn = np.random.default_rng(0).standard_normal(tuple(map(int, meta.shape)))
     numbers = (drawn if meta.dtype.is_floating_point else drawn * 0).astype(meta.dtype.numpy)
     value = Tensor(arrays.move(numbers, meta.device))
-    return _laid_out(value, tuple(map(int, meta.strides)))
+    return laid_out(value, tuple(map(int, meta.strides)))
 
 
-def _laid_out(value: Tensor, stride: tuple[int, ...]) -> Tensor:
+def laid_out(value: Tensor, stride: tuple[int, ...]) -> Tensor:
     """The value with these strides; a GPU lays it out its own way."""
     numbers, width = arrays.move(value._data, arrays.CPU), value.dtype.itemsize
     reach = sum((n - 1) * s for n, s in zip(value.shape, stride, strict=True)) + 1 if value.numel() else 0
     room = np.zeros(reach, numbers.dtype)
-    laid_out = np.ndarray(numbers.shape, numbers.dtype, room, strides=[s * width for s in stride])
-    laid_out[...] = numbers
-    return Tensor(arrays.move(laid_out, value.device))
+    made = np.ndarray(numbers.shape, numbers.dtype, room, strides=[s * width for s in stride])
+    made[...] = numbers
+    return Tensor(arrays.move(made, value.device))
 
 
 def _number(value: Any) -> Any:
@@ -245,47 +239,3 @@ def _all_graphs(graph: Graph) -> list[Graph]:
 
 def _root(target: Any) -> str:
     return str(getattr(target, "qualname", "cutaway")).partition(".")[0]
-
-
-# ---- what the program runs with ---------------------------------------------------------------------------------
-
-
-def operators(root: str) -> ModuleType:
-    """The operators whose names begin so, as graphs print them: `operators("core").add`."""
-    top = ModuleType(root)
-    vars(top).update({**DTYPES, "device": device_of})
-    for name, operator in {**TABLE, **OPAQUE}.items():
-        first, *path = name.split(".")
-        if first == root:
-            home = top
-            for part in path[:-1]:
-                home = vars(home).setdefault(part, ModuleType(part))
-            vars(home)[path[-1]] = operator
-    return top
-
-
-class Saved:
-    """The numbers beside a program: `tensor` gives one, `run` makes the call that failed. The graph's `self` too."""
-
-    def __init__(self, program: str) -> None:
-        self._numbers = load(Path(program).with_suffix(".safetensors"))
-
-    def tensor(self, name: str, stride: tuple[int, ...] | None = None, requires_grad: bool = False) -> Tensor:
-        """One tensor, laid out as it was."""
-        value = self._numbers[name].clone()  # in memory of its own
-        if stride is not None:
-            value = _laid_out(value, stride)
-        return value.requires_grad_(requires_grad) if requires_grad else value
-
-    def run(self, forward: Callable[..., tuple], inputs: list[Any], **options: Any) -> None:
-        """Compile and call it, and its backward; what that raises is shown as ever. If nothing is: say so."""
-        import cutaway
-
-        results = cutaway.compile(forward, **options)(*inputs)
-        for result in results:
-            if isinstance(result, Tensor) and result.requires_grad:
-                result.sum().backward(retain_graph=True)
-        print("it did not fail", file=sys.stderr)
-
-
-__all__ = ["Saved", "compiled", "drawn_for", "no_grad", "operators"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts
-from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.as_captured import as_captured
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from stage2_autograd.runtime.input_checks import LeafWritten
 from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
@@ -65,9 +65,8 @@ def on_shared_memory_too(
             variants[pattern] = None  # not again, whatever comes
             try:
                 with config.patch(settings):
-                    there, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
-                made = run_on_their_memory(pattern, graph, functional, made)
-                variants[pattern] = with_errors_of_eager(graph, made, there.rng_calls)
+                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
+                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
             except Unsupported:
                 pass
             except Exception as error:
