@@ -2,8 +2,8 @@
 
 Input: programs that write in place, draw, run backward, have opaque operators; and the places: each pass that a clean
 compile reports, the checks, the draw, the launch, what a launch calls, the write-back, each late copy, the backward.
-Before they were mended, these found: a donated update done twice, a copy done twice, a draw given back that was not done,
-and a fault of the backward that was taken for the program's own.
+On the tree before they were mended, 12 of these 31 calls, draws, copies and backwards differed: a donated update or a
+copy done twice, a draw given back that was not done, a fault of the backward taken for the program's own.
 """
 
 import importlib
