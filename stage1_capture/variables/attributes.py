@@ -52,7 +52,9 @@ from stage1_capture.variables.binding import (
     child,
     class_variable,
     dict_source,
+    guard_getters,
     guard_lacking,
+    guard_plain,
     on_class,
     pending,
 )
@@ -73,7 +75,7 @@ from stage1_capture.variables.tensor_attributes import tensor_attribute
 from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.python_version import VERSION
-from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _PYTHON_TYPES: dict[type, type] = {
@@ -270,6 +272,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
 def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
     """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
     real, cls = value.real, type(value.real)
+    guard_getters(tx.output, value)
     if name == "__class__":
         return class_variable(tx, value, cls)
     if name == "__dict__" and has_dict(real):
@@ -293,8 +296,9 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     if isinstance(found, property):
         return call_property(tx, value, found, name)
     if isinstance(found, types.MemberDescriptorType):  # a slot
+        guard_plain(tx.output, value, name)
         try:
-            return wrap(tx.output, found.__get__(real, cls), child(value, name))
+            return wrap(tx.output, found.__get__(real, cls), _slot_source(value, name))
         except AttributeError:
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
@@ -311,10 +315,12 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             return lookup(tx, value.base, name)
         tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
     if name in own:
+        guard_plain(tx.output, value, name)
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
     if isinstance(real, Module) and found is MISSING:
         registered = _registered(tx, value, own, name)
         if registered is not None:
+            guard_plain(tx.output, value, name)
             return registered
     if waiting is not MISSING:
         if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
@@ -334,6 +340,14 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return None
+
+
+def _slot_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+    """What a slot holds. An empty one is not to ask the user's `__getattr__`."""
+    source = child(value, name)
+    if source is None or class_lookup(type(value.real), "__getattr__") is MISSING:
+        return source
+    return CallSource(AttrSource(AttrSource(AttrSource(source.base, "__class__"), name), "__get__"), (source.base,))
 
 
 def _empty_slot(cls: type, name: str) -> str:

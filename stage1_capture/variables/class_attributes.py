@@ -132,16 +132,19 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     order = cls.__mro__
     start = order.index(value.owner) + 1
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
-    if index is None:
-        return None
-    found = order[index].__dict__[name]
     base = receiver.source if of_class else class_of(receiver)
     source: Source | None = None
+    if base is not None and not made_inside(cls):
+        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
+    if index is None:
+        tx.output.guard("IDENTITY", source, MISSING)
+        for outside in order[start:] if made_inside(cls) else ():
+            tx.output.guard("LACKS", base_place(outside), name)
+        return None
+    found = order[index].__dict__[name]
     if made_inside(cls):
         home = base_place(order[index])
         source = home and ItemSource(AttrSource(home, "__dict__"), name)
-    elif base is not None:
-        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
     if isinstance(found, staticmethod) and source is not None:
         source = AttrSource(source, "__func__")
     if isinstance(found, staticmethod):  # __new__

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.state.graph_builder import OutputGraph, is_library
+from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
 from stage1_capture.variables.binding import guard_class, guard_storing
@@ -72,12 +72,19 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         slot
         or read_by_class(cls, name)
         or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
+        or _asks_the_user(cls)
     ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
+
+
+def _asks_the_user(cls: type) -> bool:
+    """Whether reading an attribute that is gone by now would run a `__getattr__` of the user's."""
+    asked = class_lookup(cls, "__getattr__")
+    return isinstance(asked, types.FunctionType) and is_users(asked.__globals__)
 
 
 class ObjectDict(MutableMapping):

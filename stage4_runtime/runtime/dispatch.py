@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stage_contracts.guard_constants import computed
 from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta
 from stage_contracts.pipeline import Entry
 
@@ -184,6 +185,8 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
     "LACKS": lambda s, g, seen, scope: f"{s}: no {g.expected} -> one",
+    "READS": lambda s, g, seen, scope: f"{s}: another __getattribute__ or __getattr__",
+    "PLAIN": lambda s, g, seen, scope: f"{s}: plain -> computed {_short(computed(seen, g.expected))}",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }

@@ -134,6 +134,22 @@ def with_a_length():
     del Bare.__len__
 
 
+@contextlib.contextmanager
+def with_a_getter():
+    Settings.__getattribute__ = lambda self, name: (
+        1000 if name == "width" else object.__getattribute__(self, name)
+    )
+    yield
+    del Settings.__getattribute__
+
+
+@contextlib.contextmanager
+def with_a_property():
+    Settings.width = property(lambda self: 7)
+    yield
+    del Settings.width
+
+
 def settings(**facts):
     made = Settings()
     vars(made).update(facts)
@@ -164,6 +180,8 @@ CASES = {
     "TYPE": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), Name("a")), PLAIN),
     "EQUALS": (length_of, [lambda: (x(), "ab")], lambda: (x(), "abc"), PLAIN),
     "EQUALS, of a derived class": (named, [lambda: (x(), Name("two"))], lambda: (x(), Name("three")), PLAIN),
+    "READS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
+    "PLAIN": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_property),
     "LACKS": (doubled_if_true, [lambda: (x(), BARE)], lambda: (x(), BARE), with_a_length),
     "LENGTH": (items_summed, [lambda: (x(), [1, 2])], lambda: (x(), [1, 2, 3]), PLAIN),
     "KEYS": (values_of, [lambda: (x(), {"a": 1, "bb": 2})], lambda: (x(), {"bb": 2, "a": 1}), PLAIN),
