@@ -53,8 +53,10 @@ def is_told_by_equality(constant: Any) -> bool:
 
 def lacks(cls: type, name: str) -> bool:
     """Whether neither the class nor a base of it has the name. A metaclass is not asked."""
-    for base in cls.__mro__:  # a loop, which is half as long as any(): most guards of objects ask this
-        if name in base.__dict__:
+    for (
+        base
+    ) in cls.__mro__:  # a loop takes half as long as all(), and guards of objects ask this at each call
+        if name in base.__dict__:  # noqa: SIM110
             return False
     return True
 
@@ -81,7 +83,9 @@ def _may_compute(kind: type) -> bool:
 
 
 # What is met most, asked first; the others are asked for a `__get__`.
-_PLAIN = frozenset((types.FunctionType, types.MemberDescriptorType, staticmethod, int, float, str, bool, type(None)))
+_PLAIN = frozenset(
+    (types.FunctionType, types.MemberDescriptorType, staticmethod, int, float, str, bool, type(None))
+)
 
 
 def getters(cls: type) -> tuple[Any, Any]:

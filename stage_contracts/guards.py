@@ -158,9 +158,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             lambda value, named: named(value),
         ),
     ),
-    "READS": (
-        Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),
-    ),
+    "READS": (Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),),
     "KEYS": (
         Spelling(  # objects: each is itself and no other
             lambda keys: not _are_strings(keys) and not _is_literal(keys),
@@ -321,9 +319,9 @@ _OF_CLASSES = ("LACKS", "READS", "PLAIN")
 
 
 def _turn(guard: Guard) -> tuple[int, int]:
-    """When a guard is checked. Reading `o.bar` of an object whose class is another by now, or computes `bar` by now, may
-    run the user's code, so `type(o)` and what `o.__class__` has are asked before; looking for what is absent reads it
-    too."""
+    """When a guard is checked. Reading `o.bar` of an object whose class is another by now, or computes `bar` by now,
+    may run the user's code, so `type(o)` and what `o.__class__` has are asked before; looking for what is absent reads
+    it too."""
     if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
         steps = DEEPEST  # text, of any path
     else:

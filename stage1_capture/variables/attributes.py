@@ -347,7 +347,9 @@ def _slot_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     source = child(value, name)
     if source is None or class_lookup(type(value.real), "__getattr__") is MISSING:
         return source
-    return CallSource(AttrSource(AttrSource(AttrSource(source.base, "__class__"), name), "__get__"), (source.base,))
+    return CallSource(
+        AttrSource(AttrSource(AttrSource(source.base, "__class__"), name), "__get__"), (source.base,)
+    )
 
 
 def _empty_slot(cls: type, name: str) -> str:
