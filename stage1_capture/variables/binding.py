@@ -177,7 +177,7 @@ def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: s
 
 
 def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
-    """A class of the user's may get a `__getattribute__` or a `__getattr__` later, or others: they see reads of guards."""
+    """A class of the user's may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
     cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard("READS", place, getters(cls))
