@@ -72,6 +72,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
     ),
     "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
     "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
+    "PRESENT": GuardKind(9, "{e} in {s}", "a key that is there, before what reads it"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
 }
@@ -314,8 +315,8 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
-# What is asked of a class so that reading attributes of its objects runs none of the user's code.
-_OF_CLASSES = ("LACKS", "READS", "PLAIN")
+# What is asked of an object first, so that reading its attributes runs none of the user's code.
+_BEFORE_READS = {"LACKS": "__class__", "READS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
 
 
 def _turn(guard: Guard) -> tuple[int, int]:
@@ -326,8 +327,7 @@ def _turn(guard: Guard) -> tuple[int, int]:
         steps = DEEPEST  # text, of any path
     else:
         steps = max(map(depth, (guard.source, guard.expected)))
-        if guard.kind in _OF_CLASSES and isinstance(guard.source, AttrSource):
-            steps -= guard.source.name == "__class__"
+        steps -= isinstance(guard.source, AttrSource) and guard.source.name == _BEFORE_READS.get(guard.kind)
     return steps + (guard.kind == "ABSENT"), GUARD_KINDS[guard.kind].rank
 
 

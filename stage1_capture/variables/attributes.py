@@ -55,6 +55,7 @@ from stage1_capture.variables.binding import (
     guard_getters,
     guard_lacking,
     guard_plain,
+    guard_present,
     on_class,
     pending,
 )
@@ -316,6 +317,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         guard_plain(tx.output, value, name)
+        guard_present(tx.output, value, name)
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
     if isinstance(real, Module) and found is MISSING:
         registered = _registered(tx, value, own, name)

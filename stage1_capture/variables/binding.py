@@ -190,8 +190,21 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
         return  # what Module itself has, not to be described anew
     if (place := class_place(output, value)) is not None:
         output.guard_plain(place, cls, name)
-        if is_users({"__name__": type(cls).__module__}):
-            output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
+        guard_metaclass(output, place, cls, name)
+
+
+def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
+    """What a metaclass of the user's computes for its classes: it sees where a guard reads `C.name`."""
+    if is_users({"__name__": type(cls).__module__}):
+        output.guard("READS", AttrSource(place, "__class__"), getters(type(cls)))
+        output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
+
+
+def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
+    """An attribute that is gone by now is not to be asked of a `__getattr__` of the user's, where a guard reads it."""
+    asked = class_lookup(type(value.real), "__getattr__")
+    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__) and value.source is not None:
+        output.guard("PRESENT", AttrSource(value.source, "__dict__"), name)
 
 
 def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:

@@ -30,6 +30,7 @@ from stage1_capture.variables.binding import (
     base_place,
     child,
     class_of,
+    guard_metaclass,
     in_class,
     inherited,
     pending,
@@ -71,6 +72,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
+    if cls.source is not None:
+        guard_metaclass(tx.output, cls.source, real, name)
+        if is_users({"__name__": real.__module__}):
+            tx.output.guard_plain(cls.source, real, name)
     if meta is MISSING and type(real) is not type:
         tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
     if found is MISSING:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.graph_builder import OutputGraph, is_library
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
 from stage1_capture.variables.binding import guard_class, guard_storing
@@ -72,19 +72,12 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         slot
         or read_by_class(cls, name)
         or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
-        or _asks_the_user(cls)
     ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
     own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
-
-
-def _asks_the_user(cls: type) -> bool:
-    """Whether reading an attribute that is gone by now would run a `__getattr__` of the user's."""
-    asked = class_lookup(cls, "__getattr__")
-    return isinstance(asked, types.FunctionType) and is_users(asked.__globals__)
 
 
 class ObjectDict(MutableMapping):
@@ -160,9 +153,14 @@ class ObjectDict(MutableMapping):
         return there
 
     def _refuse_slot(self, name: str) -> None:
-        """An object has two things of one name where its class has a slot: `attrs` holds one."""
+        """An object has two things of one name where its class has a slot, or a module such a parameter: `attrs` holds
+        one."""
         if isinstance(class_lookup(type(self.owner.real), name), types.MemberDescriptorType):
             self.output.unsupported("GB0006", f"a change of {name} in a __dict__ beside the slot {name}")
+        if isinstance(self.owner.real, Module) and any(name in self._own.get(r, ()) for r in REGISTRIES[:3]):
+            self.output.unsupported(
+                "GB0006", f"a change of {name} in a __dict__ beside the registered {name}"
+            )
 
     def __iter__(self) -> Iterator[str]:
         self._guard("KEYS", tuple(self._own))

@@ -187,6 +187,7 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "LACKS": lambda s, g, seen, scope: f"{s}: no {g.expected} -> one",
     "READS": lambda s, g, seen, scope: f"{s}: another __getattribute__ or __getattr__",
     "PLAIN": lambda s, g, seen, scope: f"{s}: plain -> computed {_short(computed(seen, g.expected))}",
+    "PRESENT": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: there -> absent",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }

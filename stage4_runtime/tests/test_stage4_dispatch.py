@@ -116,6 +116,7 @@ MISSES = [
     (Guard("LACKS", X, "__init__"), (Thing,), "x: no __init__ -> one"),
     (Guard("READS", X, (object.__getattribute__, None)), (type(NAMES),), "x: another __getattribute__ or __getattr__"),
     (Guard("PLAIN", X, ("training", "real")), (int,), "x: plain -> computed ['real']"),
+    (Guard("PRESENT", X, "k"), ({},), "x['k']: there -> absent"),
     (Guard("ABSENT_KEY", X, "k"), ({"k": 2},), "x['k']: absent -> 2"),
     (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
     (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),

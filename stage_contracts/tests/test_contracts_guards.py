@@ -124,6 +124,7 @@ CASES = {
     "KEYS": (Guard("KEYS", X, ("a", "b")), "tuple(x) == ('a', 'b')", ({"a": 1, "b": 2},), [({"b": 1, "a": 2},), ({},)]),
     "KEYS of numbers": (Guard("KEYS", X, (1, 2)), "", ({1: 0, 2: 0},), [({True: 0, 2: 0},), ({1.0: 0, 2: 0},)]),
     "ABSENT": (Guard("ABSENT", X, "hook"), "not hasattr(x, 'hook')", (Thing(),), [(Thing(hook=1),)]),
+    "PRESENT": (Guard("PRESENT", X, "k"), "'k' in x", ({"k": 1},), [({},)]),
     "ABSENT_KEY": (Guard("ABSENT_KEY", X, "k"), "'k' not in x", ({},), [({"k": 1},)]),
     "SHAPE": (Guard("SHAPE", X, "x.shape[0] < 5"), "x.shape[0] < 5", (FakeTensor(),), [(FakeTensor(shape=(9, 3)),), (1,)]),
 }  # fmt: skip

@@ -134,6 +134,15 @@ def with_a_length():
     del Bare.__len__
 
 
+class Computing(Settings):
+    def __getattr__(self, name):
+        return 2 if name == "kept" else object.__getattribute__(self, name)
+
+
+def kept_of(a, computing):
+    return a * computing.kept
+
+
 @contextlib.contextmanager
 def with_a_getter():
     Settings.__getattribute__ = lambda self, name: (
@@ -150,8 +159,8 @@ def with_a_property():
     del Settings.width
 
 
-def settings(**facts):
-    made = Settings()
+def settings(kind=Settings, **facts):
+    made = kind()
     vars(made).update(facts)
     return made
 
@@ -182,6 +191,7 @@ CASES = {
     "EQUALS, of a derived class": (named, [lambda: (x(), Name("two"))], lambda: (x(), Name("three")), PLAIN),
     "READS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
     "PLAIN": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_property),
+    "PRESENT": (kept_of, [lambda: (x(), settings(Computing, kept=2))], lambda: (x(), settings(Computing)), PLAIN),
     "LACKS": (doubled_if_true, [lambda: (x(), BARE)], lambda: (x(), BARE), with_a_length),
     "LENGTH": (items_summed, [lambda: (x(), [1, 2])], lambda: (x(), [1, 2, 3]), PLAIN),
     "KEYS": (values_of, [lambda: (x(), {"a": 1, "bb": 2})], lambda: (x(), {"bb": 2, "a": 1}), PLAIN),
