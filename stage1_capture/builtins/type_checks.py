@@ -170,7 +170,7 @@ def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool]
 
 
 def _is_protocol(cls: Any) -> bool:
-    return getattr(cls, "_is_protocol", False) and getattr(cls, "_is_runtime_protocol", False)
+    return all(class_lookup(cls, name) is True for name in ("_is_protocol", "_is_runtime_protocol"))
 
 
 _ABC_CHECK = abc.ABCMeta.__subclasscheck__

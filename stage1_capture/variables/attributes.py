@@ -55,7 +55,6 @@ from stage1_capture.variables.binding import (
     guard_getters,
     guard_lacking,
     guard_plain,
-    guard_present,
     on_class,
     pending,
 )
@@ -254,7 +253,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     """By the class and the object; where that fails, a property too, by `__getattr__`."""
     computed = class_lookup(type(value.real), "__getattr__")
     try:
-        found = plain_attribute(tx, value, name)
+        found = plain_attribute(tx, value, name, registries=computed is Module.__getattr__)
     except Raised as raised:
         if computed is MISSING or not isinstance(raised.value.real, AttributeError):
             raise
@@ -270,8 +269,11 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     return call_python(tx, getter, [value, ConstantVariable(name)])
 
 
-def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
+def plain_attribute(
+    tx: Tx, value: UserDefinedObjectVariable, name: str, registries: bool = False
+) -> Variable | None:
+    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class. registries: what
+    Module.__getattr__ finds too."""
     real, cls = value.real, type(value.real)
     guard_getters(tx.output, value)
     if name == "__class__":
@@ -316,10 +318,8 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             return lookup(tx, value.base, name)
         tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
     if name in own:
-        guard_plain(tx.output, value, name)
-        guard_present(tx.output, value, name)
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
-    if isinstance(real, Module) and found is MISSING:
+    if registries and found is MISSING:
         registered = _registered(tx, value, own, name)
         if registered is not None:
             guard_plain(tx.output, value, name)
@@ -334,7 +334,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         guard_lacking(tx.output, value, name)
         if class_lookup(cls, "__getattr__") is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
-    elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
+    elif registries or class_lookup(cls, "__getattr__") is MISSING:
         tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__

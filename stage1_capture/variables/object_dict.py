@@ -14,7 +14,13 @@ from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
-from stage1_capture.variables.binding import guard_class, guard_storing
+from stage1_capture.variables.binding import (
+    guard_class,
+    guard_getters,
+    guard_plain,
+    guard_present,
+    guard_storing,
+)
 from stage1_capture.variables.builder import REGISTRIES, lazily
 from stage_contracts.source import AttrSource, ItemSource, Source
 
@@ -66,6 +72,9 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
     if owner.source is None:
         return None
     cls = type(owner.real)
+    guard_getters(output, owner)
+    guard_plain(output, owner, name)
+    guard_present(output, owner, name)
     child: Source = AttrSource(owner.source, name)
     slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
     if (

@@ -29,7 +29,14 @@ from stage1_capture.variables.base import (
     Variable,
     describe,
 )
-from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
+from stage1_capture.variables.binding import (
+    child,
+    dict_source,
+    guard_class,
+    guard_plain,
+    guard_storing,
+    on_class,
+)
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.exception import ExceptionVariable
@@ -205,6 +212,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if (
         slot and not target.fresh
     ):  # also where the program stored there before: it is deleted in what there is
+        guard_plain(tx.output, target, name)
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
         elif class_lookup(type(target.real), "__getattr__") is not MISSING:
