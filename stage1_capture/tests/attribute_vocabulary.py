@@ -134,10 +134,11 @@ def noted(word, answer=None):
 
 
 class WatchedRead(Named):
-    """Non-data descriptor."""
+    """Non-data descriptor. Where one replaces a method or a property, a guard that fails asks it on the class, once."""
 
     def __get__(self, owner, cls=None):
-        SEEN.append(("read", self.name, owner is None))
+        if owner is not None:
+            SEEN.append(("read", self.name))
         return self.held(owner) if type(self.held) is types.FunctionType and owner is not None else self.held
 
 

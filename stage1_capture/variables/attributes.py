@@ -18,7 +18,7 @@ from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import (
     NONE,
@@ -66,7 +66,6 @@ from stage1_capture.variables.ndarray import FUNCTION_KINDS, array_attribute, fu
 from stage1_capture.variables.object_dict import (
     attribute_source,
     dict_of,
-    has_dict,
     own_dict,
     read_by_class,
     refuse_second_way,

@@ -15,7 +15,7 @@ from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup, made_inside
+from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_inside
 from stage1_capture.variables.base import (
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -273,7 +273,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
     guard_plain(tx.output, value, name)
     if hasattr(type(found), "__get__"):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            if on_instance and not value.fresh and isinstance(getattr(value.real, "__dict__", None), dict):
+            if on_instance and not value.fresh and has_dict(value.real):
                 place = value.source and AttrSource(value.source, "__dict__")
                 tx.output.guard("ABSENT_KEY", place, name)  # which would go first
             return call_descriptor(tx, value, found, name)

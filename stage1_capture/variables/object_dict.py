@@ -48,13 +48,6 @@ def refuse_second_way(output: OutputGraph, real: Any) -> None:
         output.unsupported("GB0051", "an attribute of an object whose __dict__ the program changed as a dict")
 
 
-def has_dict(real: Any) -> bool:
-    try:
-        return isinstance(object.__getattribute__(real, "__dict__"), dict)
-    except AttributeError:
-        return False
-
-
 def described(cls: type, name: str) -> bool:
     """Whether storing `name` on an instance asks the class: a property, a descriptor with `__set__` or `__delete__`."""
     found = class_lookup(cls, name)

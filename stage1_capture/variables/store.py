@@ -14,7 +14,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.variables.base import (
     NONE,
     CellVariable,
@@ -40,7 +40,7 @@ from stage1_capture.variables.binding import (
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.exception import ExceptionVariable
-from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
+from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
 from stage_contracts.source import AttrSource, Source
 
 
