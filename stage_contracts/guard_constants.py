@@ -59,6 +59,14 @@ def lacks(cls: type, name: str) -> bool:
     return True
 
 
+def lacks_all(cls: type, names: tuple[str, ...]) -> bool:
+    """Whether it lacks each of them."""
+    for base in cls.__mro__:  # noqa: SIM110 (as above)
+        if not base.__dict__.keys().isdisjoint(names):
+            return False
+    return True
+
+
 def are_plain(cls: type, names: tuple[str, ...]) -> bool:
     """Whether looking these names up on the class or on an object of it runs no Python code: the class lacks them, or
     has plain values, functions or slots there."""

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
-from stage_contracts.guard_constants import are_plain, is_told_by_equality, lacks, reads_by, same_constant
+from stage_contracts.guard_constants import (
+    are_plain,
+    is_told_by_equality,
+    lacks,
+    lacks_all,
+    reads_by,
+    same_constant,
+)
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
 from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
@@ -159,6 +166,9 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             lambda value, named: named(value),
         ),
     ),
+    "LACKS": (
+        Spelling(lambda names: type(names) is tuple, "lacks_all({s}, {e})", lambda names, named: repr(names)),
+    ),
     "READS": (Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),),
     "KEYS": (
         Spelling(  # objects: each is itself and no other
@@ -221,6 +231,7 @@ CHECKS = {
         same_objects,
         same_constant,
         lacks,
+        lacks_all,
         are_plain,
         reads_by,
         apart,

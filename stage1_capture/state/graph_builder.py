@@ -24,7 +24,7 @@ from stage1_capture.variables.base import ObjectDictVariable, TensorVariable, Va
 from stage1_capture.variables.number import NumberVariable, OpenSizes
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
-from stage_contracts.guard_constants import computed
+from stage_contracts.guard_constants import computed, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
@@ -239,13 +239,14 @@ class OutputGraph:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
-        """Rely on a class not to compute a name: one guard for all names of a class."""
-        known = self.guards.get(("PLAIN", source, None))
+        """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
+        kind = "LACKS" if lacks(cls, name) else "PLAIN"
+        known = self.guards.get((kind, source, None))
         names = known.expected if known else ()
         if name not in names and not computed(cls, (name,)):
-            self.guard("PLAIN", source, ())
-            known = self.guards["PLAIN", source, None]
-            self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))
+            self.guard(kind, source, ())
+            known = self.guards[kind, source, None]
+            self.guards[kind, source, None] = replace(known, expected=(*names, name))
 
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
         """A guard cannot check what a random generator is going to give."""

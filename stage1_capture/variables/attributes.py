@@ -318,7 +318,7 @@ def plain_attribute(
         tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
-    if registries and found is MISSING:
+    if registries and found is MISSING and waiting is MISSING:
         registered = _registered(tx, value, own, name)
         if registered is not None:
             guard_plain(tx.output, value, name)

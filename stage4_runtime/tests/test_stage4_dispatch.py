@@ -114,6 +114,7 @@ MISSES = [
     (Guard("IDENTITY", N, len), (None, max), "n: len -> max"),
     (Guard("ABSENT", X, "training"), (Thing(),), "x.training: absent -> True"),
     (Guard("LACKS", X, "__init__"), (Thing,), "x: no __init__ -> one"),
+    (Guard("LACKS", X, ("__init__", "foo", "training")), (Thing,), "x: no __init__ and no training -> one"),
     (Guard("READS", X, (object.__getattribute__, None)), (type(NAMES),), "x: another __getattribute__ or __getattr__"),
     (Guard("PLAIN", X, ("training", "real")), (int,), "x: plain -> computed ['real']"),
     (Guard("PRESENT", X, "k"), ({},), "x['k']: there -> absent"),

@@ -93,6 +93,7 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
+    "LACKS all": (Guard("LACKS", X, ("real", "imag")), "lacks_all(x, ('real', 'imag'))", (str,), [(int,), (complex,)]),
     "READS": (
         Guard("READS", X, (object.__getattribute__, None)), "reads_by(x, (object.__getattribute__, None))", (Thing,),
         [(type("Own", (), {"__getattr__": len}),), (type("Own", (Thing,), {"__getattribute__": len}),)],
