@@ -176,4 +176,9 @@ class ObjectDict(MutableMapping):
     def _guard(self, kind: str, expected: Any) -> None:
         if not self.owner.fresh and self.owner.source is not None:
             place = AttrSource(self.owner.source, "__dict__")
-            self.output.guard(kind, place, expected, isinstance(self.owner.real, Module))
+            trusted = isinstance(self.owner.real, Module) and is_library(
+                {"__name__": type(self.owner.real).__module__}
+            )
+            self.output.guard(
+                kind, place, expected, trusted
+            )  # a class of the user's may write past __setattr__
