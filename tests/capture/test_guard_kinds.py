@@ -134,6 +134,10 @@ def with_a_length():
     del Bare.__len__
 
 
+class Usual(Settings):
+    width = 2
+
+
 class Computing(Settings):
     def __getattr__(self, name):
         return 2 if name == "kept" else object.__getattribute__(self, name)
@@ -154,9 +158,9 @@ def with_a_getter():
 
 @contextlib.contextmanager
 def with_a_property():
-    Settings.width = property(lambda self: 7)
+    Usual.width = property(lambda self: 2)
     yield
-    del Settings.width
+    Usual.width = 2
 
 
 def settings(kind=Settings, **facts):
@@ -190,7 +194,7 @@ CASES = {
     "EQUALS": (length_of, [lambda: (x(), "ab")], lambda: (x(), "abc"), PLAIN),
     "EQUALS, of a derived class": (named, [lambda: (x(), Name("two"))], lambda: (x(), Name("three")), PLAIN),
     "READS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
-    "PLAIN": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_property),
+    "PLAIN": (width_of, [lambda: (x(), settings(Usual))], lambda: (x(), settings(Usual)), with_a_property),
     "PRESENT": (kept_of, [lambda: (x(), settings(Computing, kept=2))], lambda: (x(), settings(Computing)), PLAIN),
     "LACKS": (doubled_if_true, [lambda: (x(), BARE)], lambda: (x(), BARE), with_a_length),
     "LENGTH": (items_summed, [lambda: (x(), [1, 2])], lambda: (x(), [1, 2, 3]), PLAIN),
