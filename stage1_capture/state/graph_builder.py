@@ -10,7 +10,7 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
@@ -24,6 +24,7 @@ from stage1_capture.variables.base import ObjectDictVariable, TensorVariable, Va
 from stage1_capture.variables.number import NumberVariable, OpenSizes
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
+from stage_contracts.guard_constants import computed, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
@@ -130,6 +131,7 @@ class OutputGraph:
         self.class_stores: dict[
             type, dict[str, Any]
         ] = {}  # what the program stored on classes; None: deleted
+        self.class_places: dict[type, Source] = {}  # where guards find a class of the user's
         self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
@@ -235,6 +237,16 @@ class OutputGraph:
         key = (kind, source, expected if isinstance(expected, Source) or type(expected) is str else None)
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
+
+    def guard_plain(self, source: Source, cls: type, name: str) -> None:
+        """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
+        kind = "LACKS" if lacks(cls, name) else "PLAIN"
+        known = self.guards.get((kind, source, None))
+        names = known.expected if known else ()
+        if name not in names and not computed(cls, (name,)):
+            self.guard(kind, source, ())
+            known = self.guards[kind, source, None]
+            self.guards[kind, source, None] = replace(known, expected=(*names, name))
 
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
         """A guard cannot check what a random generator is going to give."""

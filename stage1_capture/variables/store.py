@@ -14,7 +14,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.variables.base import (
     NONE,
     CellVariable,
@@ -29,11 +29,18 @@ from stage1_capture.variables.base import (
     Variable,
     describe,
 )
-from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
+from stage1_capture.variables.binding import (
+    child,
+    dict_source,
+    guard_class,
+    guard_plain,
+    guard_storing,
+    on_class,
+)
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.exception import ExceptionVariable
-from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
+from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
 from stage_contracts.source import AttrSource, Source
 
 
@@ -205,6 +212,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if (
         slot and not target.fresh
     ):  # also where the program stored there before: it is deleted in what there is
+        guard_plain(tx.output, target, name)
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
         elif class_lookup(type(target.real), "__getattr__") is not MISSING:
