@@ -60,7 +60,7 @@ def check_followed(output: OutputGraph) -> None:
     for what, unchanged in output.followed:
         if not unchanged():
             reason = f"what {what} reads is changed after the call"
-            raise SkipFrame(reason, output.origin(), code="GB0006")
+            raise SkipFrame(reason, output.origin(), code="GB0095")
 
 
 def _text(graph: Graph) -> list[str]:

@@ -152,7 +152,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
             tx.output.guard("IDENTITY", dict_source(value, name), found)
             tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0022", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
     assert isinstance(function, UserFunctionVariable)
     return tx.inline(function, [value], {})
@@ -235,7 +235,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
             return call_descriptor(tx, value, found, name)
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
-        tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
     return wrap(tx.output, found, shown(value, name))
 
 

@@ -66,7 +66,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             return
         case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
             if is_library(vars(real)):
-                tx.unsupported("GB0006", "a change of the library's own state")
+                tx.unsupported("GB0092", "a change of the library's own state")
             if hasattr(types.ModuleType, name):  # `__dict__`
                 tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
             tx.output.effects.store_global(vars(real), name, value)

@@ -25,7 +25,7 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_verify import envs_of, promised_val, unchecked
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.layouts import is_dense
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 
