@@ -63,7 +63,7 @@ def _hidden_symbols(graph: Graph) -> set[Any]:
 def save_hidden_sizes(partition: Partition) -> Partition:
     """The partition with every open size of the backward shown by a value that the forward saves.
 
-    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and nothing of it.
+    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and no value.
     """
     nodes = partition.backward.nodes
     used = list(open_sizes_in([(n.val, n.args, n.kwargs) for n in nodes]))

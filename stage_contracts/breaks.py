@@ -49,7 +49,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "set suppress_errors to False to see where it was raised",
     ),
     "GB0013": (
-        "random numbers inside a branch, a loop or a derivative of one's own",
+        "random numbers inside a branch, a loop or a user-defined derivative",
         "draw them outside and pass them as operands",
     ),
     "GB0014": (
@@ -84,7 +84,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     "GB0027": (
         "random numbers that the graph does not draw",
-        "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in",
+        "draw with cutaway.rand and the like, whose numbers are part of the graph, or pass the number in",
     ),
     "GB0028": ("a copy that only Python can make", "copy it outside, or make a new object of its parts"),
     "GB0029": (

@@ -259,7 +259,7 @@ def numpy_argument(x, array):
     return x + array
 
 
-@breaks("GB0022", "d[HALF]", X, {HALF: 3})
+@breaks("GB0098", "d[HALF]", X, {HALF: 3})
 def unguardable_dict(x, d):
     return x * d[HALF]
 

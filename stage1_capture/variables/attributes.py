@@ -1,7 +1,7 @@
 """Attribute lookup on abstract values, by Python's own order, with a guard for each thing found.
 
 Input: an abstract value and a name. Properties are inlined; everything else is read off `__dict__`s and
-registries, so that no code of the user's runs. What cannot be followed (`__getattr__`, unknown descriptors)
+registries, so that no user code runs. What cannot be followed (`__getattr__`, unknown descriptors)
 is a break.
 """
 

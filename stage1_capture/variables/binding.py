@@ -169,14 +169,14 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A class of the user's may get the method later. Those of modules are taken for what they are."""
+    """A user-defined class may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
     if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         output.guard("LACKS", class_of(value), name)  # of which no module's epoch tells
 
 
 def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That the class of the user's describes a name as it does now: it may get a property later, or lose one."""
+    """That the user-defined class describes a name as it does now: it may get a property later, or lose one."""
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
@@ -185,7 +185,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
 
 
 def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    """That a user-defined class stores as Python does: it may get a `__setattr__` later."""
     cls = type(target.real)
     if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
         source = class_of(target)

@@ -1,7 +1,7 @@
 """Stores to attributes: what `obj.name = value` and `del obj.name` do, by Python's own order.
 
 Input: an abstract object, a name and a value. On an object from outside the store is a side effect, replayed after
-the graph; setters and `__setattr__` of the user's are followed.
+the graph; user-defined setters and `__setattr__` are followed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
 
 
 def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Variable | None) -> None:
-    """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
+    """A plain value on a user-defined class: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
     if isinstance(value, UserDefinedObjectVariable):
@@ -168,7 +168,7 @@ _DATA = (
 
 
 def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
-    """`del target.name`: by a `__delattr__` of the user's where there is one."""
+    """`del target.name`: by a user-defined `__delattr__` where there is one."""
     if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     deleter = class_lookup(type(target.real), "__delattr__")

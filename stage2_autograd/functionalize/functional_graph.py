@@ -100,7 +100,7 @@ def restate_strides(graph: Graph) -> None:
 
 
 def with_functional_backwards(graph: Graph) -> Graph:
-    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
+    """A copy in which the user-defined derivatives (of autograd.Function and hooks) are functional graphs."""
     twin = graph.copy()
     for node in twin.calls:
         if getattr(node.target, "backward_graph", None) is not None:

@@ -53,7 +53,7 @@ def gb0004_instead(x):
 
 
 class Labelled(cutaway.Tensor):
-    """A tensor of a class of one's own."""
+    """A tensor of your own class."""
 
 
 def gb0005(x, y):
