@@ -28,7 +28,7 @@ class CaptureConfig:
     error_on_recompile: bool = False  # so does any recompile
     automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
     assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
+    # None: what fails in the compiler runs eagerly and is recorded, a failing user-defined backend raises.
     # True: both run eagerly. False: both raise.
     suppress_errors: bool | None = None
     # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
@@ -62,8 +62,8 @@ class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
     # -fopenmp              `omp simd` and threads
-    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
-    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -fno-math-errno       functions need not set errno: nothing reads it, and SIMD functions cannot
+    # -fno-trapping-math    nothing reads the floating-point status flags, so a branch may become a select
     # -ffp-contract=off     a * b + c stays two roundings, as in eager
     # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"

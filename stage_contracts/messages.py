@@ -206,7 +206,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "backend_raised": (
         "BackendFailed",
-        "a backend of the user's raised",
+        "a user-defined backend raised",
         "backend {name!r} raised {error}\nits own lines are above; config suppress_errors=True runs such graphs "
         "eagerly",
         "look at the chained exception",

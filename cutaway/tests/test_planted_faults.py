@@ -238,7 +238,7 @@ def test_a_fault_of_a_launch(program, half, monkeypatch):
 
 
 def test_an_update_in_place_is_donated():
-    """Else the tests above show nothing of it."""
+    """Otherwise the tests above would not show it."""
     compiled = cutaway.compile(update)
     outcome(compiled, update, 2.0)
     program = compiled.artifacts[-1].forward.planned

@@ -85,7 +85,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
-    """A class of the user's may get other bases later."""
+    """A user-defined class may get other bases later."""
     if source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 

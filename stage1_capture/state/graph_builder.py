@@ -259,15 +259,15 @@ class OutputGraph:
         if isinstance(variable, ObjectDictVariable):
             variable = variable.part_of
         if variable.trusted:
-            self.unsupported("GB0006", "a change of the library's own state")
+            self.unsupported("GB0092", "a change of the library's own state")
         self.must_be_new(variable)
         if self.effects.in_the_end and variable.source is not None:
-            self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
+            self.unsupported("GB0094", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
 
     def store_global(self, module: dict, name: str, value: Variable) -> None:
         if self.follows_since is not None:
-            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+            self.unsupported("GB0093", "a side effect in a function that runs in the backward")
         self.effects.store_global(module, name, value)
 
     def must_be_new(self, variable: Variable) -> None:
@@ -275,7 +275,7 @@ class OutputGraph:
         if self.follows_since is not None and (
             variable.source is not None or variable.born < self.follows_since
         ):
-            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+            self.unsupported("GB0093", "a side effect in a function that runs in the backward")
 
     # ---- what is computed ------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Attribute lookup on abstract values, by Python's own order, with a guard for each thing found.
 
 Input: an abstract value and a name. Properties are inlined; everything else is read off `__dict__`s and
-registries, so that no code of the user's runs. What cannot be followed (`__getattr__`, unknown descriptors)
+registries, so that no user code runs. What cannot be followed (`__getattr__`, unknown descriptors)
 is a break.
 """
 
@@ -199,7 +199,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
         found = class_lookup(kind, name)
         there = found is not MISSING and name != "__dict__"
         if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            tx.unsupported("GB0022", f"the descriptor {kind.__name__}.{name}")
+            tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")
         if not there and kind is not known and is_users({"__name__": kind.__module__}):
             tx.output.guard("LACKS", child(value, "__class__") or RegisteredSource(register(kind)), name)
         return UserMethodVariable(name, value) if there else None
@@ -243,7 +243,7 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
         tx.unsupported("GB0022", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0022", f"{name}, which {module.real.__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {module.real.__name__} computes in __getattr__")
     tx.output.guard("ABSENT", module.source, name)
     return None
 
@@ -263,7 +263,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     if found is not None or computed in (MISSING, Module.__getattr__):
         return found
     if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0022", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {type(value.real).__name__} computes in __getattr__")
     getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
     return call_python(tx, getter, [value, ConstantVariable(name)])
 
@@ -315,7 +315,7 @@ def plain_attribute(
             return call_descriptor(tx, value, found, name)
         if value.base is not None and isinstance(found, types.GetSetDescriptorType):
             return lookup(tx, value.base, name)
-        tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
     if registries and found is MISSING and waiting is MISSING:

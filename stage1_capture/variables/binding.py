@@ -153,7 +153,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
             tx.output.guard("IDENTITY", dict_source(value, name), found)
             tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0022", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
     assert isinstance(function, UserFunctionVariable)
     return tx.inline(function, [value], {})
@@ -170,7 +170,7 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A class of the user's may get the method later. Those of modules are taken for what they are."""
+    """A user-defined class may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
     if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         output.guard("LACKS", class_of(value), name)  # of which no module's epoch tells
@@ -219,7 +219,7 @@ def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source
 
 
 def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That the class of the user's describes a name as it does now: it may get a property later, or lose one."""
+    """That the user-defined class describes a name as it does now: it may get a property later, or lose one."""
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
@@ -228,7 +228,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
 
 
 def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    """That a user-defined class stores as Python does: it may get a `__setattr__` later."""
     cls = type(target.real)
     if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
         source = class_of(target)
@@ -279,7 +279,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
             return call_descriptor(tx, value, found, name)
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
-        tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
     return wrap(tx.output, found, shown(value, name))
 
 

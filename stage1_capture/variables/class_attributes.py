@@ -101,7 +101,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     ):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return _described(tx, cls, found, name)
-        tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
     home = inherited(real, name)
     return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
 

@@ -1,7 +1,7 @@
 """Stores to attributes: what `obj.name = value` and `del obj.name` do, by Python's own order.
 
 Input: an abstract object, a name and a value. On an object from outside the store is a side effect, replayed after
-the graph; setters and `__setattr__` of the user's are followed.
+the graph; user-defined setters and `__setattr__` are followed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             return
         case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
             if is_library(vars(real)):
-                tx.unsupported("GB0006", "a change of the library's own state")
+                tx.unsupported("GB0092", "a change of the library's own state")
             if hasattr(types.ModuleType, name):  # `__dict__`
                 tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
             tx.output.effects.store_global(vars(real), name, value)
@@ -139,7 +139,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
 
 
 def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Variable | None) -> None:
-    """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
+    """A plain value on a user-defined class: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
     if isinstance(value, UserDefinedObjectVariable):
@@ -175,7 +175,7 @@ _DATA = (
 
 
 def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
-    """`del target.name`: by a `__delattr__` of the user's where there is one."""
+    """`del target.name`: by a user-defined `__delattr__` where there is one."""
     if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     deleter = class_lookup(type(target.real), "__delattr__")
