@@ -8,6 +8,7 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass
 
+from stage_contracts.messages import say
 from stage_contracts.origin import Origin
 
 # Code: what was met (a title that fits after "graph break GB0003"), and what to do about it.
@@ -310,7 +311,7 @@ class GraphBreak:
 
     def __str__(self) -> str:
         title = CATALOGUE[self.code][0]
-        lines = [f"graph break {self.code} ({title}): {self.reason}"]
+        lines = [say("graph_break", code=self.code, title=title, reason=self.reason)]
         if self.origin:
             lines.append(self.origin.caret())
         return "\n".join([*lines, f"  hint: {self.hint}"])

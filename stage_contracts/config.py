@@ -15,9 +15,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from stage_contracts.messages import did_you_mean, near, say
+from stage_contracts.messages import checks_fields, did_you_mean, near, say
 
 
+@checks_fields
 @dataclass(frozen=True)
 class CaptureConfig:
     recompile_limit: int = 8  # entries of one compiled function before new cases run eager
@@ -30,8 +31,11 @@ class CaptureConfig:
     # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
     # True: both run eagerly. False: both raise.
     suppress_errors: bool | None = None
+    # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
+    repro_after: str | None = None
 
 
+@checks_fields
 @dataclass(frozen=True)
 class AutogradConfig:
     partitioner: str = (
@@ -45,12 +49,14 @@ class AutogradConfig:
     dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
 
+@checks_fields
 @dataclass(frozen=True)
 class LoweringConfig:
     fusion: bool = True  # off: one kernel per loop nest
     comments: bool = True  # the user's lines above the statements they became
 
 
+@checks_fields
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
@@ -75,6 +81,7 @@ class RuntimeConfig:
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
+@checks_fields
 @dataclass(frozen=True)
 class Config:
     """All sections. Read as `config.current().runtime.cache_dir`."""
@@ -85,8 +92,15 @@ class Config:
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
 
 
-# Fields that torch has a variable for, too. Ours wins.
-TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_CACHES"}
+# Fields that torch, too, has variables for. Ours wins.
+TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
+    "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
+    "runtime.force_disable_caches": ("TORCHINDUCTOR_FORCE_DISABLE_CACHES",),
+}
+# Fields with a shorter name of ours as well.
+SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER"}
+# Fields that know a few words.
+CHOICES: dict[str, tuple[str | None, ...]] = {"capture.repro_after": (None, "dynamo", "aot")}
 
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
@@ -100,6 +114,13 @@ def variable_of(section: str, name: str) -> str:
     return f"CUTAWAY_{section}_{name}".upper()
 
 
+def variables_of(field_name: str) -> tuple[str, ...]:
+    """The environment variables of a field ("capture.repro_after"), in the order in which one wins over the next."""
+    short = SHORT_VARIABLES.get(field_name)
+    section, _, name = field_name.partition(".")
+    return (*([short] if short else []), variable_of(section, name), *TORCH_VARIABLES.get(field_name, ()))
+
+
 def from_environment(
     environment: Mapping[str, str] = os.environ, malformed: Callable[[str], None] | None = None
 ) -> Config:
@@ -111,14 +132,14 @@ def from_environment(
         types = typing.get_type_hints(section_type)
         values = {}
         for f in fields(section_type):
-            variable = variable_of(section.name, f.name)
-            if variable not in environment:
-                variable = TORCH_VARIABLES.get(f"{section.name}.{f.name}", variable)
-            if variable not in environment:
+            key = f"{section.name}.{f.name}"
+            variable = next((name for name in variables_of(key) if name in environment), None)
+            if variable is None:
                 continue
             try:
                 values[f.name] = _parse(variable, environment[variable], types[f.name])
-            except ValueError as error:
+                _check_choice(key, values[f.name], variable)
+            except (TypeError, ValueError) as error:
                 if malformed is None:
                     raise
                 malformed(str(error))
@@ -131,8 +152,10 @@ def _shown(wanted: Any) -> str:
 
 
 def _parse(variable: str, text: str, wanted: Any) -> Any:
-    if wanted == (bool | None):
-        wanted = bool
+    if type(None) in typing.get_args(wanted):
+        wanted = typing.get_args(wanted)[0]
+        if wanted is str and not text:
+            return None
     if wanted is bool:
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
@@ -143,6 +166,12 @@ def _parse(variable: str, text: str, wanted: Any) -> Any:
         raise ValueError(f"{variable}={text!r}: expected {wanted.__name__}") from None
 
 
+def _check_choice(key: str, value: Any, called: str = "") -> None:
+    if value not in CHOICES.get(key, (value,)):
+        words, hint = " or ".join(map(repr, CHOICES[key])), did_you_mean(value, CHOICES[key])
+        raise TypeError(say("wrong_choice", field=called or key, known=words, value=value, hint=hint))
+
+
 def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
     """As from_environment, but nothing here stops the import: what is wrong is a warning."""
 
@@ -150,11 +179,19 @@ def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
         warnings.warn(text, stacklevel=3)
 
     known = [variable_of(s.name, f.name) for s in fields(Config) for f in fields(getattr(Config(), s.name))]
-    known += OTHER_VARIABLES
+    known += [*SHORT_VARIABLES.values(), *OTHER_VARIABLES]
     for name in environment:
         if name.startswith("CUTAWAY_") and name not in known:
-            warn(say("unknown_variable", name=name, hint=did_you_mean(name, known), known=", ".join(known)))
+            warn(say("unknown_variable", name=name, hint=_variable_hint(name, known)))
     return from_environment(environment, lambda problem: warn(say("malformed_variable", problem=problem)))
+
+
+def _variable_hint(name: str, known: list[str]) -> str:
+    """The variable that is meant, its section left out or not; else all there are."""
+    names = {f"CUTAWAY_{f.name}".upper(): variable_of(s.name, f.name)
+             for s in fields(Config) for f in fields(getattr(Config(), s.name))}  # fmt: skip
+    found = near(name, [*known, *names])
+    return f"; did you mean {names.get(found, found)!r}?" if found else f"; there are {', '.join(known)}"
 
 
 _ENVIRONMENT = environment_in_words()
@@ -179,14 +216,16 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         ]
         if len(owners) != 1:
             known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
-            meant = near(key, [*known, *(k.partition(".")[2] for k in known)])
-            raise AttributeError(say("unknown_field", name=key, known=meant or ", ".join(known)))
+            otherwise = f"; expected one of {', '.join(known)}"
+            hint = did_you_mean(key, [*known, *(k.partition(".")[2] for k in known)], otherwise)
+            raise AttributeError(say("unknown_field", name=key, hint=hint))
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
                 f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
             )
+        _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
 
@@ -197,9 +236,11 @@ def change(**changes: Any) -> None:
 
 
 @contextmanager
-def patch(changes: Mapping[str, Any] | None = None, **more: Any) -> Iterator[Config]:
-    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only."""
-    token = _CURRENT.set(with_changes(current(), {**(changes or {}), **more}))
+def patch(changes: Mapping[str, Any] | Config | None = None, **more: Any) -> Iterator[Config]:
+    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only. Given a
+    whole Config (`config.current()` of another time, say), that one holds."""
+    base, given = (changes, {}) if isinstance(changes, Config) else (current(), changes or {})
+    token = _CURRENT.set(with_changes(base, {**given, **more}))
     try:
         yield current()
     finally:

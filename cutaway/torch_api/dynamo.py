@@ -6,7 +6,6 @@ counterpart there.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -14,6 +13,7 @@ from typing import Any
 
 import cutaway
 from cutaway import compiler, logs
+from cutaway.subjects import no_attribute
 from stage_contracts import config, python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
@@ -31,6 +31,7 @@ FIELDS = {
     "automatic_dynamic_shapes": "automatic_dynamic_shapes",
     "assume_static_by_default": "assume_static_by_default",
     "suppress_errors": "suppress_errors",
+    "repro_after": "repro_after",
     "trace_numpy": "trace_numpy",
 }
 # Names that published code sets, and the only value that means what happens here; another raises.
@@ -95,8 +96,7 @@ def _check(name: str, value: Any) -> None:
 
 def _unknown(name: str) -> AttributeError:
     names = [*FIELDS, *FIXED, *KEPT]
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5) or names
-    return AttributeError(f"Cutaway has no torch._dynamo.config.{name}; it has {', '.join(near)}")
+    return AttributeError(no_attribute(f"torch._dynamo.config.{name}", names))
 
 
 class OptimizedModule:
