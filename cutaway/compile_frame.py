@@ -5,12 +5,14 @@ Input: a function, the arguments of the call that no entry was for, the Pipeline
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cutaway import repro
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
@@ -110,7 +112,11 @@ def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
     name = open_.artifacts.function_name
     if open_.error is not None:
         if reaches_the_user(
-            open_.error, stage, open_.artifacts.fullgraph, open_.artifacts.pipeline or default_pipeline()
+            open_.error,
+            stage,
+            name,
+            open_.artifacts.fullgraph,
+            open_.artifacts.pipeline or default_pipeline(),
         ):
             raise open_.error
         Fault(name, stage, open_.error, "compiling with open sizes").tell()
@@ -153,7 +159,10 @@ def _captured_and_compiled(
             inputs = example_inputs(frame, fn, args, kwargs)
             _phase(f"Step 2: calling compiler function {backend.name}")
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
-                made.run = backend.compile(frame.graph, inputs, pipeline, artifacts)
+                compile_graph = functools.partial(backend.compile, frame.graph, inputs, pipeline, artifacts)
+                made.run = repro.compiled(
+                    "dynamo", fn.__qualname__, backend, frame.graph, inputs, compile_graph
+                )
             _phase(f"Step 2: done compiler function {backend.name}")
         except Unsupported as refusal:
             made.breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
@@ -163,7 +172,8 @@ def _captured_and_compiled(
                 return made
             if backend.builtin:  # a fault of ours (internal_errors.py)
                 raise
-            if not config.current().capture.suppress_errors:
+            settings = config.current().capture
+            if not settings.suppress_errors or settings.repro_after:
                 what = f"{type(error).__name__}: {error}"
                 raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"

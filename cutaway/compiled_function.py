@@ -196,7 +196,7 @@ class CompiledFunction:
                 made = self._compile(args, kwargs)
             except Exception as error:
                 stage = stage_of(mark)
-                if reaches_the_user(error, stage, self.fullgraph, self._pipeline):
+                if reaches_the_user(error, stage, self.name, self.fullgraph, self._pipeline):
                     raise
                 return Fault(self.name, stage, error)
             if self._whole:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cutaway import repro
 from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, in_background
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
@@ -124,15 +125,37 @@ def ahead_of_time(
 
     A graph that writes to inputs refuses a call in which they share memory with others (shared_memory.py).
     """
+    compile_half = _saving_failures(compile_half, artifacts)
     on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
     compile_graph = functools.partial(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
     )
     functional, run = compile_graph(on_tensors)
-    run = with_errors_of_eager(on_tensors, run, functional.rng_calls)
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
+
+
+def _saving_failures(compile_half: CompileHalf, artifacts: Artifacts) -> CompileHalf:
+    """`compile_half`, what fails in it saved as a program under repro_after="aot"."""
+    if config.current().capture.repro_after != "aot":
+        return compile_half
+
+    def compile_and_save(core: Graph, updates: Updates = ()) -> Finish:
+        kept: list[HalfArtifacts | None] = []
+
+        def run() -> Callable[..., tuple]:
+            made, half = compile_half(core, updates)()
+            kept.append(half)
+            return made
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts | None]:
+            name = f"{artifacts.function_name}_{core.name}"
+            return repro.compiled("aot", name, artifacts.backend, core, repro.drawn_for(core), run), kept[0]
+
+        return finish
+
+    return compile_and_save
 
 
 def two_graphs(
@@ -158,7 +181,7 @@ def two_graphs(
         halves = compile_half(partition.forward), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         recover = (
-            recover_forward(graph, functional, artifacts),
+            recover_forward(graph, artifacts),
             recover_backward(partition.backward, artifacts),
         )
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
@@ -168,7 +191,7 @@ def two_graphs(
     plain = all(len(plan) == 2 for plan in functional.results or ())
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
     forward, artifacts.forward = compile_half(core, updates)()
-    recover = recover_forward(graph, functional, artifacts), raise_it
+    recover = recover_forward(graph, artifacts), raise_it
     return functional, make_runtime_wrapper(functional, forward, recover=recover)
 
 

@@ -20,9 +20,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from stage_contracts.messages import did_you_mean, near, say
+from stage_contracts.messages import checks_fields, did_you_mean, near, say
 
 
+@checks_fields
 @dataclass(frozen=True)
 class CaptureConfig:
     recompile_limit: int = 8  # entries of one compiled function before new cases run eager
@@ -32,14 +33,17 @@ class CaptureConfig:
     error_on_recompile: bool = False  # so does any recompile
     automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
     assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
+    # None: what fails in the compiler runs eagerly and is recorded, a failing user-defined backend raises.
     # True: both run eagerly. False: both raise.
     suppress_errors: bool | None = None
     dynamic_shapes: bool = True  # off: every size is known, whatever compile() was told
     disable: bool = False  # nothing is compiled: compiled functions run eagerly
     only_function: str = ""  # compile functions of this name only; all others run eagerly
+    # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
+    repro_after: str | None = None
 
 
+@checks_fields
 @dataclass(frozen=True)
 class AutogradConfig:
     partitioner: str = (
@@ -53,19 +57,21 @@ class AutogradConfig:
     dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
 
+@checks_fields
 @dataclass(frozen=True)
 class LoweringConfig:
     fusion: bool = True  # off: one kernel per loop nest
     comments: bool = True  # the user's lines above the statements they became
 
 
+@checks_fields
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
     # -fopenmp              `omp simd` and threads
-    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
-    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -fno-math-errno       functions need not set errno: nothing reads it, and SIMD functions cannot
+    # -fno-trapping-math    nothing reads the floating-point status flags, so a branch may become a select
     # -ffp-contract=off     a * b + c stays two roundings, as in eager
     # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
@@ -83,6 +89,7 @@ class RuntimeConfig:
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
+@checks_fields
 @dataclass(frozen=True)
 class DebugConfig:
     logs: str = ""  # what is logged from the start, as CUTAWAY_LOGS has it: "+dynamo,graph_breaks,-guards"
@@ -94,6 +101,7 @@ class DebugConfig:
     verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
 
 
+@checks_fields
 @dataclass(frozen=True)
 class Config:
     """All sections. Read as `config.current().runtime.cache_dir`."""
@@ -111,6 +119,7 @@ TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
     "capture.disable": ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
     "capture.dynamic_shapes": ("TORCHDYNAMO_DYNAMIC_SHAPES",),
     "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
+    "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
     "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
     "debug.folder": ("TORCH_COMPILE_DEBUG",),
     "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
@@ -136,7 +145,12 @@ _MEANS: dict[str, Callable[[str], str]] = {
     "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
 }
 # Fields with a shorter name of ours as well.
-SHORT_VARIABLES = {"debug.logs": "CUTAWAY_LOGS"}
+SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
+# Fields that know a few words.
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "capture.repro_after": (None, "dynamo", "aot"),
+    "debug.log_format": ("text", "json"),
+}
 # Variables that are no field's: what they are for.
 OTHER_VARIABLES = {
     "CUTAWAY_CONFIG": "a TOML file with a table per section, read before the variables",
@@ -173,9 +187,10 @@ def from_environment(
         variable = next((v for v in variables_of(name) if v in environment), None)
         if variable is not None:
             try:
-                value = _MEANS.get(variable, str)(environment[variable])
-                config = with_changes(config, {name: _parse(variable, value, wanted)})
-            except ValueError as error:
+                value = _parse(variable, _MEANS.get(variable, str)(environment[variable]), wanted)
+                _check_choice(name, value, variable)
+                config = with_changes(config, {name: value})
+            except (TypeError, ValueError) as error:
                 wrong(str(error))
     return config
 
@@ -218,8 +233,10 @@ def _shown(wanted: Any) -> str:
 
 
 def _parse(variable: str, text: str, wanted: Any) -> Any:
-    if wanted == (bool | None):
-        wanted = bool
+    if type(None) in typing.get_args(wanted):
+        wanted = typing.get_args(wanted)[0]
+        if wanted is str and not text:
+            return None
     if wanted is bool:
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
@@ -228,6 +245,12 @@ def _parse(variable: str, text: str, wanted: Any) -> Any:
         return wanted(text)
     except ValueError:
         raise ValueError(f"{variable}={text!r}: expected {wanted.__name__}") from None
+
+
+def _check_choice(key: str, value: Any, called: str = "") -> None:
+    if value not in CHOICES.get(key, (value,)):
+        words, hint = " or ".join(map(repr, CHOICES[key])), did_you_mean(value, CHOICES[key])
+        raise TypeError(say("wrong_choice", field=called or key, known=words, value=value, hint=hint))
 
 
 def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
@@ -243,8 +266,17 @@ def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
     known += OTHER_VARIABLES
     for name in environment:
         if name.startswith("CUTAWAY_") and name not in known:
-            warn(say("unknown_variable", name=name, hint=did_you_mean(name, known), known=", ".join(known)))
+            warn(say("unknown_variable", name=name, hint=_variable_hint(name, known)))
     return from_environment(environment, lambda problem: warn(say("malformed_variable", problem=problem)))
+
+
+def _variable_hint(name: str, known: list[str]) -> str:
+    """The variable that is meant, its section left out or not; else all there are."""
+    names = {f"CUTAWAY_{f.name}".upper(): variable_of(s.name, f.name)
+             for s in fields(Config) for f in fields(getattr(Config(), s.name))}  # fmt: skip
+    found = near(name, [*known, *names])
+    meant = found if found in known else names.get(found or "")
+    return f"; did you mean {meant!r}?" if found else f"; there are {', '.join(known)}"
 
 
 def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
@@ -260,14 +292,16 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         ]
         if len(owners) != 1:
             known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
-            meant = near(key, [*known, *(k.partition(".")[2] for k in known)])
-            raise AttributeError(say("unknown_field", name=key, known=meant or ", ".join(known)))
+            otherwise = f"; expected one of {', '.join(known)}"
+            hint = did_you_mean(key, [*known, *(k.partition(".")[2] for k in known)], otherwise)
+            raise AttributeError(say("unknown_field", name=key, hint=hint))
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
                 f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
             )
+        _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
 

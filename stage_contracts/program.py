@@ -104,8 +104,8 @@ class Kernel:
     @property
     def row_buffers(self) -> tuple[str, ...]:
         """The internal buffers with an element per reduction point: a row for each point."""
-        folds = [nest for nest in self.nests if nest.reduction_ranges]
-        stores = [i.args[0] for nest in folds for i in nest.body[: nest.split] if i.op == "store"]
+        reductions = [nest for nest in self.nests if nest.reduction_ranges]
+        stores = [i.args[0] for nest in reductions for i in nest.body[: nest.split] if i.op == "store"]
         return tuple(name for name in stores if name in self.internal)
 
     @property

@@ -10,7 +10,7 @@ from typing import Any
 from stage4_runtime.runtime.memory import predicted_peak
 from stage_contracts.graph import Graph
 from stage_contracts.program import Launch, Program, step_accesses
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 
 
 def memory_text(program: Program, core: Graph) -> str:

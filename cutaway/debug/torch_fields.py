@@ -23,6 +23,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "dynamic_shapes": "capture.dynamic_shapes",
         "suppress_errors": "capture.suppress_errors",
         "trace_numpy": "capture.trace_numpy",
+        "repro_after": "capture.repro_after",
         "disable": "capture.disable",
         "verbose": "debug.verbose",
         "debug_dir_root": "debug.folder_root",

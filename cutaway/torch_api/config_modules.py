@@ -6,7 +6,6 @@ nothing is kept, and said once with the nearest equivalent; what cannot be so he
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, known
+from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.report import report_once
 
@@ -57,8 +57,9 @@ class TorchConfig(ModuleType):
         with ExitStack() as stack:
             for name, wanted in given.items():
                 before = _read(path, values, self._group + name)
-                if self._group + name in FIELDS[path]:
-                    ours[FIELDS[path][self._group + name]] = _for_ours(before, wanted)
+                field = FIELDS[path].get(self._group + name)
+                if field is not None:
+                    ours[field] = _for_ours(field, wanted)
                 else:
                     _write(path, values, self._group + name, wanted)
                     stack.callback(_write, path, values, self._group + name, before)
@@ -82,7 +83,7 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
 def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
     before = _read(path, values, name)  # raises for an unknown name
     if name in FIELDS[path]:
-        config.change(**{FIELDS[path][name]: _for_ours(before, value)})
+        config.change(**{FIELDS[path][name]: _for_ours(FIELDS[path][name], value)})
     elif name in FIXED[path]:
         if value != before:
             raise NotImplementedError(f"{path}.{name} is {before} here and cannot be {value!r}")
@@ -95,11 +96,12 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
         values[name] = value
 
 
-def _for_ours(before: Any, value: Any) -> Any:
-    """torch says None where we say ""."""
-    if isinstance(before, str):
+def _for_ours(field: str, value: Any) -> Any:
+    """torch says None where we say "", and 0 where we say 0.0."""
+    wanted = config.field_types()[field]
+    if wanted is str:
         return "" if value is None else str(value)
-    return float(value) if isinstance(before, float) and isinstance(value, int) else value
+    return float(value) if wanted is float and type(value) is int else value
 
 
 def _log_level(level: int | None) -> None:
@@ -109,6 +111,4 @@ def _log_level(level: int | None) -> None:
 
 
 def _unknown(path: str, name: str) -> AttributeError:
-    names = [*known(path), LEVEL]
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5) or names
-    return AttributeError(f"Cutaway has no {path}.{name}; it has {', '.join(near)}")
+    return AttributeError(no_attribute(f"{path}.{name}", [*known(path), LEVEL]))

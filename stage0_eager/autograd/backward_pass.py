@@ -67,7 +67,7 @@ def own_memory(
 ) -> Iterator[Tensor]:
     """Gradients that share memory with nothing, as a `.grad` must be, which is written in place (zero_, clipping).
 
-    Two leaves may get one tensor (x + y), or a view of the user's own: then all but the first are copies.
+    Two leaves may get one tensor (x + y), or a user's own view: then all but the first are copies.
     """
     taken = {id(owner(g._data)) for g in gradients or () if g is not None}
     for g in found:

@@ -90,9 +90,7 @@ class _Flow(ast.NodeVisitor):
             self.written.update(
                 *map(self.of, [*first, *_receiver(node)])
             )  # tl.store(pointer), or descriptor.store()
-        elif (
-            name not in VALUES and name not in PASSES
-        ):  # a function of the user's: it may write to what it is given
+        elif name not in VALUES and name not in PASSES:  # a user function: it may write to what it is given
             self.written.update(*map(self.of, [*node.args, *(k.value for k in node.keywords)]))
         self.generic_visit(node)
 

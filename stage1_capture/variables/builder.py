@@ -1,7 +1,7 @@
 """VariableBuilder: a real object and the Source that reaches it become an abstract value and its guards.
 
 Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them.
-Only types and identities are looked at here, and the values of Python constants; no code of the user's
+Only types and identities are looked at here, and the values of Python constants; no user code
 runs.
 """
 
@@ -374,10 +374,20 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:
-    """A class of the user's that sees every read of an attribute would see those of guards, and of capture, too."""
+    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
     asked = class_lookup(cls, "__getattribute__")
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
         output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
+    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
+        output.unsupported(
+            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
+        )
+
+
+def _wrap_class(output: OutputGraph, real: type, source: Source | None) -> Variable:
+    if class_lookup(type(real), "__getattribute__") is not type.__getattribute__:
+        output.unsupported("GB0052", f"the class {real.__name__}, whose metaclass has a __getattribute__")
+    return wrap_identity(output, real, source)
 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -442,6 +452,6 @@ BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Tensor: _wrap_tensor,
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
-    type: wrap_identity,
+    type: _wrap_class,
     enum.Enum: _wrap_enum,
 }

@@ -25,7 +25,7 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_verify import envs_of, promised_val, unchecked
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.layouts import is_dense
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -100,7 +100,7 @@ def restate_strides(graph: Graph) -> None:
 
 
 def with_functional_backwards(graph: Graph) -> Graph:
-    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
+    """A copy in which the user-defined derivatives (of autograd.Function and hooks) are functional graphs."""
     twin = graph.copy()
     for node in twin.calls:
         if getattr(node.target, "backward_graph", None) is not None:

@@ -136,8 +136,8 @@ class Schedule:
         if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
             return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
         if waits_for_a_long_fold(a, b):
-            long = f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
-            return None, long, "long_fold"
+            long = f"{b.name} needs the reduction over all points first; so many do not stay in a kernel"
+            return None, long, "long_reduction"
         reason, code = f"their loops differ: {loops(a)} against {loops(b)}", "loops"
         mine = {n.name for n in a.nodes}
         for nests in over_common_loops(a, b):

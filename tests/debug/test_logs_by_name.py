@@ -77,7 +77,7 @@ def test_every_log_says_something(tmp_path, capsys):
         assert expected in text, expected
 
 
-SHOWN = {  # what is asked for -> logs that say something, logs that do not
+SHOWN = {  # the variable's text -> logs that say something, logs that do not
     "+dynamo": ("dynamo guards graph_code graph_breaks trace_source", "aot inductor compile_times graph"),
     "dynamo": ("dynamo", "guards graph_breaks aot"),
     "-dynamo": ("", "dynamo guards"),
