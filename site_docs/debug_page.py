@@ -29,6 +29,30 @@ def layer(x, w):
 for rows in (4, 5):
     layer(cutaway.ones(rows, 8), cutaway.ones(8, 2))
 """,
+    "profiled.py": """\
+from cutaway.torch_api import torch
+
+def step(x):
+    y = x.sin()
+    print("between")
+    return y.cos() * 2
+
+with torch._dynamo.utils.CompileProfiler() as prof:
+    profiled = torch.compile(step, backend=prof)
+    profiled(torch.ones(3))
+    profiled(torch.ones(4))
+    print(prof.report())
+""",
+    "timed.py": """\
+from cutaway.torch_api import torch
+
+def loss(x, w):
+    return (x @ w).relu().mean()
+
+w = torch.randn(64, 16, requires_grad=True)
+torch.compile(loss)(torch.randn(32, 64), w).backward()
+print(torch._dynamo.utils.compile_times())
+""",
 }
 
 # mark -> (variables, words after `python`, how many lines to show)
@@ -47,6 +71,10 @@ SHOWN = {
         ["-m", "cutaway.cli", "switches"],
         10,
     ),
+    "profiled": ({}, ["profiled.py"], 60),
+    "timed": ({"CUTAWAY_RUNTIME_CACHE": "0"}, ["timed.py"], 20),
+    "doctor": ({}, ["-m", "cutaway.cli", "doctor", "--report"], 60),
+    "threads": ({"OMP_NUM_THREADS": "four"}, ["-m", "cutaway.cli", "doctor", "--only", "threads"], 5),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),
 }
 

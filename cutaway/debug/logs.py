@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cutaway.debug.breaks_once import BreaksOnce
 from cutaway.debug.log_texts import ARTIFACTS, OTHER_NAMES
 from stage_contracts import config
 from stage_contracts.events import EVENT_LOG, Event
@@ -57,6 +58,7 @@ class _Switches:
 
     def __init__(self) -> None:
         self.on: set[str] = set()
+        self.once = BreaksOnce()
         self.lock = threading.Lock()
 
     def set(self, names: set[str]) -> None:
@@ -69,6 +71,8 @@ class _Switches:
             EVENT_LOG.unsubscribe(self.show)
 
     def show(self, event: Event) -> None:
+        if not self.once.is_new(event):
+            return  # of a function whose caller broke there: it was shown
         verbose = config.current().debug.verbose
         for name in ARTIFACTS:
             if name in self.on:

@@ -29,6 +29,10 @@ PROMISED = {
     "unhonoured": ["did you mean TORCHDYNAMO_VERBOSE?", "TORCHINDUCTOR_MAX_AUTOTUNE is not honoured here; nearest: "],
     "wrong log": ["no log is called 'graph_brakes'", "did you mean 'graph_breaks'?"],
     "switches": ["runtime.cache = False  (CUTAWAY_RUNTIME_CACHE)", "debug.verbose = True  (TORCHDYNAMO_VERBOSE)"],
+    "profiled": ["step: ", "graph break GB0060", "hint: ", "fragments"],
+    "timed": ["compile, 0.", "  ahead-of-time autograd, ", "  build, in other threads, ("],
+    "doctor": ["ok      self-test     lowering, the C++ compiler and the runtime: as eager"],
+    "threads": ["PROBLEM threads", "$ unset OMP_NUM_THREADS", "1 problem, 0 notes; begin with threads"],
     "all logs": ["trace_source", "ir_post_fusion", "sets, with levels"],
 }  # fmt: skip
 
