@@ -107,9 +107,8 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 # (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
 Updates = Sequence[tuple[int, int]]
 Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-CompileHalf = Callable[
-    ..., Finish
-]  # (graph, updates) -> what waits for the build: so halves build at the same time
+# (graph, updates) -> what waits for the build: so halves build at the same time
+CompileHalf = Callable[..., Finish]
 
 
 # ---- stage 2 --------------------------------------------------------------------------------------------------
