@@ -58,7 +58,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_log_variable": (
         "warning",
         "CUTAWAY_LOGS names a log that there is not; the others it names are on",
-        "cutaway: CUTAWAY_LOGS={value!r}: {problem}",
+        "cutaway: {variable}={value!r}: {problem}",
         "name logs that there are, with commas between",
     ),
     "unknown_variable": (

@@ -227,7 +227,10 @@ def _known_or_said(name: str, text: str) -> str:
         return known_log(name)
     except ValueError as error:
         try:
-            warnings.warn(say("unknown_log_variable", value=text, problem=error), stacklevel=2)
+            names = config.variables_of("debug.logs")
+            variable = next((name for name in names if name in os.environ), names[0])
+            message = say("unknown_log_variable", variable=variable, value=text, problem=error)
+            warnings.warn(message, stacklevel=2)
         except Warning as raised:  # under `python -W error` an import must not fail for a variable
             print(raised, file=sys.stderr)
         return ""
