@@ -98,7 +98,7 @@ def shown(name):
         printed = run(variables, words, folder).rstrip().splitlines()
     before = " ".join(f"{k}={v}" for k, v in variables.items())
     quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
-    rest = [f"... and {len(printed) - lines} lines more"] if len(printed) > lines else []
+    rest = ["..."] if len(printed) > lines else []
     return _fence(
         "console", "\n".join([f"$ {before} python {quoted}".replace("$  ", "$ "), *printed[:lines], *rest])
     )
@@ -114,7 +114,7 @@ def debug_folder():
         tree = [
             f"{'  ' * (len(p.relative_to(root).parts) - 1)}{p.name}{'/' if p.is_dir() else ''}"
             for p in sorted(root.rglob("*"))
-            if "model__" not in str(p) or "model__0_" in str(p)
+            if not any(re.match(r"model__[^0]", part) for part in p.parts)
         ]
         model = next(root.rglob("model__0_*"))
         lines = ["$ TORCH_COMPILE_DEBUG=1 python example.py", "$ ls -R torch_compile_debug", *tree]
@@ -129,7 +129,8 @@ def _write_programs(folder):
 
 
 def _fence(language, text):
-    return f"```{language}\n{text.rstrip()}\n```"
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 TEXTS = {f"<!-- shown: {name} -->": lambda name=name: shown(name) for name in SHOWN}

@@ -52,7 +52,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_log": (
         "ValueError",
         "set_logs is given the name of a log that there is not",
-        "no log is called {name!r}; there are {known}{hint}",
+        "no log is called {name!r}{hint}",
         "take one of these logs",
     ),
     "unknown_log_variable": (

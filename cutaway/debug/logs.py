@@ -191,8 +191,8 @@ def known_log(name: str) -> str:
         )
         return ""
     if found not in ARTIFACTS:
-        hint = did_you_mean(name, [*ARTIFACTS, *OTHER_NAMES])
-        raise ValueError(say("unknown_log", name=name, known=", ".join(ARTIFACTS), hint=hint))
+        hint = did_you_mean(name, [*ARTIFACTS, *OTHER_NAMES], f"; there are {', '.join(ARTIFACTS)}")
+        raise ValueError(say("unknown_log", name=name, hint=hint))
     return found
 
 
