@@ -78,6 +78,7 @@ NONSENSE = {
     "TORCHDYNAMO_SUPPRESS_ERRORS": "perhaps",
     "TORCHDYNAMO_NONSENSE": "1",
     "TORCHINDUCTOR_": "",
+    "TORCHDYNAMO_REPRO_AFTER": "lunch",
     "CUTAWAY_NONSENSE": "1",
     "CUTAWAY_CONFIG": "/no/such/file.toml",
     "CUTAWAY_DEBUG_LOG_FORMAT": "yaml",
