@@ -1,7 +1,8 @@
 """The debug folder: torch's names for the files, and files that run by themselves, from a compile or from the cache.
 
 Input: programs that differ in what their graphs hold: gradients, open sizes, control flow, constants, random numbers,
-narrow types, indices. Every fx_graph_runnable.py and output_code.py that they leave is run.
+narrow types, indices, writes, NumPy's functions, derivatives of the program's own. Every fx_graph_runnable.py and
+output_code.py that they leave is run.
 """
 
 import runpy
@@ -11,6 +12,7 @@ import types
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cutaway
@@ -45,7 +47,34 @@ def broken(x):
     return y
 
 
+def of_numpy(a, b):
+    return np.where(a > b, np.sqrt(np.abs(a)), b.sum(axis=0))
+
+
+def written_to(x, y):
+    x.add_(y)
+    x[0] = 1
+    return x * 2
+
+
+class Doubled(cutaway.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin() * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+def with_a_derivative_of_its_own(x):
+    return Doubled.apply(x) + 1
+
+
 PROGRAMS = {
+    "of_numpy": (of_numpy, lambda: (np.arange(6.0).reshape(2, 3), np.ones((2, 3))), {}, 1),
+    "written_to": (written_to, lambda: (cutaway.randn(3, 4), cutaway.randn(3, 4)), {}, 1),
+    "function": (with_a_derivative_of_its_own, lambda: (cutaway.randn(3, requires_grad=True),), {}, 2),
     "trained": (trained, lambda: (cutaway.randn(6, 4), cutaway.randn(4, 3, requires_grad=True)), {}, 2),
     "opened": (opened, lambda: (cutaway.randn(3, 4),), {"dynamic": True}, 1),
     "branching": (branching, lambda: (cutaway.ones(3),), {}, 1),
@@ -89,7 +118,7 @@ def test_the_files_are_there_and_run_alone(name, tmp_path, monkeypatch, capsys):
                 assert "GB/s" in said if alone.startswith("output") else "as in eager" in said, (alone, said)
     assert "failed" not in capsys.readouterr().err
     aot = "\n".join(p.read_text() for p in (run / "aot_torchinductor").glob("aot_model___*_debug.log"))
-    assert "# ---- functional" in aot and ("# ---- joint" in aot) == (name == "trained")
+    assert "# ---- functional" in aot and ("# ---- joint" in aot) == (name in ("trained", "function"))
     assert (name == "branching") == (model / "output_code_true_graph.py").exists()
 
 
