@@ -160,9 +160,8 @@ class SourceUnit:
     text: str
     kernels: tuple[str, ...]  # entry points
     target: Target
-    grids: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # Triton: each kernel's `grid`, to compile
+    # Triton: each kernel's `grid`, to compile
+    grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 # ---- steps: the verbs of a program ---------------------------------------------------------------------------
@@ -263,9 +262,8 @@ class Program:
     pools: tuple[Any, ...] = ()  # bytes of each pool; an expression where open sizes decide
     units: tuple[SourceUnit, ...] = ()
     decisions: tuple[FusionDecision, ...] = ()
-    sizes: tuple[
-        SizeVar, ...
-    ] = ()  # what each call decides; every other size is an expression of their names
+    # what each call decides; every other size is an expression of their names
+    sizes: tuple[SizeVar, ...] = ()
     # returned buffer -> the input that the caller then copies it into: its memory may hold the result at once
     updates: Mapping[str, str] = field(default_factory=dict)
 

@@ -51,9 +51,8 @@ class ShapeEnv:
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
     zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
-    first_ranges: dict[Any, tuple[int, int | None]] = field(
-        default_factory=dict
-    )  # before anything was assumed
+    # before anything was assumed
+    first_ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
     answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`, until something is assumed
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:

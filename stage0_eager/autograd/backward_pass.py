@@ -156,9 +156,8 @@ class Walk:
         self.wanted = {(id(t._grad_fn), t._output_index): t for t in inputs or () if t._grad_fn is not None}
         self.leaves = {id(t) for t in inputs or () if t._grad_fn is None}
         self.useful = None if inputs is None else _leading_to(tensors, self.wanted, self.leaves)
-        self.pending: dict[
-            int, list
-        ] = {}  # by id(node): the gradients of its outputs, as far as they are known
+        # by id(node): the gradients of its outputs, as far as they are known
+        self.pending: dict[int, list] = {}
         self.heap: list[tuple[int, int, TapeNode]] = []
 
     def start(self, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None] | None) -> None:

@@ -34,9 +34,7 @@ def _forth_to(
     return out
 
 
-def _input_gradient(
-    g, weight, input_meta, stride, padding, dilation, transposed, groups
-):  # fmt: skip
+def _input_gradient(g, weight, input_meta, stride, padding, dilation, transposed, groups):
     if transposed:
         return _forth_to(g, weight, input_meta.shape[2:], stride, padding, dilation, groups)
     return _back_to(g, weight, input_meta, stride, padding, dilation, groups)

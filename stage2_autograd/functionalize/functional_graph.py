@@ -33,9 +33,8 @@ def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
     before = _found_equal(graph)
     functional = _functional(graph)
-    if (
-        _found_equal(graph) != before
-    ):  # that a size is 1, say: what was traced before has strides by the rule of many
+    # that a size is 1, say: what was traced before has strides by the rule of many
+    if _found_equal(graph) != before:
         functional = _functional(graph)
     return functional.verify()
 

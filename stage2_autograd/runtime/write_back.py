@@ -17,9 +17,8 @@ from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-Finish = Callable[
-    ..., tuple[Tensor, ...]
-]  # (input tensors, outputs, what to do before memory is written) -> results
+# (input tensors, outputs, what to do before memory is written) -> results
+Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
 Copy = tuple[Any, Any]  # (memory, its new values)
 

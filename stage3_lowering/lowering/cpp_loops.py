@@ -107,9 +107,8 @@ class KernelText:
         tiled = len(blocks)
         clauses = " reduction(|:bad_index)" * (self.checks and order[-1] in writer.checked)
         simd = f"#pragma omp simd{clauses}"
-        perfect = next(
-            (k for k in range(1, len(order)) if levels[k]), len(order)
-        )  # statements end a collapse
+        # statements end a collapse
+        perfect = next((k for k in range(1, len(order)) if levels[k]), len(order))
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
         if len(order) == 1 and threads:  # one loop for both
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}

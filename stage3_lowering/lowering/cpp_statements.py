@@ -83,9 +83,8 @@ class Statements:
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
     def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
-        if (
-            buffer in self.kernel.kept_rows and not self.nest.reduction_variables
-        ):  # a row of one has no loop here
+        # a row of one has no loop here
+        if buffer in self.kernel.kept_rows and not self.nest.reduction_variables:
             self.text[instr.name] = f"{self.kernel.kept_rows[buffer]}[0]"
             return []
         if buffer in self.kernel.inside:

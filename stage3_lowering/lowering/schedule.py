@@ -44,9 +44,8 @@ class Schedule:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
         self.position = {node.name: k for k, node in enumerate(nodes)}
-        alone = [
-            FusedSchedulerNode((node,)) for node in nodes
-        ]  # one each: a call with several results runs once
+        # one each: a call with several results runs once
+        alone = [FusedSchedulerNode((node,)) for node in nodes]
         self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
         self.first_write = {node.name: node.writes[0].buffer for node in nodes if node.writes}
         self.above: dict[int, list[FusedSchedulerNode]] = {}  # what _producers found
