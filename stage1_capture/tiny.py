@@ -78,9 +78,8 @@ class Capture:
     def read(self, real: Any, source: Source | None, epoch: bool = False) -> Any:
         """The abstract value of a real one, and its guard. `epoch`: a module holds it, and will tell of a change."""
         if type(real) in (Tensor, Parameter) and source is not None:
-            self.guard(
-                "TENSOR", source, TensorOf(type(real), real.meta), epoch and isinstance(real, Parameter)
-            )
+            wanted = TensorOf(type(real), real.meta)
+            self.guard("TENSOR", source, wanted, epoch and isinstance(real, Parameter))
             if source not in self.inputs:
                 self.inputs[source] = self.graph.placeholder(
                     str(source).split(".")[-1], real.meta, source=source

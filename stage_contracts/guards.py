@@ -197,7 +197,7 @@ def _are_strings(keys: tuple) -> bool:
 class TensorOf:
     """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
 
-    cls: type
+    cls: Any
     meta: Any  # a TensorMeta; an OpenMeta where sizes are left open
 
     def __str__(self) -> str:
