@@ -17,14 +17,9 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    NULL,
-    NestedFunctionVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-)
+from stage1_capture.variables.base import NULL, Variable
+from stage1_capture.variables.function import NestedFunctionVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import rule_of
 
 # C functions that call back and forget: what they are handed may be another object.

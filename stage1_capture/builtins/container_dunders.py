@@ -12,21 +12,16 @@ from stage1_capture.builtins.container_methods import extend_items, update_entri
 from stage1_capture.builtins.python import len_, repr_, reversed_
 from stage1_capture.state.machine import DUNDERS, Tx
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, family, truth
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    SetVariable,
-    UserDefinedObjectVariable,
-    Variable,
-)
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.calls import call_function, iterate, make_iterator, must_be_local
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
 from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 DECLINED = ConstantVariable(NotImplemented)
 

@@ -13,30 +13,18 @@ from typing import Any, NoReturn
 from stage1_capture.builtins.python import dict_, next_, sorted_
 from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx
 from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, from_constant, realize
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.containers import is_same_or_equal
 from stage1_capture.variables.exception import ExceptionVariable, as_exception
+from stage1_capture.variables.function import UserFunctionVariable, UserMethodVariable
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
 

@@ -16,27 +16,20 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import METHODS, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import load_attribute, special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.binding import class_variable, guard_class
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import blank
+from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.object_dict import dict_of, has_dict
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(copy.copy)

@@ -24,23 +24,10 @@ from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare, truth
 from stage1_capture.variables.attributes import load_attribute, special_method
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, realize
 from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.calls import call_function, fold, gathered, iterate, make_iterator, walked
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import (
@@ -55,7 +42,11 @@ from stage1_capture.variables.iterator import (
     step,
 )
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DictViewVariable
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 

@@ -13,15 +13,10 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import Draw
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, hint_of, number_operand
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import ExpressionSource
 
 

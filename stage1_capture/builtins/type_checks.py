@@ -18,19 +18,15 @@ from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.attributes import lookup_quietly, special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.binding import class_of, guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 

@@ -17,23 +17,15 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import lookup, lookup_quietly, missing, plain_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    CellVariable,
-    ConstantVariable,
-    IdVariable,
-    SuperVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.binding import class_variable
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.keys import IdVariable
+from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
+from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
 

@@ -18,13 +18,8 @@ from stage1_capture.state.machine import FRAMES, Raised
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.base import (
-    NONE,
     NULL,
-    CellVariable,
     NotConstant,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    UserFunctionVariable,
     Variable,
     as_constant,
     describe,
@@ -33,6 +28,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import lazily, wrap
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -40,6 +36,9 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 

@@ -18,19 +18,13 @@ from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.tensor_meta import TensorMeta
 
 

@@ -22,18 +22,12 @@ from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import ShadowTape
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.store import store_gradient
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import register
 from stage_contracts.graph import Node

@@ -14,14 +14,9 @@ from dataclasses import replace
 from stage0_eager.autograd.custom_gradient import BackwardGraph
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.variables.base import (
-    BIRTHS,
-    ConstantVariable,
-    TensorVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import BIRTHS, Variable, describe, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule

@@ -9,8 +9,9 @@ from __future__ import annotations
 from stage0_eager.autograd import checkpoint
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import NONE, ConstantVariable, Variable, realize
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE, ConstantVariable
 
 TRUE = ConstantVariable(True)
 

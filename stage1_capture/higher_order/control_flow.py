@@ -26,16 +26,12 @@ from stage1_capture.higher_order.subgraph import (
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape

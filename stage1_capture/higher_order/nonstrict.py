@@ -18,17 +18,12 @@ from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
 from stage1_capture.state.machine import CONTROLLED, Tx
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 class _Place:

@@ -14,16 +14,11 @@ from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta

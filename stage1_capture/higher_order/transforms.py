@@ -19,19 +19,13 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.nonstrict import operator_of_tensors
 from stage1_capture.higher_order.subgraph import Subgraph, follow
 from stage1_capture.state.machine import CALLED, Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    PartialVariable,
-    TensorVariable,
-    TransformVariable,
-    TupleVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import PartialVariable, TransformVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.tensor_meta import TensorMeta
 
 FALSE = ConstantVariable(False)

@@ -18,21 +18,15 @@ from stage0_eager.triton.kernels import (
 )
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import CALLED, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TritonLaunchVariable,
-    TupleVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import TritonLaunchVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 
 
 def launch(

@@ -12,7 +12,9 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.variables.base import TensorVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.guards import Guard
 from stage_contracts.source import ArraySource, AttrSource, RowSource, Source
 

@@ -21,45 +21,41 @@ from stage1_capture.residual.rebuild_classes import data_field, local_class, wra
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup, made_inside
 from stage1_capture.variables.base import (
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    FieldVariable,
-    GeneratedFunctionVariable,
-    HandleVariable,
-    IdVariable,
-    InstructionVariable,
     IteratorVariable,
     LazyVariable,
-    ListVariable,
-    LocalClassVariable,
-    NestedFunctionVariable,
-    NumpyNdarrayVariable,
-    ObjectDictVariable,
-    PartialVariable,
-    SetVariable,
-    SliceVariable,
-    SuperVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
     Variable,
-    WrapperVariable,
     describe,
     from_constant,
-    holds_object,
     realize,
 )
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.data_reads import note_escape
 from stage1_capture.variables.derived import FIXED, python_base
 from stage1_capture.variables.exception import ExceptionVariable
+from stage1_capture.variables.function import (
+    CellVariable,
+    GeneratedFunctionVariable,
+    InstructionVariable,
+    NestedFunctionVariable,
+    PartialVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+)
+from stage1_capture.variables.keys import IdVariable, holds_object
+from stage1_capture.variables.mapping import (
+    ConstDictVariable,
+    DefaultDictVariable,
+    DictViewVariable,
+    ObjectDictVariable,
+)
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.object_dict import described
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import HandleVariable, SuperVariable, UserDefinedObjectVariable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
 

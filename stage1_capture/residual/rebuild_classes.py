@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from stage1_capture.variables.base import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 
 if TYPE_CHECKING:
     from stage1_capture.residual.rebuild import Rebuilder

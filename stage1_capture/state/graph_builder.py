@@ -20,8 +20,10 @@ from stage1_capture.state.hints import MODULES
 from stage1_capture.state.mro import empty_prototypes
 from stage1_capture.state.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.side_effects import SideEffects
-from stage1_capture.variables.base import ObjectDictVariable, TensorVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.mapping import ObjectDictVariable
 from stage1_capture.variables.number import NumberVariable, OpenSizes
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard

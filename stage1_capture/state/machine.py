@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
-    from stage1_capture.variables.base import UserFunctionVariable, Variable
+    from stage1_capture.variables.base import Variable
+    from stage1_capture.variables.function import UserFunctionVariable
 
 
 class Tx(Protocol):

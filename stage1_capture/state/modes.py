@@ -15,15 +15,11 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 
 Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
 

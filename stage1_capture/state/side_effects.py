@@ -9,17 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage1_capture.variables.base import (
-    CellVariable,
-    ConstDictVariable,
-    HandleVariable,
-    ListVariable,
-    SetVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-)
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import HandleVariable, UserDefinedObjectVariable
 
 
 class Deleted(Variable):

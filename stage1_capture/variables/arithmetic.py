@@ -18,23 +18,8 @@ from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import judged
 from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    IdVariable,
     IteratorVariable,
-    ListVariable,
     NotConstant,
-    NumpyNdarrayVariable,
-    PartialVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
     Variable,
     as_constant,
     describe,
@@ -42,10 +27,13 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.exception import TracebackVariable
-from stage1_capture.variables.keys import hashable
-from stage1_capture.variables.ndarray import dtype_comparison
+from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.keys import IdVariable, hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable, dtype_comparison
 from stage1_capture.variables.number import (
     NumberVariable,
     hint_of,
@@ -54,6 +42,10 @@ from stage1_capture.variables.number import (
     open_negative,
     open_truth,
 )
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {

@@ -20,31 +20,7 @@ from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.base import (
-    NONE,
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    PartialVariable,
-    SetVariable,
-    SliceVariable,
-    SuperVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    WrapperVariable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, from_constant, realize
 from stage1_capture.variables.binding import (
     bind,
     call_descriptor,
@@ -57,10 +33,24 @@ from stage1_capture.variables.binding import (
     pending,
 )
 from stage1_capture.variables.builder import REGISTRIES, wrap
+from stage1_capture.variables.class_ import WrapperVariable
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
+from stage1_capture.variables.function import (
+    CellVariable,
+    PartialVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+)
 from stage1_capture.variables.function_attributes import function_attribute as callable_attribute
 from stage1_capture.variables.function_attributes import method_attribute, partial_attribute
-from stage1_capture.variables.ndarray import FUNCTION_KINDS, array_attribute, function_attribute
+from stage1_capture.variables.mapping import ConstDictVariable, DictViewVariable
+from stage1_capture.variables.ndarray import (
+    FUNCTION_KINDS,
+    NumpyNdarrayVariable,
+    array_attribute,
+    function_attribute,
+)
 from stage1_capture.variables.object_dict import (
     attribute_source,
     dict_of,
@@ -69,7 +59,11 @@ from stage1_capture.variables.object_dict import (
     read_by_class,
     refuse_second_way,
 )
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.tensor_attributes import tensor_attribute
+from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.python_version import VERSION

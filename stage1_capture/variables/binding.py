@@ -16,14 +16,10 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, made_inside
-from stage1_capture.variables.base import (
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-)
+from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.function import UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 

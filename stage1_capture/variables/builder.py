@@ -25,23 +25,7 @@ from stage0_eager.transforms.vmap import is_transformed
 from stage0_eager.triton.kernels import is_triton_kernel
 from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import (
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    LazyVariable,
-    ListVariable,
-    ObjectKey,
-    SetVariable,
-    SliceVariable,
-    TensorVariable,
-    TransformVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-)
+from stage1_capture.variables.base import LazyVariable, Variable
 from stage1_capture.variables.builder_containers import (
     HASHED,
     contents_of,
@@ -51,8 +35,21 @@ from stage1_capture.variables.builder_containers import (
     wrap_deque,
     wrap_partial,
 )
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import constant_of, python_base
+from stage1_capture.variables.function import (
+    CellVariable,
+    TransformVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+)
+from stage1_capture.variables.keys import ObjectKey
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType

@@ -15,16 +15,7 @@ from typing import Any
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import (
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    ObjectKey,
-    PartialVariable,
-    TupleVariable,
-    Variable,
-)
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.derived import (
     PLAIN_VALUE,
     constant_of,
@@ -34,6 +25,10 @@ from stage1_capture.variables.derived import (
     plainly_read,
     python_base,
 )
+from stage1_capture.variables.function import PartialVariable
+from stage1_capture.variables.keys import ObjectKey
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, KeySource, RegisteredSource, Source
 

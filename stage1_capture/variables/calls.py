@@ -29,33 +29,28 @@ from stage1_capture.state.machine import (
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import items_by_index
 from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    IteratorVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    PartialVariable,
-    SetVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, from_constant, realize
 from stage1_capture.variables.builder import function_variable
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.controls import call_controlled, control_of
+from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
 from stage1_capture.variables.iterator import is_foreign_iterator, step, walk
 from stage1_capture.variables.keys import hashable
-from stage1_capture.variables.ndarray import FUNCTION_KINDS, call_in_numpy, can_be_array, is_numpys
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.ndarray import (
+    FUNCTION_KINDS,
+    NumpyNdarrayVariable,
+    call_in_numpy,
+    can_be_array,
+    is_numpys,
+)
 from stage1_capture.variables.number import open_conversion
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.tensor_attributes import TENSOR_FACT_METHODS, TENSOR_REFUSALS, refuse
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.breaks import Unsupported
 
 

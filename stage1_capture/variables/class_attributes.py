@@ -14,17 +14,7 @@ from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library, is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    LocalClassVariable,
-    SuperVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.binding import (
     OBJECT_METHODS,
     base_place,
@@ -35,6 +25,11 @@ from stage1_capture.variables.binding import (
     pending,
 )
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.class_ import LocalClassVariable
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 

@@ -16,29 +16,18 @@ from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import equal, truth
 from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SetVariable,
-    SliceVariable,
-    TensorVariable,
-    TritonLaunchVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, from_constant, realize
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local, walked
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import TritonLaunchVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def contains(tx: Tx, item: Variable, container: Variable) -> bool:

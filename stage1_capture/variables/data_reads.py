@@ -13,7 +13,7 @@ from typing import cast
 from stage0_eager import TABLE
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import TensorVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Node
 
 

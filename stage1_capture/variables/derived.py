@@ -13,18 +13,12 @@ import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    SetVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    from_constant,
-)
+from stage1_capture.variables.base import Variable, from_constant
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 

@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-)
+from stage1_capture.variables.base import Variable, describe
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @dataclass(eq=False)

@@ -9,21 +9,15 @@ import types
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    PartialVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-)
+from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.binding import child
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.object_dict import refuse_second_way
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 _READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")
 

@@ -14,22 +14,14 @@ from typing import Any
 from stage1_capture.state.entry import STACK_PREFIX
 from stage1_capture.state.machine import Raised, Tx
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, from_constant, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable, DictViewVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @dataclass(eq=False)

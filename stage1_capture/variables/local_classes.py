@@ -18,30 +18,22 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup
-from stage1_capture.variables.base import (
-    NONE,
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.derived import EMPTY
+from stage1_capture.variables.function import (
     CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    FieldVariable,
-    ListVariable,
-    LocalClassVariable,
-    NotConstant,
-    NumpyNdarrayVariable,
     PartialVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
     UserFunctionVariable,
     UserMethodVariable,
-    Variable,
-    WrapperVariable,
-    as_constant,
-    describe,
-    realize,
 )
-from stage1_capture.variables.derived import EMPTY
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 # tuples that Python reads when it makes the class, and capture later

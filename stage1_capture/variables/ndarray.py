@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,21 +19,50 @@ from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import BUILTINS, FOLDED, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables import builder
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-    from_constant,
-)
+from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import UserMethodVariable
 from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
 from stage_contracts.source import ArraySource, AttrSource, Source
 from stage_contracts.tensor_meta import TensorMeta
+
+
+@dataclass(eq=False)
+class NumpyNdarrayVariable(Variable):
+    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
+
+    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
+    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    view: (array, index) of a reversed slice: a copy in the graph, made again as the view it is for Python.
+    derived: a view of such a copy, which cannot be made again.
+    """
+
+    tensor: TensorVariable
+    scalar: bool = False
+    real: Any = None
+    base: NumpyNdarrayVariable | None = None
+    frozen: bool = False
+    view: tuple[NumpyNdarrayVariable, Variable] | None = None
+    derived: bool = False
+
+    @property
+    def root(self) -> NumpyNdarrayVariable:
+        return self.base or self
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.tensor.meta
+
+    def python_type(self, tx: Tx) -> type:
+        return self.meta.dtype.numpy.type if self.scalar else np.ndarray
+
+    def describe(self) -> str:
+        return f"an array {self.tensor.meta}"
+
 
 # the classes of NumPy's functions beside Python's own
 FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import ConstantVariable, Variable
+from stage1_capture.variables.base import FROM_CONSTANT, Variable
+from stage1_capture.variables.constant import ConstantVariable
 from stage_contracts.source import ExpressionSource, Source
 from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
 
@@ -52,6 +53,9 @@ class NumberVariable(ConstantVariable):
 
     def python_type(self, tx: Tx) -> type:
         return type(self.hint)
+
+
+FROM_CONSTANT[SymInt] = lambda value: value.env.number(value)
 
 
 class OpenSizes(ShapeEnv):

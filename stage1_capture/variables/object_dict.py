@@ -13,9 +13,11 @@ from typing import Any
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import guard_class, guard_storing
 from stage1_capture.variables.builder import REGISTRIES, lazily
+from stage1_capture.variables.mapping import ObjectDictVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import AttrSource, ItemSource, Source
 
 

@@ -21,23 +21,15 @@ from stage1_capture.state import modes
 from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import whole_of
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    as_constant,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, as_constant, describe, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.data_reads import note_write
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device

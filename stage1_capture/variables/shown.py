@@ -14,23 +14,15 @@ from typing import Any
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    NotConstant,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    as_constant,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, realize
 from stage1_capture.variables.calls import attempt, call_function
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 class StandIn:

@@ -15,25 +15,19 @@ from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
-from stage1_capture.variables.base import (
-    NONE,
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    describe,
-)
+from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import AttrSource, Source
 
 

@@ -14,16 +14,12 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import (
-    TensorVariable,
-    UserMethodVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import function_variable, wrap
 from stage1_capture.variables.data_reads import read_data
+from stage1_capture.variables.function import UserMethodVariable
 from stage1_capture.variables.object_dict import refuse_second_way
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
 

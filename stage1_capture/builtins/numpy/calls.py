@@ -19,26 +19,15 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ListVariable,
-    NotConstant,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    as_constant,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, realize
 from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.ndarray import FACTS, can_be_array, left
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array, left
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
 from stage1_capture.variables.operators import call_operator, known_scalar
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported

@@ -27,20 +27,12 @@ from stage1_capture.builtins.numpy.calls import (
     written,
 )
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.calls import fold
-from stage1_capture.variables.ndarray import COMPUTED, NAMES, left
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable, left
+from stage1_capture.variables.sequence import SliceVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 
 ROWS = numpy_api.ROWS

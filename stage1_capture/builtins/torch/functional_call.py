@@ -13,17 +13,12 @@ from stage0_eager.transforms import func
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(func.functional_call)

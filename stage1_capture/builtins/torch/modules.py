@@ -13,17 +13,12 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.calls import make_iterator
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(Module._named)

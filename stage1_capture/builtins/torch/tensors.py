@@ -14,21 +14,14 @@ from stage0_eager.functions import creation
 from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.numpy.methods import tensor_of_array
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ListVariable,
-    NotConstant,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    as_constant,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, from_constant, realize
 from stage1_capture.variables.builder import function_variable
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
 from stage1_capture.variables.operators import call_operator, scalar_input
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource

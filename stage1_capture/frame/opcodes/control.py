@@ -14,19 +14,15 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    NULL,
-    ConstantVariable,
-    ConstDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import NULL, Variable, realize
 from stage1_capture.variables.calls import call_function, iterate, make_iterator
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.containers import CONVERSIONS, format_value
+from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.iterator import step
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- control -------------------------------------------------------------------------------------
 

@@ -13,17 +13,9 @@ from stage1_capture.frame.generators import GeneratorTranslator
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.state.machine import Raised
 from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    IteratorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import IteratorVariable, Variable, describe, realize
 from stage1_capture.variables.calls import call_function, make_iterator
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -33,6 +25,8 @@ from stage1_capture.variables.exception import (
 )
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import is_foreign_iterator, step
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- raise ---------------------------------------------------------------------------------------
 

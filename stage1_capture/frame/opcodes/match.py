@@ -12,18 +12,13 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.attributes import lookup, lookup_quietly
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
 _SEQUENCE, _MAPPING = 1 << 5, 1 << 6

@@ -18,15 +18,11 @@ from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.arithmetic import binary, compare, is_same, truth, unary
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NULL,
-    CellVariable,
-    ConstantVariable,
-    Variable,
-    from_constant,
-)
+from stage1_capture.variables.base import NULL, Variable, from_constant
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
+from stage1_capture.variables.function import CellVariable
 from stage1_capture.variables.store import delete_attribute, store_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import ItemSource, RegisteredSource

@@ -20,9 +20,11 @@ from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, push_call
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import unary
 from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import NONE, NULL, SliceVariable, from_constant
+from stage1_capture.variables.base import NULL, from_constant
 from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.containers import store_subscript, subscript
+from stage1_capture.variables.sequence import SliceVariable
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,

@@ -11,8 +11,9 @@ from stage1_capture.frame.opcodes.shared import Tx, handles, load_local, store_l
 from stage1_capture.frame.opcodes.v312 import TABLE as TABLE_312
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import compare, truth
-from stage1_capture.variables.base import ConstantVariable, UserFunctionVariable
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.containers import CONVERSIONS, format_value
+from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.shown import in_text, stand_in
 
 TABLE: dict[str, Handler] = {
