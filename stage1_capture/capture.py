@@ -33,9 +33,10 @@ from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, Sk
 from stage1_capture.state.machine import Raised
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import NULL, Variable
-from stage1_capture.variables.builder import function_variable, lazily
+from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
+from stage1_capture.variables.function import function_variable
 from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame

@@ -16,7 +16,6 @@ from stage1_capture.variables.base import Variable
 from stage1_capture.variables.calls import call_function, iterate, make_iterator, must_be_local
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable
@@ -36,7 +35,7 @@ def _nothing(change: Callable[..., None]) -> Any:
 
 def _compared(symbol: str) -> Any:
     def call(tx: Tx, receiver: Variable, other: Variable) -> Variable:
-        other = unwrapped(other)
+        other = other.unwrapped()
         if isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable):
             return compare(tx, symbol, receiver, other)
         if family(receiver) is None or family(receiver) is not family(other):
@@ -48,7 +47,7 @@ def _compared(symbol: str) -> Any:
 
 def _operated(symbol: str, swapped: bool = False) -> Any:
     def call(tx: Tx, receiver: Variable, other: Variable) -> Variable:
-        other = unwrapped(other)
+        other = other.unwrapped()
         fits = family(receiver) is family(other) and family(receiver) is not None
         counted = symbol.startswith("*") and isinstance(other, ConstantVariable)
         numbers = isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable)

@@ -18,11 +18,11 @@ from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import Variable, describe, from_constant
-from stage1_capture.variables.builder import function_variable, wrap
+from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import CONSTANT_TYPES
 from stage1_capture.variables.containers import subscript
-from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.function import UserFunctionVariable, function_variable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register

@@ -36,11 +36,15 @@ from stage1_capture.variables.arithmetic import (
 )
 from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import Variable, describe
-from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.calls import call_function, fold, iterate, walked
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.function import (
+    PartialVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    function_variable,
+)
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
 from stage1_capture.variables.store import store_attribute

@@ -25,10 +25,9 @@ from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare, truth
 from stage1_capture.variables.attributes import load_attribute, special_method
 from stage1_capture.variables.base import IteratorVariable, Variable, describe, realize
-from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.calls import call_function, fold, gathered, iterate, make_iterator, walked
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import (
     ConstantIterator,
@@ -141,7 +140,7 @@ def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     """The keys and values of a dict, or of what has `keys()`; None for anything else."""
-    inside = unwrapped(value)
+    inside = value.unwrapped()
     if isinstance(inside, ConstDictVariable) and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
         return dict(inside.items)
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
@@ -343,7 +342,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
                     found = judged(tx, value, name, found) if name in ASKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
-        return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)
+        return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)
 
     return call
 

@@ -19,9 +19,9 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import HandleVariable
 from stage_contracts.graph import Node, map_args

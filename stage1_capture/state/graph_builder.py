@@ -11,25 +11,27 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager import is_grad_enabled
 from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
 from stage1_capture.state.hints import MODULES
 from stage1_capture.state.mro import empty_prototypes
+from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.state.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.side_effects import SideEffects
-from stage1_capture.variables.base import Variable
-from stage1_capture.variables.mapping import ObjectDictVariable
-from stage1_capture.variables.number import NumberVariable, OpenSizes
-from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
+    from stage1_capture.variables.number import NumberVariable
+    from stage1_capture.variables.tensor import TensorVariable
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
 _LIBRARY = ("stage0_eager", "stage_contracts", "stage1_capture")
@@ -246,8 +248,7 @@ class OutputGraph:
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write to a container, object or cell."""
-        if isinstance(variable, ObjectDictVariable):
-            variable = variable.part_of
+        variable = variable.changed_one()
         if variable.trusted:
             self.unsupported("GB0006", "a change of the library's own state")
         self.must_be_new(variable)

@@ -28,7 +28,6 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.derived import unwrapped
 from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
 from stage1_capture.variables.keys import IdVariable, hashable
@@ -90,7 +89,7 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         must_be_local(tx, left, symbol)
         left.items[:] = kept(left, attempt(tx, symbol, lambda: left.items * right.value))
         return left
-    if in_place and isinstance(left, (ListVariable, ConstDictVariable)) and unwrapped(right) is right:
+    if in_place and isinstance(left, (ListVariable, ConstDictVariable)) and right.unwrapped() is right:
         tx.unsupported("GB0038", f"{symbol} on {describe(left)}")
     still_open = open_binary(symbol.removesuffix("="), function, left, right)
     if still_open is not None:
@@ -109,7 +108,7 @@ def binary(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if joined is not None:
         return joined
     if isinstance(left, ConstantVariable) and _of_plain_values(left, right, f"__{name}__"):
-        return binary(tx, symbol, left, unwrapped(right))
+        return binary(tx, symbol, left, right.unwrapped())
     return _first_answer(tx, symbol, left, right, order)
 
 
@@ -125,7 +124,7 @@ def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: O
 
 def _of_plain_values(left: ConstantVariable, right: Variable, name: str) -> bool:
     """Whether a number's own method takes an object that derives from another kind of number: True + MyInt(2)."""
-    inside = unwrapped(right)
+    inside = right.unwrapped()
     if inside is right or not isinstance(inside, ConstantVariable):
         return False
     method = getattr(type(hint_of(left)), name, None)
@@ -313,7 +312,7 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         return _compare_containers(tx, symbol, left, right)
     first = derives(class_of(left), class_of(right))
     if not first and isinstance(left, ConstantVariable) and _of_plain_values(left, right, dunder):
-        return compare(tx, symbol, left, unwrapped(right))
+        return compare(tx, symbol, left, right.unwrapped())
     tries = [(left, right, dunder), (right, left, reflected)]
     for receiver, other, name in reversed(tries) if first else tries:
         result = _rich_compare(tx, receiver, other, name)

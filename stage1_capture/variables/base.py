@@ -29,6 +29,18 @@ class Variable:
         """The class of the object it stands for."""
         tx.unsupported("GB0048", f"the class of {describe(self)}")
 
+    def unwrapped(self) -> Variable:
+        """What it holds, for an object of a class derived from one of Python's; else itself."""
+        return self
+
+    def snapshot(self) -> Any:
+        """What it holds, kept before the program first writes to it."""
+        raise AssertionError(f"a write to {self}")
+
+    def changed_one(self) -> Variable:
+        """What a write to it changes."""
+        return self
+
     def as_constant(self) -> Any:
         """The Python value of a constant, or of a container or slice of constants. Raises NotConstant."""
         raise NotConstant(self)

@@ -30,10 +30,14 @@ from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import items_by_index
 from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import IteratorVariable, Variable, describe, from_constant, realize
-from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.controls import call_controlled, control_of
-from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.function import (
+    PartialVariable,
+    UserFunctionVariable,
+    UserMethodVariable,
+    function_variable,
+)
 from stage1_capture.variables.iterator import is_foreign_iterator, step, walk
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable

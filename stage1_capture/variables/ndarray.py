@@ -23,8 +23,8 @@ from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserMethodVariable
 from stage1_capture.variables.number import NumberVariable
-from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage1_capture.variables.tensor import TensorVariable, open_meta
+from stage1_capture.variables.user_object import UserDefinedObjectVariable, wrap_identity
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
 from stage_contracts.source import ArraySource, AttrSource, Source
@@ -74,7 +74,7 @@ FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
 def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> Variable:
     """An ndarray as a tensor on its memory, guarded as a tensor is; one that cannot be is an object."""
     if source is None or not config.current().capture.trace_numpy:
-        return builder.wrap_object(output, real, source)
+        return builder.wrap_as_object(output, real, source)
     if not is_captured(real):
         output.guard("LEFT_TO_NUMPY", source, None)
         output.guard("TYPE", source, type(real))
@@ -82,7 +82,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
     where, tensor = source, Tensor(real)
     if id(real) in output.known:  # a second way to it: that it is the same object says everything
         return builder.once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
-    meta, (kind, fact) = builder.open_meta(output, tensor, where)
+    meta, (kind, fact) = open_meta(output, tensor, where)
     if kind == "TENSOR":
         output.guard("ARRAY", source, ArrayMeta(real.dtype, real.shape, real.strides))
     else:
@@ -96,7 +96,7 @@ def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) ->
     captured = real.dtype.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
     captured = captured and type(real) is real.dtype.type  # and not a class derived from it
     if source is None or not captured:
-        return builder.wrap_object(output, real, source)
+        return builder.wrap_as_object(output, real, source)
     output.guard("TYPE", source, type(real))
     meta = TensorMeta((), CAPTURED_DTYPES[real.dtype.num])
     inside = TensorVariable(meta, real=Tensor(np.asarray(real)), source=ArraySource(source))
@@ -236,4 +236,4 @@ def name_of(real: Any) -> str:
 
 
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}
-builder.BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, builder.wrap_identity))
+builder.BUILDERS_BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, wrap_identity))

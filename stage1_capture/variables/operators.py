@@ -17,10 +17,10 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, root
 from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
-from stage1_capture.state import modes
 from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import whole_of
+from stage1_capture.variables import autocast
 from stage1_capture.variables.base import Variable, as_constant, describe, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.data_reads import note_write
@@ -47,11 +47,11 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     if tx.output.modes["autocast"]:
-        args, kwargs = modes.with_casts(tx, op, args, kwargs, _call_in_mode)
-    modes.check_inference(tx, op, args, kwargs)
+        args, kwargs = autocast.with_casts(tx, op, args, kwargs, _call_in_mode)
+    autocast.check_inference(tx, op, args, kwargs)
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     result = _call_in_mode(tx, op, args, kwargs)
-    modes.mark_inference(tx, result, args, kwargs)
+    autocast.mark_inference(tx, result, args, kwargs)
     return result
 
 
@@ -118,7 +118,7 @@ def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str,
     out = realize(kwargs.pop("out"))
     if isinstance(out, ConstantVariable) and out.value is None:
         return call_operator(tx, op, args, kwargs)
-    with modes.without_casts(tx):
+    with autocast.without_casts(tx):
         result = call_operator(tx, op, args, kwargs)
     fits = (
         isinstance(out, TensorVariable)

@@ -8,11 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from stage0_eager.tensor import Tensor
+from stage0_eager.nn import Parameter
+from stage0_eager.tensor import Tensor, is_traced
+from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import Variable
+from stage1_capture.variables.builder import BUILDERS_BY_CLASS, once, wrap_as_object
 from stage1_capture.variables.keys import by_identity
 from stage_contracts.graph import Node
+from stage_contracts.guards import OpenMeta
+from stage_contracts.source import (
+    AttrSource,
+    ItemSource,
+    Source,
+)
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -37,3 +46,43 @@ class TensorVariable(Variable):
 
     def hash_key(self, tx: Tx) -> Any:
         return by_identity(tx, self)
+
+    def snapshot(self) -> Any:
+        return None
+
+
+def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
+    if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
+        return wrap_as_object(output, real, source)  # nothing is done with it here
+    under = source in output.epoch_sources and isinstance(real, Parameter)
+    meta, fact = real.meta, ("TENSOR", real.meta)
+    if not isinstance(real, Parameter) and id(real) not in output.known:
+        meta, fact = open_meta(output, real, source)
+    elif id(real) in output.known:  # a second way to it: that it is the same object says everything
+        return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+    output.guard(fact[0], source, fact[1], under)
+    return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
+
+
+def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, Any]]:
+    """The tensor's meta with the sizes that the policy leaves open, and the guard for what is not."""
+    meta = real.meta
+    dims = output.policy.open_dims(source.expression(), real)
+    order = tuple(sorted(range(meta.ndim), key=lambda d: -meta.strides[d]))
+    fixed = tuple(None if d in dims else size for d, size in enumerate(meta.shape))
+    guard = OpenMeta(meta.dtype, meta.device, meta.requires_grad, fixed, order)
+    if not dims or guard.strides(meta.shape) != meta.strides:  # a layout with gaps: for these sizes only
+        return meta, ("TENSOR", meta)
+    shape = [
+        output.sizes.open(
+            ItemSource(AttrSource(source, "shape"), d), size, dims[d].name, dims[d].low, dims[d].high
+        )
+        if d in dims
+        else size
+        for d, size in enumerate(meta.shape)
+    ]
+    output.strict |= {size.expr: (source, d) for d, size in enumerate(shape) if d in dims and dims[d].strict}
+    return meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape))), ("OPEN_TENSOR", guard)
+
+
+BUILDERS_BY_CLASS[Tensor] = _wrap_tensor

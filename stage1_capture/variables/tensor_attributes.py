@@ -15,9 +15,9 @@ from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, from_constant, realize
-from stage1_capture.variables.builder import function_variable, wrap
+from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.data_reads import read_data
-from stage1_capture.variables.function import UserMethodVariable
+from stage1_capture.variables.function import UserMethodVariable, function_variable
 from stage1_capture.variables.object_dict import refuse_second_way
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.source import AttrSource

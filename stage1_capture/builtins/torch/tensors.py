@@ -15,8 +15,8 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.numpy.methods import tensor_of_array
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, from_constant, realize
-from stage1_capture.variables.builder import function_variable
 from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
 from stage1_capture.variables.operators import call_operator, scalar_input
