@@ -16,9 +16,9 @@ from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import NULL, Variable
-from stage1_capture.variables.function import NestedFunctionVariable, UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.function import NestedFunctionVariable, UserFunctionVariable
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import rule_of
 
@@ -85,7 +85,7 @@ def _compiled(frame: Any, called: Variable) -> Variable:
             return called if inner is function else UserMethodVariable(inner, receiver)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, type) and called.source is not None:
             python = isinstance(class_lookup(type(real), "__call__"), types.FunctionType)
-            method = special_method(frame, called, "__call__") if python else None
+            method = called.special_method(frame, "__call__") if python else None
             inner_call = method.function if isinstance(method, UserMethodVariable) else None
             if isinstance(inner_call, UserFunctionVariable) and (
                 isinstance(real, Module) or is_users(inner_call.globals)

@@ -15,10 +15,9 @@ from stage0_eager.nn import Module
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import METHODS, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.attributes import load_attribute, special_method
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.binding import class_variable, guard_class
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.base import Variable, describe, load_attribute, realize
+from stage1_capture.variables.binding import guard_class
+from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import blank
 from stage1_capture.variables.function import UserFunctionVariable
@@ -98,8 +97,8 @@ def _object(
     cls = type(value.real)
     if value.base is not None:  # C copies it, and keeps its class
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
-    if special_method(tx, value, name) is not None and name == "__copy__":
-        return call_function(tx, load_attribute(tx, value, name), [], {})
+    if value.special_method(tx, name) is not None and name == "__copy__":
+        return tx.call(load_attribute(tx, value, name), [], {})
     if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")

@@ -29,23 +29,15 @@ from stage1_capture.variables.arithmetic import (
     COMPARISONS,
     binary,
     compare,
-    equal,
     is_same,
-    truth,
     unary,
 )
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, describe
-from stage1_capture.variables.calls import call_function, fold, iterate, walked
+from stage1_capture.variables.base import Variable, describe, equal, iterate, load_attribute, walked
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.function import (
-    PartialVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    function_variable,
-)
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
 from stage1_capture.variables.store import store_attribute
 
@@ -126,34 +118,34 @@ for _function, _name in _UNARY.items():
 
 @builtin(operator.getitem)
 def _getitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    return subscript(tx, container, key)
+    return container.subscript(tx, key)
 
 
 @builtin(operator.setitem)
 def _setitem(tx: Tx, container: Variable, key: Variable, value: Variable) -> Variable:
-    store_subscript(tx, container, key, value)
+    container.store_subscript(tx, key, value)
     return NONE
 
 
 @builtin(operator.delitem)
 def _delitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    delete_subscript(tx, container, key)
+    container.delete_subscript(tx, key)
     return NONE
 
 
 @builtin(operator.contains)
 def _contains(tx: Tx, container: Variable, item: Variable) -> Variable:
-    return ConstantVariable(contains(tx, item, container))
+    return ConstantVariable(container.contains(tx, item))
 
 
 @builtin(operator.not_)
 def _not(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(not truth(tx, value))
+    return ConstantVariable(not value.truth(tx))
 
 
 @builtin(operator.truth)
 def _truth(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(truth(tx, value))
+    return ConstantVariable(value.truth(tx))
 
 
 @builtin(operator.is_)
@@ -168,7 +160,7 @@ def _is_not(tx: Tx, left: Variable, right: Variable) -> Variable:
 
 @builtin(operator.call)
 def _call(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-    return call_function(tx, function, list(args), kwargs)
+    return tx.call(function, list(args), kwargs)
 
 
 @builtin(operator.countOf)

@@ -16,12 +16,9 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.attributes import lookup_quietly, special_method
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.binding import class_of, guard_lacking
+from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
 from stage1_capture.variables.sequence import TupleVariable
@@ -69,13 +66,13 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        method = special_method(tx, cls, "__instancecheck__")
+        method = cls.special_method(tx, "__instancecheck__")
         assert method is not None
-        return truth(tx, call_function(tx, method, [value], {}))
+        return tx.call(method, [value], {}).truth(tx)
     if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
-    _guard_bases(tx, found, class_of(value))
+    _guard_bases(tx, found, value.class_place())
     return _is_subclass(tx, found, cls)
 
 

@@ -16,7 +16,7 @@ from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import FRAMES, Raised
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.arithmetic import compare
 from stage1_capture.variables.base import (
     NULL,
     NotConstant,
@@ -27,7 +27,6 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import lazily, wrap
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
@@ -36,6 +35,7 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
+from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.tensor import TensorVariable
@@ -160,11 +160,9 @@ class InstructionTranslator:
     # ---- what values ask of the frame they are used in (state/machine.py) ------------------------
 
     def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-        return call_function(self, function, args, kwargs)
+        return function.call_function(self, args, kwargs)
 
-    def inline(
-        self, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def inline(self, function: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """What the function returns: its frame shares this one's graph, guards and opcodes.
 
         Raises Unsupported when the call does not fit, or for anything inside."""
@@ -183,8 +181,13 @@ class InstructionTranslator:
         frame.run()
         return frame.namespace
 
-    def truth(self, value: Variable) -> bool:
-        return truth(self, value)
+    def fold(
+        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        return fold(self, function, args, kwargs)
+
+    def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
+        return compare(self, symbol, left, right)
 
     def wrap(self, real: Any, source: Source | None) -> Variable:
         return wrap(self.output, real, source)

@@ -17,9 +17,7 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, describe, from_constant, realize
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
 from stage1_capture.variables.sequence import TupleVariable
@@ -79,10 +77,10 @@ def _run_forward(
     try:
         forward, setup = load_attribute(tx, cls, "forward"), load_attribute(tx, cls, "setup_context")
         if getattr(setup, "real", None) is Function.setup_context:
-            result = realize(call_function(tx, forward, [ctx, *args], {}))
+            result = realize(tx.call(forward, [ctx, *args], {}))
         else:
-            result = realize(call_function(tx, forward, args, {}))
-            call_function(tx, setup, [ctx, TupleVariable(args), result], {})
+            result = realize(tx.call(forward, args, {}))
+            tx.call(setup, [ctx, TupleVariable(args), result], {})
     finally:
         tx.output.grad_enabled = before
     if _items(ctx, "_dirty"):
@@ -150,7 +148,7 @@ def _follow_backward(
                 slots.append(next(left))
             else:  # a result without derivative: its gradient is zeros, or None
                 slots.append(_zeros(tx, out.meta) if materialize else NONE)
-        made = realize(call_function(tx, load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
+        made = realize(tx.call(load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
         found = [realize(v) for v in made.items] if isinstance(made, TupleVariable) else [made]
         if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
             tx.unsupported(

@@ -21,8 +21,7 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.shadow_tape import ShadowTape
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable, TupleVariable

@@ -25,9 +25,7 @@ from stage1_capture.higher_order.subgraph import (
 )
 from stage1_capture.state.graph_builder import Restart
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.base import Variable, describe, iterate, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of
 from stage1_capture.variables.sequence import TupleVariable
@@ -44,7 +42,7 @@ def cond_(
 ) -> Variable:
     given = [realize(o) for o in iterate(tx, operands)]
     if not isinstance(pred, TensorVariable):
-        return call_function(tx, true_fn if truth(tx, pred) else false_fn, given, {})
+        return tx.call(true_fn if pred.truth(tx) else false_fn, given, {})
     if pred.meta.ndim and any(size != 1 for size in pred.meta.shape):
         tx.unsupported("GB0076", f"cond on a predicate of several elements, {pred.meta}")
     tensors = _operands(tx, given, "cond")

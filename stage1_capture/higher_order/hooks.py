@@ -19,7 +19,6 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.tensor import TensorVariable
@@ -90,7 +89,7 @@ def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:
     handle = HandleVariable(object.__new__(RemovableHandle), fresh=True, private=True)
 
     def run(gradients: list[TensorVariable]) -> list[Variable]:
-        result = realize(call_function(tx, hook, [gradients[0]], {}))
+        result = realize(tx.call(hook, [gradients[0]], {}))
         unchanged = isinstance(result, ConstantVariable) and result.value is None
         return [gradients[0] if unchanged else result]
 

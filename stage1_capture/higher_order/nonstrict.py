@@ -17,8 +17,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
 from stage1_capture.state.machine import CONTROLLED, Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.variables.base import Variable, from_constant, load_attribute, realize
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
@@ -121,4 +120,6 @@ def _as_returned(tree: Any, tensors: Iterator[Variable]) -> Variable:
     return from_constant(tree)
 
 
-CONTROLLED["nonstrict"] = call_as_one_node
+CONTROLLED["nonstrict"] = lambda tx, rule, function, args, kwargs: call_as_one_node(
+    tx, rule.detail, args, kwargs
+)

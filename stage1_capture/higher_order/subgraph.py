@@ -15,7 +15,6 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
@@ -50,7 +49,7 @@ def follow(
         tensors: list[Variable] = [
             TensorVariable(m, graph.placeholder(f"a{i}", m)) for i, m in enumerate(metas)
         ]
-        result = call_function(tx, function, arguments(tensors), {})
+        result = tx.call(function, arguments(tensors), {})
         leaves = list(tensors_of(tx, result, name))
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:

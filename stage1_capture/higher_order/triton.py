@@ -20,7 +20,6 @@ from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import CALLED, Tx
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.function import TritonLaunchVariable
 from stage1_capture.variables.mapping import ConstDictVariable
@@ -58,12 +57,10 @@ def _grids(tx: Tx, kernel: Any, grid: Variable, named: dict[str, Variable]) -> t
         if config is not None:
             meta |= {name: from_constant(value) for name, value in config.all_kwargs().items()}
         for name, function in heuristics(kernel):
-            meta[name] = call_function(
-                tx, wrap(tx.output, function, None), [ConstDictVariable(dict(meta))], {}
-            )
+            meta[name] = tx.call(wrap(tx.output, function, None), [ConstDictVariable(dict(meta))], {})
         made = realize(grid)
         if not isinstance(made, (TupleVariable, ListVariable, ConstantVariable)):
-            made = realize(call_function(tx, made, [ConstDictVariable(meta)], {}))
+            made = realize(tx.call(made, [ConstDictVariable(meta)], {}))
         sizes = tx.constant(made, "the grid of a Triton kernel")
         found.append(tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,))
     return tuple(found)

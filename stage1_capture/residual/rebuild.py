@@ -20,14 +20,7 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup, made_inside
-from stage1_capture.variables.base import (
-    IteratorVariable,
-    LazyVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.data_reads import note_escape
@@ -40,8 +33,8 @@ from stage1_capture.variables.function import (
     NestedFunctionVariable,
     PartialVariable,
     UserFunctionVariable,
-    UserMethodVariable,
 )
+from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.keys import IdVariable, holds_object
 from stage1_capture.variables.mapping import (
     ConstDictVariable,
@@ -49,6 +42,7 @@ from stage1_capture.variables.mapping import (
     DictViewVariable,
     ObjectDictVariable,
 )
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.object_dict import described
@@ -92,7 +86,7 @@ class Rebuilder:
                     self.count_contents(value)
 
     def count_contents(self, value: Variable) -> None:
-        self.count(contents(value))
+        self.count(value.parts())
 
     # ---- expressions -----------------------------------------------------------------------------
 
@@ -166,72 +160,6 @@ class Rebuilder:
 
     def unsupported(self, value: Variable) -> Any:
         self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
-
-
-def contents(value: Variable) -> list[Variable]:
-    """The values inside a value, as far as making it again needs them."""
-    match value:
-        case ObjectDictVariable(part_of=owner):
-            return [owner]
-        case IdVariable(of=target):
-            return [target]
-        case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
-            return items
-        case DefaultDictVariable(items=entries, factory=factory):
-            return [*_keys(entries), *entries.values(), *([] if factory is None else [factory])]
-        case PartialVariable(function=function, args=args, kwargs=kwargs):
-            return [function, *args, *kwargs.values()]
-        case ConstDictVariable(items=entries):
-            return [*_keys(entries), *entries.values()]
-        case SetVariable(items=elements):
-            return _keys(elements)
-        case DictViewVariable(mapping=mapping):
-            return [mapping]
-        case CellVariable(contents=inside):
-            return [] if inside is None else [inside]
-        case GeneratedFunctionVariable(owner=owner):
-            return [owner]
-        case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            more = [*value.annotations.values(), *value.attrs.values()]
-            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
-        case LocalClassVariable(bases=bases, names=names, attrs=attrs, cell=cell):
-            stored = [a for a in attrs.values() if a is not None]
-            return [*bases, *names.values(), *stored, *([] if cell is None else [cell])]
-        case WrapperVariable(parts=parts):
-            return parts
-        case FieldVariable(options=options):
-            return [*options.values()]
-        case UserMethodVariable(function=function, receiver=receiver):
-            return [receiver] if isinstance(function, str) else [function, receiver]
-        case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
-            more = [v for v in (cause, context) if v is not None]
-            return [*args, *(a for a in attrs.values() if a is not None), *more, *_class(value)]
-        case HandleVariable(call=(tensor, _, hooks)):
-            return [tensor, *hooks]
-        case UserDefinedObjectVariable(attrs=attrs, base=base):
-            stored = [a for a in attrs.values() if a is not None]
-            return [*([] if base is None else [base]), *stored, *_class(value)]
-        case SuperVariable(owner=owner, receiver=receiver):
-            made = made_inside(owner)
-            return [receiver] if made is None else [made, receiver]
-        case NumpyNdarrayVariable(view=tuple() as view):
-            return [view[0]]
-        case IteratorVariable() if hasattr(value, "parts"):
-            return value.parts()
-        case NestedFunctionVariable(function=function):
-            return [function]
-    return []
-
-
-def _class(value: UserDefinedObjectVariable) -> list[Variable]:
-    """The class of an object, where the program made that; or the class that the value is."""
-    real = value.real
-    made = made_inside(real if isinstance(real, type) else type(real))
-    return [] if made is None else [made]
-
-
-def _keys(keys: Any) -> list[Variable]:
-    return [from_constant(key) for key in keys if holds_object(key)]
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------

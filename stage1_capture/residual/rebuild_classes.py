@@ -53,4 +53,4 @@ def _set_on_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
 
 
 def wrapper(r: Rebuilder, value: WrapperVariable) -> str:
-    return r.name(value, f"{r.named(type(value.real))}({r.all(value.parts)})")
+    return r.name(value, f"{r.named(type(value.real))}({r.all(value.functions)})")

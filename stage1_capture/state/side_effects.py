@@ -30,7 +30,7 @@ class SideEffects:
 
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
-    hooks: list[Variable] = field(default_factory=list)  # on tensors from outside
+    hooks: list[Any] = field(default_factory=list)  # on tensors from outside
     # steps of schedules, called last: (schedule, arguments, keyword arguments)
     calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
     in_the_end: bool = False  # one of them runs code of the user's, which sees what was changed until then

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
-from stage1_capture.variables.calls import attempt
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.number import NumberVariable, open_compare
 from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # The method, and the function of Python's that asks it.
 ASKED: dict[str, Callable[[Any], Any]] = {

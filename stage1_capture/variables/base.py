@@ -8,12 +8,15 @@ inside. `Variable` has the questions, named as in Dynamo; a kind of value is one
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-from stage1_capture.state.machine import Tx
-from stage_contracts.source import Source
+from stage1_capture.state.hints import code_of
+from stage1_capture.state.machine import CALLED, DUNDERS, METHODS, Args, Kwargs, Raised, Tx
+from stage1_capture.state.mro import full_name
+from stage1_capture.state.polyfills import items_backwards, items_by_index
+from stage_contracts.source import AttrSource, Source
 
 BIRTHS = itertools.count()
 
@@ -28,6 +31,221 @@ class Variable:
     def python_type(self, tx: Tx) -> type:
         """The class of the object it stands for."""
         tx.unsupported("GB0048", f"the class of {describe(self)}")
+
+    # ---- attributes --------------------------------------------------------------------------------------
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
+        return None
+
+    def lacks(self, name: str) -> str:
+        """Python's message for an attribute that is not there."""
+        return f"{self.class_name()!r} object has no attribute {name!r}"
+
+    def class_name(self) -> str:
+        return full_name(getattr(self, "kind", type(self)))
+
+    def class_place(self) -> Source | None:
+        """Where the class of an object is found: of one made inside, where the program found it."""
+        return None if self.source is None else AttrSource(self.source, "__class__")
+
+    def child(self, *names: str) -> AttrSource | None:
+        """The source of value.name, value.name.other, ...; None where the value has none."""
+        source: Any = self.source
+        for name in names:
+            source = source and AttrSource(source, name)
+        return source
+
+    # ---- calls -------------------------------------------------------------------------------------------
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        """`value(*args, **kwargs)`."""
+        if type(self) in CALLED:
+            return CALLED[type(self)](tx, self, args, kwargs)
+        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {describe(self)}")
+
+    def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method that the object has from a class of Python's: the tables have them by kind and name."""
+        method = next((METHODS[c, name] for c in type(self).__mro__ if (c, name) in METHODS), None)
+        if method is not None:
+            return method(tx, [self, *args], kwargs)
+        if name in DUNDERS and self.has_dunder(args):
+            return DUNDERS[name](tx, self, *args, **kwargs)
+        return self.call_other_method(tx, name, args, kwargs)
+
+    def has_dunder(self, args: Args) -> bool:
+        """Whether a special method is followed here, rather than called on a constant."""
+        return True
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method that no table has."""
+        tx.unsupported("GB0071", f"a call of the method {name} of {describe(self)}")
+
+    # ---- truth, items, walking ---------------------------------------------------------------------------
+
+    def truth(self, tx: Tx) -> bool:
+        """`bool(value)`, which must be known now."""
+        return True
+
+    def length(self, tx: Tx) -> Variable:
+        """`len(value)`."""
+        method = self.special_method(tx, "__len__")
+        return tx.fold(len, [self], {}) if method is None else tx.call(method, [], {})
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        """`item in value`."""
+        tx.unsupported("GB0040", f"in {describe(self)}")
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        """`value[key]`."""
+        method = self.special_method(tx, "__getitem__")
+        if method is None:
+            tx.unsupported("GB0040", f"an item of {describe(self)}")
+        return tx.call(method, [key], {})
+
+    def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
+        """`value[key] = other`."""
+        method = self.special_method(tx, "__setitem__")
+        if method is None:
+            tx.unsupported("GB0006", f"an assignment to an item of {describe(self)}")
+        tx.call(method, [key, value], {})
+
+    def delete_subscript(self, tx: Tx, key: Variable) -> None:
+        """`del value[key]`."""
+        tx.unsupported("GB0006", f"a del of an item of {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        """`iter(value)`."""
+        method = self.special_method(tx, "__iter__")
+        if method is None and self.special_method(tx, "__getitem__") is not None:
+            return tx.call(tx.wrap(items_by_index, None), [self], {})
+        if method is None:
+            self.refuse_walk(tx)
+        made = realize(tx.call(method, [], {}))
+        if not made.is_iterator(tx):
+            tx.throw(TypeError, f"iter() returned non-iterator of type {made.python_type(tx).__name__!r}")
+        return made
+
+    def refuse_walk(self, tx: Tx) -> NoReturn:
+        tx.unsupported("GB0039", f"a loop over {describe(self)}")
+
+    def is_iterator(self, tx: Tx) -> bool:
+        return self.special_method(tx, "__next__") is not None
+
+    def is_foreign_iterator(self) -> bool:
+        """A real iterator of Python's own, in whatever state it is: only Python can take its next item."""
+        return False
+
+    def next_variable(self, tx: Tx) -> Variable | None:
+        """The next item of an iterator, None at its end."""
+        method = self.special_method(tx, "__next__")
+        if method is None:
+            tx.unsupported("GB0039", f"next of {describe(self)}")
+        try:
+            return tx.call(method, [], {})
+        except Raised as raised:
+            if not isinstance(raised.value.real, StopIteration):
+                raise
+            tx.resume_here()
+            return None
+
+    def reversed(self, tx: Tx) -> Variable:
+        """`reversed(value)`."""
+        method = self.special_method(tx, "__reversed__")
+        by_index = method is None and self.special_method(tx, "__getitem__")
+        if by_index and self.special_method(tx, "__len__"):
+            return tx.call(tx.wrap(items_backwards, None), [self, self.length(tx)], {})
+        if method is None:
+            tx.unsupported("GB0039", f"reversed of {describe(self)}")
+        return tx.call(method, [], {})
+
+    # ---- operators (variables/arithmetic.py) ----------------------------------------------------------------
+
+    def operand_class(self) -> type | None:
+        """The class of an operand, where it matters who is asked first."""
+        return None
+
+    def merged(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        """`value | right` of two dicts, before any method of theirs is asked; None for all else."""
+        return None
+
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        """`value += right` where that changes the value; None where it is as `value + right`."""
+        return None
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        """`value + right` of containers; None where methods decide."""
+        return None
+
+    def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
+        """`left + value` of containers, where the left operand knows nothing."""
+        return None
+
+    def family(self) -> Any:
+        """Containers of one family compare with each other: by their items, keys and values, or elements."""
+        return None
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        """A comparison within the family, of contents that are not all constants."""
+        raise NotImplementedError
+
+    def elements(self, tx: Tx) -> set[Any] | None:
+        """What it is to an operation of sets."""
+        return None
+
+    def union_member(self) -> tuple[Any, ...]:
+        """The class that it is in `int | None`, whose `|` is Python's; else nothing."""
+        return ()
+
+    def defines(self, name: str) -> bool:
+        """Whether its class has a comparison of its own."""
+        return False
+
+    def is_compared_by_identity(self) -> bool:
+        return False
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        """`value is other`, of two that are not the same variable; None where only guards can tell."""
+        return None
+
+    def ask_length(self, tx: Tx) -> None:
+        """What list() and tuple() ask before they walk over it."""
+
+    # ---- what it is --------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Variable]:
+        """The values inside it, as far as making it again needs them."""
+        return []
+
+    def type_word(self, tx: Tx) -> Any:
+        """What it is between the brackets of `list[...]`."""
+        return tx.constant(self, "a type")
+
+    def is_python_constant(self) -> bool:
+        """Whether it is a constant as such, no container of some."""
+        return False
+
+    def is_immutable(self) -> bool:
+        """Whether it may be computed with, when it is known."""
+        return False
+
+    def is_none(self) -> bool:
+        return False
+
+    def is_tensor(self) -> bool:
+        return False
+
+    def has_data(self) -> bool:
+        """A tensor or an array, of which only the meta is known."""
+        return False
+
+    def will_change(self, tx: Tx, what: str) -> None:
+        """To be called before it is changed: the caller sees a change to one from outside."""
+        tx.output.will_change(self)
 
     def unwrapped(self) -> Variable:
         """What it holds, for an object of a class derived from one of Python's; else itself."""
@@ -68,17 +286,6 @@ class LazyVariable(Variable):
     real: Any = None  # the object, for who only asks what would become of it
 
 
-@dataclass(eq=False)
-class IteratorVariable(Variable):
-    """Base class of iterators: variables/iterator.py has one for each kind that Python has.
-
-    `advance(tx)` gives the next value, or None at the end.
-    """
-
-    def advance(self, tx: Any) -> Variable | None:
-        raise NotImplementedError
-
-
 class NullVariable(Variable):
     """What CALL finds below its callable when there is no self."""
 
@@ -101,6 +308,61 @@ def realize(variable: Variable) -> Variable:
 
 def as_constant(variable: Variable) -> Any:
     return realize(variable).as_constant()
+
+
+def load_attribute(tx: Tx, value: Variable, name: str) -> Variable:
+    """`value.name`. Raises the program's AttributeError when there is no such thing."""
+    found = value.var_getattr(tx, name)
+    if found is None:
+        tx.throw(AttributeError, value.lacks(name))
+    return found
+
+
+def lookup_quietly(tx: Tx, value: Variable, name: str) -> Variable | None:
+    """`value.name` for who may go without: an AttributeError of a property says that it is not there."""
+    try:
+        return value.var_getattr(tx, name)
+    except Raised as raised:
+        if not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
+        return None
+
+
+def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
+    """The items of `values`, each taken when it is asked for."""
+    iterator = values.iterator(tx)
+    while (item := iterator.next_variable(tx)) is not None:
+        yield realize(item)
+
+
+def iterate(tx: Tx, value: Variable) -> list[Variable]:
+    """All items of something that can be walked, of known length."""
+    return list(walked(tx, value))
+
+
+def gathered(tx: Tx, value: Variable) -> list[Variable]:
+    """The items as list(), tuple() and `*value` take them."""
+    iterator = value.iterator(tx)
+    value.ask_length(tx)
+    return iterate(tx, iterator)
+
+
+def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
+    """`left is right`. Two objects from outside that differ are guarded to differ."""
+    if left is right:
+        return True
+    known = left.same_as(tx, right)
+    if known is not None:
+        return known
+    if left.source is not None and right.source is not None and type(left) is type(right):
+        tx.output.guard("NOT_ALIASED", left.source, right.source)
+    return False
+
+
+def equal(tx: Tx, left: Variable, right: Variable) -> bool:
+    """As containers compare what is in them: the same object, or an equal one."""
+    return left is right or tx.compare("==", left, right).truth(tx)
 
 
 def describe(variable: Variable) -> str:

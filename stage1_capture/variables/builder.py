@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.variables.base import LazyVariable, Variable
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source
 
@@ -25,6 +26,11 @@ BUILDERS: dict[
 BUILDERS_BY_CLASS: dict[
     type, Builder
 ] = {}  # objects of a class derived from it; that of `object` is for all others
+
+
+def object_of(real: Any, source: Source | None = None) -> Any:
+    """An object known by what it is: a class, a module, a function of C's."""
+    return KINDS["object"](real, source=source)
 
 
 def wrap_as_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -84,3 +90,21 @@ def identical(output: OutputGraph, real: Any, source: Source | None, build: Call
     elif known.source is None:  # the library had it before
         known.source = source
     return known
+
+
+def class_variable(tx: Tx, value: Variable, cls: type) -> Variable:
+    """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
+    known = tx.output.known.get(id(cls))
+    if known is None:
+        known = object_of(cls)
+        known.source = value.class_place()
+        tx.output.known[id(cls)] = known
+        tx.output.kept.append(cls)
+    elif known.source is None:
+        known.source = value.class_place()
+    return known
+
+
+def wrap_identity(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """What is guarded to be this very object: a class, module, builtin, operator, enum member."""
+    return identical(output, real, source, lambda: object_of(real, source))

@@ -8,30 +8,22 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import is_library, is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
-from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.binding import (
-    OBJECT_METHODS,
-    base_place,
-    child,
-    class_of,
-    in_class,
-    inherited,
-    pending,
-)
-from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.class_ import LocalClassVariable
-from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.function import UserFunctionVariable, UserMethodVariable
+from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.variables.binding import OBJECT_METHODS, base_place, in_class, inherited, pending
+from stage1_capture.variables.builder import class_variable, object_of
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
-from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 
 _TEXTS = ("__name__", "__qualname__", "__module__", "__doc__")
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
@@ -43,25 +35,20 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     stored = pending(tx, real, name)
     if stored is not MISSING:
         return None if stored is None else realize(stored)
-    if name == "__annotations__" and isinstance(cls, LocalClassVariable) and name in cls.names:
-        return cls.names[name]
     if name in _TEXTS:
-        return ConstantVariable(getattr(real, name))
+        return from_constant(getattr(real, name))
     if name in ("__mro__", "__bases__"):
         rows = getattr(real, name)
         source = cls.source and AttrSource(cls.source, name)
-        return TupleVariable(
-            [wrap(tx.output, c, source and ItemSource(source, i)) for i, c in enumerate(rows)]
-        )
+        return TupleVariable([tx.wrap(c, source and ItemSource(source, i)) for i, c in enumerate(rows)])
     if name in ("__class__", "__base__"):
-        return wrap(tx.output, getattr(real, name), child(cls, name))
+        return tx.wrap(getattr(real, name), cls.child(name))
     if name in ("__dict__", "__subclasses__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     meta = class_lookup(type(real), name)
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
-        getter = wrap(tx.output, meta.fget, place)
-        assert isinstance(getter, UserFunctionVariable)
+        getter = tx.wrap(meta.fget, place)
         return tx.inline(getter, [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
@@ -74,18 +61,18 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         found = found.__func__
     elif isinstance(found, (classmethod, types.ClassMethodDescriptorType)):
         if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
-            return UserDefinedObjectVariable(found.__get__(None, real))
+            return object_of(found.__get__(None, real))
         home = inherited(real, name)
-        place = home and AttrSource(AttrSource(home, name), "__func__") or child(cls, name, "__func__")
-        return UserMethodVariable(wrap(tx.output, found.__func__, place), cls)
+        place = home and AttrSource(AttrSource(home, name), "__func__") or cls.child(name, "__func__")
+        return UserMethodVariable(tx.wrap(found.__func__, place), cls)
     elif name == "__new__" and found is object.__new__:
         pass
     elif isinstance(found, _C_METHODS):  # list.append, object.__setattr__
         if is_users({"__name__": real.__module__}):  # which may get one of its own
-            tx.output.guard("IDENTITY", child(cls, name), found)
-        return UserDefinedObjectVariable(found)
+            tx.output.guard("IDENTITY", cls.child(name), found)
+        return object_of(found)
     elif isinstance(found, property):
-        return wrap(tx.output, found, in_class(cls.source, real, name))
+        return tx.wrap(found, in_class(cls.source, real, name))
     elif not isinstance(found, (types.FunctionType, Operator, functools._lru_cache_wrapper)) and hasattr(
         type(found), "__get__"
     ):
@@ -93,25 +80,23 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
             return _described(tx, cls, found, name)
         tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
     home = inherited(real, name)
-    return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
+    return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
 
 
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python, asked without an instance."""
-    from stage1_capture.variables.attributes import special_method
-
-    method = special_method(tx, wrap(tx.output, found, in_class(cls.source, cls.real, name)), "__get__")
+    method = tx.wrap(found, in_class(cls.source, cls.real, name)).special_method(tx, "__get__")
     assert method is not None
-    return tx.call(method, [ConstantVariable(None), cls], {})
+    return tx.call(method, [from_constant(None), cls], {})
 
 
 def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) -> Variable | None:
     """What the class does not have and its metaclass may."""
     if isinstance(meta, types.FunctionType):
         source = cls.source and AttrSource(AttrSource(cls.source, "__class__"), name)
-        return UserMethodVariable(wrap(tx.output, meta, source), cls)
+        return UserMethodVariable(tx.wrap(meta, source), cls)
     if meta is type.mro or meta is type.__subclasses__:
-        return UserMethodVariable(UserDefinedObjectVariable(meta), cls)
+        return UserMethodVariable(object_of(meta), cls)
     if meta is not MISSING or class_lookup(type(cls.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
     tx.output.guard("ABSENT", cls.source, name)
@@ -130,7 +115,7 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     if index is None:
         return None
     found = order[index].__dict__[name]
-    base = receiver.source if of_class else class_of(receiver)
+    base = receiver.source if of_class else receiver.class_place()
     source: Source | None = None
     if made_inside(cls):
         home = base_place(order[index])
@@ -145,24 +130,21 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     else:
         unbound = name == "__new__"
     if any(found is known for known in OBJECT_METHODS):
-        bound = UserDefinedObjectVariable(found)
+        bound = object_of(found)
         return bound if unbound or of_class else UserMethodVariable(bound, receiver)
     if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
-        return UserDefinedObjectVariable(found)
+        return object_of(found)
     if isinstance(found, _C_METHODS) and receiver.base is not None:
-        return UserMethodVariable(UserDefinedObjectVariable(found), receiver)
+        return UserMethodVariable(object_of(found), receiver)
     if isinstance(found, property) and not of_class:
-        getter = wrap(tx.output, found.fget, source and AttrSource(source, "fget"))
-        assert isinstance(getter, UserFunctionVariable)
+        getter = tx.wrap(found.fget, source and AttrSource(source, "fget"))
         return tx.inline(getter, [receiver], {})
     if isinstance(found, classmethod):
-        from stage1_capture.variables.binding import class_variable
-
-        function = wrap(tx.output, found.__func__, source and AttrSource(source, "__func__"))
+        function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
         return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
     if not isinstance(found, types.FunctionType):
         if not hasattr(type(found), "__get__"):
-            return wrap(tx.output, found, source)
+            return tx.wrap(found, source)
         tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
-    function = wrap(tx.output, found, None if is_library(found.__globals__) else source)
+    function = tx.wrap(found, None if is_library(found.__globals__) else source)
     return function if unbound or of_class else UserMethodVariable(function, receiver)

@@ -8,13 +8,19 @@ from __future__ import annotations
 import datetime
 import re
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable
-from stage1_capture.variables.builder import BUILDERS, Builder
+from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
+from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.variables.base import FROM_CONSTANT_BY_CLASS, Variable, from_constant
+from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, object_of
+from stage1_capture.variables.iterator import ConstantIterator
+from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.source import (
@@ -31,8 +37,89 @@ class ConstantVariable(Variable):
     def python_type(self, tx: Tx) -> type:
         return type(self.value)
 
+    def class_name(self) -> str:
+        return full_name(type(self.value))
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        constant = self.value
+        if name == "__class__":
+            return class_variable(tx, self, self.python_type(tx))
+        if name == "type" and isinstance(constant, np.dtype):
+            return from_constant(constant.type)
+        found = getattr(constant, name, MISSING)
+        if found is MISSING:
+            return None
+        bound = isinstance(found, (types.BuiltinFunctionType, types.MethodWrapperType))
+        return UserMethodVariable(name, self) if bound else from_constant(found)
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        if name in ("__enter__", "__exit__") and isinstance(self.value, Device):
+            return UserMethodVariable(tx.wrap(class_lookup(Device, name), None), self)
+        return None
+
+    def has_dunder(self, args: Args) -> bool:
+        return any(a.unwrapped() is not a for a in args)
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name in ("finditer", "scanner"):
+            return super().call_other_method(tx, name, args, kwargs)
+        value = tx.constant(self, f"the method {name}")
+        return tx.fold(getattr(value, name), args, kwargs)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.value)
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        return attempt(tx, "in", lambda: tx.constant(item, "in") in self.value, exact=True)
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        index = tx.constant(key, "an index")
+        return attempt(tx, "an index", lambda: from_constant(self.value[index]), exact=True)
+
+    def iterator(self, tx: Tx) -> Variable:
+        if isinstance(constant := self.value, (str, bytes, range)):
+            return ConstantIterator(constant=constant)
+        return super().iterator(tx)
+
+    def refuse_walk(self, tx: Tx) -> NoReturn:
+        tx.throw(TypeError, f"{type(self.value).__name__!r} object is not iterable")
+
+    def reversed(self, tx: Tx) -> Variable:
+        if isinstance(constant := self.value, (str, range)):
+            return ConstantIterator(constant=constant[::-1])
+        return super().reversed(tx)
+
     def as_constant(self) -> Any:
         return self.value
+
+    def operand_class(self) -> type | None:
+        return type(self.value)
+
+    def is_python_constant(self) -> bool:
+        return True
+
+    def is_immutable(self) -> bool:
+        return True
+
+    def is_compared_by_identity(self) -> bool:
+        return True
+
+    def union_member(self) -> tuple[Any, ...]:
+        return (None,) if self.is_none() else ()
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        return union(symbol, self, right)
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        if not isinstance(other, ConstantVariable):
+            return None
+        a, b = self.value, other.value
+        if a is b or type(a) is not type(b) or a != b:
+            return a is b
+        tx.unsupported("GB0046", f"the identity of the constant {a!r}")
+
+    def is_none(self) -> bool:
+        return self.value is None
 
     def describe(self) -> str:
         return repr(self.value)
@@ -68,3 +155,11 @@ BUILDERS.update(
         **dict.fromkeys((str, bytes, range, Device, *IMMUTABLE), wrap_constant("EQUALS")),
     }
 )
+
+
+def union(symbol: str, left: Variable, right: Variable) -> Variable | None:
+    """`int | None`."""
+    members = left.union_member(), right.union_member()
+    if symbol != "|" or not all(members):
+        return None
+    return object_of(members[0][0] | members[1][0])

@@ -19,7 +19,7 @@ from stage_contracts.controls import register
 from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 
 # Python's class, and what an empty one of it is: the kinds of value have rows of their own.
-EMPTY: dict[type, Callable[[], Any]] = {
+EMPTY: dict[type, Any] = {
     kind: (lambda kind=kind: ConstantVariable(kind())) for kind in (str, bytes, int, float, complex)
 }
 # Python's class, and what an object of a class derived from it holds; that of a set from outside is not followed.

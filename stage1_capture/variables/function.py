@@ -10,17 +10,29 @@ import types
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.transforms.vmap import is_transformed
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import Variable, describe
-from stage1_capture.variables.builder import BUILDERS, identical, lazily, once, wrap
+from stage1_capture.state.machine import (
+    BUILTINS,
+    CALLED_BY_CODE,
+    CONTROLLED,
+    FOLDED,
+    Args,
+    Kwargs,
+    Tx,
+    control_of,
+)
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.keys import ObjectKey
-from stage1_capture.variables.sequence import sequence_items
-from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable, wrap_identity
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.numpy_functions import call_in_numpy, is_numpys
+from stage1_capture.variables.object_dict import refuse_second_way
+from stage1_capture.variables.sequence import TupleVariable, sequence_items
 from stage_contracts.source import (
     AttrSource,
     ItemSource,
@@ -33,6 +45,16 @@ class CellVariable(Variable):
     """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
 
     contents: Variable | None = None
+
+    def parts(self) -> list[Variable]:
+        return [] if self.contents is None else [self.contents]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name != "cell_contents":
+            return super().var_getattr(tx, name)
+        if self.contents is None:
+            tx.throw(ValueError, "Cell is empty")
+        return realize(self.contents)
 
     def python_type(self, tx: Tx) -> type:
         return types.CellType
@@ -62,6 +84,42 @@ class UserFunctionVariable(Variable):
     def describe(self) -> str:
         return f"the function {self.name}"
 
+    def is_compared_by_identity(self) -> bool:
+        return True
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
+        return True if alike else None
+
+    def class_name(self) -> str:
+        return "function"
+
+    def parts(self) -> list[Variable]:
+        if self.real is not None:
+            return []
+        more = [*self.annotations.values(), *self.attrs.values()]
+        return [*self.defaults, *self.kwdefaults.values(), *self.closure, *more]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        return function_attribute(tx, self, name)
+
+    def refuse_walk(self, tx: Tx) -> NoReturn:
+        tx.throw(TypeError, "'function' object is not iterable")
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        real = self.real
+        if (rule := control_of(real)) is not None:
+            return CONTROLLED[rule.kind](tx, rule, self, args, kwargs)
+        if real in BUILTINS:
+            return BUILTINS[real](tx, args, kwargs)
+        if real in FOLDED:
+            return tx.fold(real, args, kwargs)
+        if is_numpys(real):
+            return call_in_numpy(tx, real, args, kwargs)
+        if self.code in CALLED_BY_CODE and real is not None:
+            return CALLED_BY_CODE[self.code](tx, self, args, kwargs)
+        return tx.inline(self, args, kwargs)
+
     def hash_key(self, tx: Tx) -> Any:
         return self.real if self.real is not None else ObjectKey(self, id(self))
 
@@ -76,25 +134,11 @@ class GeneratedFunctionVariable(UserFunctionVariable):
     owner: Any = None
     attribute: str = ""
 
+    def parts(self) -> list[Variable]:
+        return [self.owner]
+
     def python_type(self, tx: Tx) -> type:
         tx.unsupported("GB0048", f"the class of {describe(self)}")
-
-
-@dataclass(eq=False)
-class UserMethodVariable(Variable):
-    """A callable (function, operator, or the name of a builtin container's method) with its self."""
-
-    function: Variable | str
-    receiver: Variable
-
-    def python_type(self, tx: Tx) -> type:
-        named = isinstance(self.function, str) and not isinstance(self.receiver, TensorVariable)
-        of_c = isinstance(getattr(self.function, "real", None), types.MethodDescriptorType)
-        return types.BuiltinFunctionType if named or of_c else types.MethodType
-
-    def describe(self) -> str:
-        name = self.function if isinstance(self.function, str) else describe(self.function)
-        return f"the method {name} of {describe(self.receiver)}"
 
 
 @dataclass(eq=False)
@@ -107,6 +151,25 @@ class PartialVariable(Variable):
 
     def python_type(self, tx: Tx) -> type:
         return functools.partial
+
+    def parts(self) -> list[Variable]:
+        return [self.function, *self.args, *self.kwargs.values()]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        match name:
+            case "func":
+                return self.function
+            case "args":
+                return TupleVariable(list(self.args))
+            case "keywords":
+                return ConstDictVariable(dict(self.kwargs))
+        tx.unsupported("GB0022", f"the attribute {name} of a partial")
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        inner, first, given = self.function, self.args, self.kwargs
+        if not isinstance(inner, UserFunctionVariable):  # which looks at its arguments by itself
+            first, given = [*map(realize, first)], {k: realize(v) for k, v in given.items()}
+        return tx.call(inner, [*first, *args], {**given, **kwargs})
 
 
 @dataclass(eq=False)
@@ -123,6 +186,9 @@ class NestedFunctionVariable(Variable):
     """A function of the user's that is called in Python: its compiled version stands in."""
 
     function: Variable
+
+    def parts(self) -> list[Variable]:
+        return [self.function]
 
 
 @dataclass(eq=False)
@@ -227,7 +293,7 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
     owner = source and AttrSource(source, "__self__")
     if type(real.__self__) not in _RECEIVERS:
         output.guard("IDENTITY", owner, real.__self__)
-        return once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
+        return once(output, real, source, lambda: object_of(real, source))
     receiver = wrap(output, real.__self__, owner)
     return UserMethodVariable(real.__name__, receiver, source=source)
 
@@ -254,3 +320,64 @@ BUILDERS.update(
         functools.partial: _wrap_partial,
     }
 )
+
+
+_READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")
+
+
+def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    """`function.name`; None when there is no such thing."""
+    real: Any = value.real
+    if name in value.attrs:
+        return value.attrs[name]
+    if real is not None:
+        refuse_second_way(tx.output, real)
+    if name == "__name__":
+        return from_constant(value.name) if real is None else tx.wrap(real.__name__, value.child(name))
+    if name == "__qualname__" and real is None:
+        return from_constant(value.code.co_qualname)
+    if name == "__qualname__":
+        return tx.wrap(real.__qualname__, value.child(name))
+    if name == "__code__":
+        return from_constant(value.code)
+    if name in ("__get__", "__call__"):
+        return UserMethodVariable(name, value)
+    if name == "__class__":
+        return from_constant(types.FunctionType)
+    if real is None:
+        return _of_one_made_inside(tx, value, name)
+    if name in ("__doc__", "__module__"):
+        return tx.wrap(getattr(real, name), value.child(name))
+    if name in _READ and hasattr(real, name):
+        return tx.wrap(getattr(real, name), value.child(name))
+    if name in real.__dict__:
+        return tx.wrap(real.__dict__[name], value.child(name))
+    if hasattr(types.FunctionType, name):
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+    tx.output.guard("ABSENT", value.source, name)
+    return None
+
+
+def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    match name:
+        case "__defaults__":
+            return TupleVariable(value.defaults) if value.defaults else NONE
+        case "__kwdefaults__":
+            return ConstDictVariable(value.kwdefaults) if value.kwdefaults else NONE
+        case "__closure__":
+            return TupleVariable(list(value.closure)) if value.closure else NONE
+        case "__annotations__":
+            value.attrs[name] = ConstDictVariable(dict(value.annotations))
+            return value.attrs[name]
+        case "__type_params__":
+            return TupleVariable([])
+        case "__module__":
+            return from_constant(value.globals.get("__name__"))
+        case "__doc__":
+            code = value.code
+            return from_constant(
+                code.co_consts[0] if code.co_consts and type(code.co_consts[0]) is str else None
+            )
+    if hasattr(types.FunctionType, name):
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+    return None

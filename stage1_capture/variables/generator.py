@@ -12,7 +12,7 @@ from typing import Any
 
 from stage1_capture.state import entry
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.variables.base import NULL, IteratorVariable, Variable, realize
+from stage1_capture.variables.base import NULL, Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
     ExceptionVariable,
@@ -22,6 +22,7 @@ from stage1_capture.variables.exception import (
     set_context,
 )
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.iterator import IteratorVariable
 
 
 @dataclass(eq=False)

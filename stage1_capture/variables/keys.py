@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, realize
+from stage1_capture.variables.base import FROM_CONSTANT, Variable, from_constant, is_same, realize
 
 
 class ObjectKey:
@@ -35,6 +35,11 @@ def holds_object(key: Any) -> bool:
     return isinstance(key, ObjectKey) or (isinstance(key, tuple) and any(map(holds_object, key)))
 
 
+def object_keys(keys: Any) -> list[Variable]:
+    """The objects among keys."""
+    return [from_constant(key) for key in keys if holds_object(key)]
+
+
 def hashable(tx: Tx, key: Variable) -> Any:
     """What stands for the key in a Python dict: a constant, or an ObjectKey."""
     return realize(key).hash_key(tx)
@@ -55,6 +60,12 @@ class IdVariable(Variable):
     """id(of): only ever compared, or a key."""
 
     of: Variable = field(default_factory=Variable)
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        return is_same(tx, self.of, other.of) if isinstance(other, IdVariable) else None
+
+    def is_compared_by_identity(self) -> bool:
+        return True
 
     def hash_key(self, tx: Tx) -> Any:
         return ObjectKey(self, ("id", by_identity(tx, self.of).identity))

@@ -22,13 +22,9 @@ from stage1_capture.variables.base import NotConstant, Variable, as_constant, de
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.derived import EMPTY
-from stage1_capture.variables.function import (
-    CellVariable,
-    PartialVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-)
+from stage1_capture.variables.function import CellVariable, PartialVariable, UserFunctionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
@@ -185,8 +181,6 @@ def stand_in(tx: Tx, value: Variable) -> Any:
 
 # ---- property, classmethod, staticmethod ---------------------------------------------------------------
 
-_FUNCTIONS = ("fget", "fset", "fdel")
-
 
 def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
     """`kind(*parts)`: of functions, or None."""
@@ -194,7 +188,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
     for real, part in zip(reals, parts, strict=True):
         if not isinstance(real, types.FunctionType | None):
             tx.unsupported("GB0057", f"a {kind.__name__} of {describe(part)}")
-    made = WrapperVariable(kind(*reals), parts=parts)
+    made = WrapperVariable(kind(*reals), functions=parts)
     stands_for(tx, made.real, made)
     return made
 
@@ -224,7 +218,7 @@ def _changed(index: int) -> Any:
     def change(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         owner, function = args
         assert isinstance(owner, WrapperVariable)
-        parts = list(owner.parts)
+        parts = list(owner.functions)
         parts[index] = function
         return _wrapper(tx, property, parts)
 
@@ -233,15 +227,3 @@ def _changed(index: int) -> Any:
 
 for _index, _name in enumerate(("getter", "setter", "deleter")):
     METHODS[WrapperVariable, _name] = _changed(_index)
-
-
-def wrapper_attribute(tx: Tx, value: WrapperVariable, name: str) -> Variable | None:
-    """`prop.fget`, `prop.setter`, `method.__func__`."""
-    if isinstance(value.real, property):
-        if name in _FUNCTIONS:
-            return value.parts[_FUNCTIONS.index(name)]
-        if name in ("getter", "setter", "deleter"):
-            return UserMethodVariable(name, value)
-    elif name in ("__func__", "__wrapped__"):
-        return value.parts[0]
-    tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")

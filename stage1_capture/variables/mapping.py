@@ -10,19 +10,40 @@ import enum
 import math
 import types
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import KINDS, Tx, attempt
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, as_constant, from_constant
-from stage1_capture.variables.builder import BUILDERS, REGISTRIES, lazily, once, wrap, wrap_as_object
+from stage1_capture.variables.base import (
+    FROM_CONSTANT,
+    NotConstant,
+    Variable,
+    as_constant,
+    describe,
+    equal,
+    from_constant,
+    iterate,
+    realize,
+)
+from stage1_capture.variables.builder import (
+    BUILDERS,
+    REGISTRIES,
+    class_variable,
+    lazily,
+    once,
+    wrap,
+    wrap_as_object,
+)
 from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
-from stage1_capture.variables.keys import ObjectKey, holds_object
-from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.keys import ObjectKey, hashable, holds_object, object_keys
+from stage1_capture.variables.method import builtin_attribute
+from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
 from stage_contracts.controls import register
 from stage_contracts.source import (
     AttrSource,
@@ -39,6 +60,82 @@ class ConstDictVariable(Variable):
 
     items: dict[Any, Variable]
     kind: type = dict
+
+    def parts(self) -> list[Variable]:
+        return [*object_keys(self.items), *self.items.values()]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name == "__class__":
+            return class_variable(tx, self, self.kind)
+        return builtin_attribute(tx, self, name, dict)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        return hashable(tx, item) in self.items
+
+    def operand_class(self) -> type | None:
+        return self.kind
+
+    def family(self) -> Any:
+        return dict
+
+    def like(self, entries: dict[Any, Variable]) -> Variable:
+        return ConstDictVariable(entries, self.kind)
+
+    def merged(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        """left | right, of the left one's kind, unless that is a plain dict; left |= right."""
+        if symbol not in ("|", "|=") or not isinstance(right, ConstDictVariable):
+            return None
+        if symbol == "|=":
+            self.will_change(tx, "|=")
+            self.items.update(right.items)
+            return self
+        return (right if self.kind is dict else self).like({**self.items, **right.items})
+
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        if right.unwrapped() is right:
+            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+        return None
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        if symbol not in ("==", "!="):
+            words = f"{symbol!r} not supported between instances of 'dict' and 'dict'"
+            tx.throw(TypeError, words)
+        if self.kind is right.kind is OrderedDict and [*self.items] != [*right.items]:
+            return from_constant(symbol == "!=")
+        same = self.items.keys() == right.items.keys() and all(
+            equal(tx, realize(value), realize(right.items[key])) for key, value in self.items.items()
+        )
+        return from_constant(same is (symbol == "=="))
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        name = hashable(tx, key)
+        return realize(self.items[name]) if name in self.items else self.missing(tx, name)
+
+    def missing(self, tx: Tx, name: Any) -> Variable:
+        tx.throw(KeyError, name)
+
+    def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
+        self.will_change(tx, "an assignment to an item")
+        self.items[hashable(tx, key)] = value
+
+    def delete_subscript(self, tx: Tx, key: Variable) -> None:
+        name = hashable(tx, key)
+        if name not in self.items:
+            tx.throw(KeyError, name)
+        self.will_change(tx, "a del of an item")
+        del self.items[name]
+
+    def iterator(self, tx: Tx) -> Variable:
+        return DictIterator(walked=self, entries=self.items)
+
+    def reversed(self, tx: Tx) -> Variable:
+        return SequenceIterator(sequence=ListVariable(iterate(tx, self)[::-1]))
 
     def python_type(self, tx: Tx) -> type:
         return self.kind
@@ -62,12 +159,28 @@ class ObjectDictVariable(ConstDictVariable):
     def changed_one(self) -> Variable:
         return self.part_of
 
+    def parts(self) -> list[Variable]:
+        return [self.part_of]
+
 
 @dataclass(eq=False)
 class DefaultDictVariable(ConstDictVariable):
     """A defaultdict: `factory` makes what is missing."""
 
     factory: Variable | None = None
+
+    def like(self, entries: dict[Any, Variable]) -> Variable:
+        return DefaultDictVariable(entries, self.kind, self.factory)
+
+    def parts(self) -> list[Variable]:
+        return [*super().parts(), *([] if self.factory is None else [self.factory])]
+
+    def missing(self, tx: Tx, name: Any) -> Variable:
+        if self.factory is None:
+            return super().missing(tx, name)
+        self.will_change(tx, "a lookup")
+        self.items[name] = tx.call(realize(self.factory), [], {})
+        return self.items[name]
 
 
 @dataclass(eq=False)
@@ -76,6 +189,56 @@ class DictViewVariable(Variable):
 
     mapping: ConstDictVariable
     name: str  # "keys", "values" or "items"
+
+    @property
+    def kind(self) -> type:
+        return type(getattr({}, self.name)())
+
+    def parts(self) -> list[Variable]:
+        return [self.mapping]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name == "mapping":
+            tx.unsupported("GB0022", f"the attribute mapping of {describe(self)}")
+        return builtin_attribute(tx, self, name)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def family(self) -> Any:
+        return "values" if self.name == "values" else set
+
+    def elements(self, tx: Tx) -> set[Any] | None:
+        if self.name == "values":
+            tx.unsupported("GB0038", f"a set operation on {describe(self)}")
+        return {hashable(tx, item) for item in self.items}
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        others = right.elements(tx)
+        if others is None:
+            return None
+        mine = self.elements(tx)
+        return KINDS["set"](set(attempt(tx, symbol, lambda: function(mine, others))))
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        if self.name == "values":
+            return from_constant((self is right) is (symbol == "=="))
+        mine = self.elements(tx)
+        return attempt(tx, symbol, lambda: from_constant(function(mine, right.elements(tx))))
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        if self.name == "keys":
+            return self.mapping.contains(tx, item)
+        return any(equal(tx, realize(i), item) for i in self.items)
+
+    def iterator(self, tx: Tx) -> Variable:
+        return DictIterator(walked=self, entries=self.mapping.items, empty=getattr({}, self.name)())
+
+    def reversed(self, tx: Tx) -> Variable:
+        return SequenceIterator(sequence=ListVariable(iterate(tx, self)[::-1]))
 
     def pick(self, key: Any, value: Variable) -> Variable:
         """What it shows of a key and its value."""
@@ -88,7 +251,7 @@ class DictViewVariable(Variable):
         return [self.pick(key, value) for key, value in self.mapping.items.items()]
 
     def python_type(self, tx: Tx) -> type:
-        return type(getattr({}, self.name)())
+        return self.kind
 
 
 FROM_CONSTANT[dict] = lambda value: ConstDictVariable({k: from_constant(v) for k, v in value.items()})
@@ -203,3 +366,54 @@ EMPTY.update(
     }
 )
 HELD.update(dict.fromkeys((OrderedDict, defaultdict, dict), _held))
+
+
+@dataclass(eq=False)
+class DictIterator(IteratorVariable):
+    """iter(d), iter(d.values()), iter(d.items()), and the same of a set of constants."""
+
+    walked: Variable = field(default_factory=Variable)
+    entries: Any = ()  # the dict or set itself
+    index: int = 0
+    empty: Any = field(default_factory=dict)  # such a one
+
+    def __post_init__(self) -> None:
+        self.keys: Iterator[Any] | None = iter(self.entries)
+        self.size = len(self.entries)
+
+    def advance(self, tx: Any) -> Variable | None:
+        if self.keys is None:
+            return None
+        try:
+            key = next(self.keys)
+        except StopIteration:
+            self.keys = None
+            return None
+        except RuntimeError as error:
+            tx.throw(RuntimeError, *error.args)
+        self.index += 1
+        if isinstance(self.walked, DictViewVariable):
+            return realize(self.walked.pick(key, self.walked.mapping.items[key]))
+        return from_constant(key)
+
+    def parts(self) -> list[Variable]:
+        return [self.walked]
+
+    def rebuild(self, r: Any) -> str | None:
+        if self.keys is None:
+            return "iter(())"
+        if self.size != len(self.entries):  # a new one would not notice
+            return None
+        mapping = self.walked.mapping if isinstance(self.walked, DictViewVariable) else self.walked
+        before = r.codegen.output.effects.changed.get(id(mapping))
+        if before is not None and list(before.items) != list(
+            self.entries
+        ):  # it is made before they are replayed
+            return None
+        name = r.name(self, f"iter({r.expression(self.walked)})")
+        if self.index:
+            r.lines.append(f"for _ in range({self.index}): next({name})")
+        return name
+
+    def python_type(self, tx: Tx) -> type:
+        return type(iter(self.empty))

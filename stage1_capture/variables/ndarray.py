@@ -7,27 +7,28 @@ NumPy.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import BUILTINS, FOLDED, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.machine import Tx
+from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
 from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.function import UserMethodVariable
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.number import NumberVariable
-from stage1_capture.variables.tensor import TensorVariable, open_meta
-from stage1_capture.variables.user_object import UserDefinedObjectVariable, wrap_identity
+from stage1_capture.variables.numpy_functions import FUNCTION_KINDS, left
+from stage1_capture.variables.tensor import AS_ARRAY, RowIterator, TensorVariable, open_meta
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
-from stage_contracts.source import ArraySource, AttrSource, Source
+from stage_contracts.source import ArraySource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -60,12 +61,32 @@ class NumpyNdarrayVariable(Variable):
     def python_type(self, tx: Tx) -> type:
         return self.meta.dtype.numpy.type if self.scalar else np.ndarray
 
+    def class_name(self) -> str:
+        return full_name(self.meta.dtype.numpy.type if self.scalar else np.ndarray)
+
+    def parts(self) -> list[Variable]:
+        return [] if self.view is None else [self.view[0]]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        return array_attribute(tx, self, name)
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        return array_attribute(tx, self, name)
+
+    def defines(self, name: str) -> bool:
+        return True
+
+    def has_data(self) -> bool:
+        return True
+
+    def truth(self, tx: Tx) -> bool:
+        tx.unsupported("GB0003", f"a branch on {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
+
     def describe(self) -> str:
         return f"an array {self.tensor.meta}"
-
-
-# the classes of NumPy's functions beside Python's own
-FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
 
 
 # ---- from outside -----------------------------------------------------------------------------------------------
@@ -172,68 +193,10 @@ def _dtype_or_class(value: Variable) -> Any:
 # ---- what NumPy keeps to itself ---------------------------------------------------------------------------------
 
 
-def left(tx: Tx, what: str) -> NoReturn:
-    """Break: NumPy does this, on real arrays."""
-    tx.unsupported("GB0030", what)
-
-
-def is_numpys(function: Variable) -> bool:
-    """Whether something callable is part of NumPy, so that its source is not followed."""
-    real: Any = getattr(function, "real", None)
-    if isinstance(real, _NAMED):
-        owner = getattr(real, "__self__", None)  # of a method: a generator of random numbers
-        home = getattr(real, "__module__", None) or type(owner).__module__
-        return str(home).split(".")[0] == "numpy" and not (
-            isinstance(real, type) and issubclass(real, BaseException)
-        )
-    if (
-        type(real).__name__ == "cython_function_or_method"
-    ):  # np.random's, which a class of its own is made for
-        return str(real.__module__ or type(real.__self__).__module__).split(".")[0] == "numpy"
-    return type(real).__module__.split(".")[0] == "numpy"
-
-
-def function_attribute(function: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """An attribute of a ufunc, which is guarded itself: `np.add.reduce`. What calls it breaks."""
-    found = getattr(function.real, name, None)
-    if found is None:
-        return None
-    source = function.source and AttrSource(function.source, name)
-    return UserDefinedObjectVariable(found, source=source) if callable(found) else from_constant(found)
-
-
-_NAMED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, type, *FUNCTION_KINDS)
-
-
-def call_in_numpy(tx: Tx, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-    """A call of something of NumPy's: a row of builtins/numpy/calls.py, or a break."""
-    from stage1_capture.variables.calls import fold
-
-    real: Any = function.real  # type: ignore[attr-defined]
-    try:
-        known, folded = real in BUILTINS, real in FOLDED
-    except TypeError:  # it cannot be hashed
-        known = folded = False
-    if known and config.current().capture.trace_numpy:
-        return BUILTINS[real](tx, args, kwargs)
-    if folded:
-        return fold(tx, real, args, kwargs)
-    left(tx, f"a call of {name_of(real)}")
-
-
-def name_of(real: Any) -> str:
-    """`np.add.reduce`, `np.random.rand`: what a person calls it."""
-    owner = getattr(real, "__self__", None)
-    name = getattr(real, "__name__", type(real).__name__)
-    if isinstance(owner, np.ufunc):
-        return f"np.{owner.__name__}.{name}"
-    home = str(
-        getattr(real, "__module__", None) or (type(owner).__module__ if owner is not None else "numpy")
-    )
-    if home.startswith("numpy.random"):
-        return f"np.random.{name}"
-    return f"{home.replace('numpy', 'np', 1)}.{name}"
-
-
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}
 builder.BUILDERS_BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, wrap_identity))
+
+
+@AS_ARRAY.append
+def _array_of(tensor: TensorVariable) -> Variable | None:
+    return NumpyNdarrayVariable(tensor) if can_be_array(tensor) else None

@@ -57,6 +57,15 @@ class NumberVariable(ConstantVariable):
     def python_type(self, tx: Tx) -> type:
         return type(self.hint)
 
+    def operand_class(self) -> type | None:
+        return type(self.hint)
+
+    def is_none(self) -> bool:
+        return False
+
+    def truth(self, tx: Tx) -> bool:
+        return open_truth(self)
+
 
 def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
     """A size as a value of the program."""
@@ -125,7 +134,9 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     )
 
 
-def open_negative(value: NumberVariable) -> Variable:
+def open_negative(value: Variable) -> Variable | None:
+    if not isinstance(value, NumberVariable):
+        return None
     if value.sym is not None:
         return size_number(value.output.sizes, operator.mul(value.sym, -1))
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)

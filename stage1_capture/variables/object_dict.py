@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library
@@ -17,8 +17,10 @@ from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import guard_class, guard_storing
 from stage1_capture.variables.builder import REGISTRIES, lazily
 from stage1_capture.variables.mapping import ObjectDictVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import AttrSource, ItemSource, Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def dict_of(output: OutputGraph, owner: UserDefinedObjectVariable) -> ObjectDictVariable:

@@ -18,7 +18,7 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, root
 from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
 from stage1_capture.state.graph_builder import Restart, SkipFrame
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
 from stage1_capture.variables.base import Variable, as_constant, describe, realize
@@ -385,3 +385,6 @@ def _on_metas(value: Any) -> Any:
 
 
 __all__ = ["argument", "call_operator", "map_tensors"]
+
+
+CALLED_BY_CLASS[Operator] = lambda tx, function, args, kwargs: call_operator(tx, function.real, args, kwargs)

@@ -5,31 +5,172 @@ Input: variables/builder.py makes one of a real one, opcodes and builtins make t
 
 from __future__ import annotations
 
+import collections
+import types
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
-from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.graph_builder import OutputGraph, is_users
+from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import FROM_CONSTANT, Variable, as_constant, from_constant
-from stage1_capture.variables.builder import BUILDERS, Builder, in_arguments, lazily, once
+from stage1_capture.variables.base import (
+    FROM_CONSTANT,
+    Variable,
+    as_constant,
+    describe,
+    equal,
+    from_constant,
+    iterate,
+    realize,
+)
+from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
+from stage_contracts.controls import register
 from stage_contracts.source import (
     AttrSource,
     ItemSource,
+    RegisteredSource,
     Source,
 )
 
+_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
+_BOUNDS = ("start", "stop", "step")
+
 
 @dataclass(eq=False)
-class ListVariable(Variable):
+class SequenceVariable(Variable):
+    """What lists and tuples have in common."""
+
     items: list[Variable]
+    kind: ClassVar[type]
+    known: ClassVar[type]
 
     def python_type(self, tx: Tx) -> type:
-        return list
+        return self.kind
+
+    def parts(self) -> list[Variable]:
+        return self.items
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name == "__class__":
+            return class_variable(tx, self, self.python_type(tx))
+        return builtin_attribute(tx, self, name, self.known)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        return any(equal(tx, realize(i), item) for i in self.items)
+
+    def operand_class(self) -> type | None:
+        return self.kind
+
+    def family(self) -> Any:
+        return self.known
+
+    def like(self, items: list[Variable]) -> Variable:
+        """One of these items. What is made of a named tuple is a tuple."""
+        return self.sliced(items)
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        if symbol == "+" and right.family() is self.known:
+            return self.like([*self.items, *right.items])  # type: ignore[attr-defined]
+        return self.reflected(tx, symbol, function, right)
+
+    def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
+        if symbol != "*" or not left.is_python_constant():
+            return None
+        return self.like(attempt(tx, symbol, lambda: self.items * as_constant(left)))
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        for one, other in zip(self.items, right.items):
+            if not equal(tx, realize(one), realize(other)):
+                if symbol in ("==", "!="):
+                    return from_constant(symbol == "!=")
+                return tx.compare(symbol, realize(one), realize(other))
+        return from_constant(function(len(self.items), len(right.items)))
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        index = tx.constant(key, "an index")
+        name = self.known.__name__
+        if not isinstance(index, (int, slice)):
+            self.refuse_index(tx, index)
+        if isinstance(index, slice):
+            return self.sliced(self.items[index])
+        if not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, f"{name} index out of range")
+        return self.items[index]
+
+    def refuse_index(self, tx: Tx, index: Any) -> NoReturn:
+        words = f"{self.known.__name__} indices must be integers or slices, not {type(index).__name__}"
+        tx.throw(TypeError, words)
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        raise NotImplementedError
+
+    def iterator(self, tx: Tx) -> Variable:
+        return SequenceIterator(sequence=self)
+
+    def reversed(self, tx: Tx) -> Variable:
+        return ReversedIterator(sequence=self, index=len(self.items) - 1)
+
+
+@dataclass(eq=False)
+class ListVariable(SequenceVariable):
+    kind: ClassVar[type] = list
+    known: ClassVar[type] = list
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        return ListVariable(items)
+
+    def kept(self, items: list[Variable]) -> list[Variable]:
+        """Of these items, those that it keeps."""
+        return items
+
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        if symbol == "+=":
+            new = iterate(tx, right)
+            self.will_change(tx, "+=")
+            self.items[:] = self.kept([*self.items, *new])
+            return self
+        if symbol == "*=" and right.is_python_constant():
+            self.will_change(tx, symbol)
+            self.items[:] = self.kept(attempt(tx, symbol, lambda: self.items * as_constant(right)))
+            return self
+        if right.unwrapped() is right:
+            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+        return None
+
+    def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
+        if isinstance(key, SliceVariable):
+            self.will_change(tx, "an assignment to a slice")
+            new, place = iterate(tx, value), tx.constant(key, "a slice")
+            attempt(tx, "an assignment", lambda: self.items.__setitem__(place, new))
+            return
+        self.will_change(tx, "an assignment to an item")
+        index = tx.constant(key, "an index")
+        if not isinstance(index, int):
+            words = f"list indices must be integers or slices, not {type(index).__name__}"
+            tx.throw(TypeError, words)
+        if not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, "list assignment index out of range")
+        self.items[index] = value
+
+    def delete_subscript(self, tx: Tx, key: Variable) -> None:
+        self.will_change(tx, "a del of an item")
+        index = tx.constant(key, "an index")
+        if not isinstance(index, slice) and not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, "list assignment index out of range")
+        del self.items[index]
 
     def as_constant(self) -> Any:
         return list(map(as_constant, self.items))
@@ -46,22 +187,62 @@ class DequeVariable(ListVariable):
     """A collections.deque."""
 
     limit: int | None = None
+    kind: ClassVar[type] = deque
+    known: ClassVar[type] = deque
 
-    def python_type(self, tx: Tx) -> type:
-        return deque
+    def kept(self, items: list[Variable]) -> list[Variable]:
+        return items if self.limit is None else items[max(len(items) - self.limit, 0) :]
+
+    def like(self, items: list[Variable]) -> Variable:
+        return DequeVariable(self.kept(items), limit=self.limit)
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        index = tx.constant(key, "an index")
+        if not isinstance(index, int):
+            tx.throw(TypeError, f"sequence index must be integer, not {type(index).__name__!r}")
+        return super().subscript(tx, key)
 
     def as_constant(self) -> Any:
         return deque(map(as_constant, self.items), self.limit)
 
 
 @dataclass(eq=False)
-class TupleVariable(Variable):
-    items: list[Variable]
-    kind: type = tuple  # or a named tuple's class
+class TupleVariable(SequenceVariable):
+    kind: type = tuple  # type: ignore[misc]  # or a named tuple's class
     class_source: Source | None = None  # where the program found that
+    known: ClassVar[type] = tuple
 
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
+    def is_immutable(self) -> bool:
+        return True
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        return TupleVariable(items)
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        """Of a named tuple also its fields, and what the user wrote in its class."""
+        found = class_lookup(self.kind, name)
+        if name in getattr(self.kind, "_fields", ()) and name != "__class__":
+            if type(found) is not _FIELD:  # the user put something else there
+                tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+            if is_users({"__name__": self.kind.__module__}):
+                place = self.child("__class__") or RegisteredSource(register(self.kind))
+                tx.output.guard("IDENTITY", AttrSource(place, name), found)
+            return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
+        if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
+            return super().var_getattr(tx, name)
+        if name in ("_replace", "_asdict"):
+            return UserMethodVariable(name, self)
+        base = self.class_place() or self.class_source or RegisteredSource(register(self.kind))
+        if isinstance(found, property):
+            getter = tx.wrap(found.fget, AttrSource(AttrSource(base, name), "fget"))
+            return tx.inline(getter, [self], {})
+        return UserMethodVariable(tx.wrap(found, AttrSource(base, name)), self)
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        own = not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")
+        if self.kind is not tuple and own:
+            tx.unsupported("GB0071", f"the method {name} of a named tuple")
+        return tx.fold(getattr(tx.constant(self, f"the method {name}"), name), args, kwargs)
 
     def as_constant(self) -> Any:
         return tuple(map(as_constant, self.items))
@@ -73,9 +254,21 @@ class TupleVariable(Variable):
 @dataclass(eq=False)
 class SliceVariable(Variable):
     items: list[Variable]  # start, stop, step
+    kind: ClassVar[type] = slice
 
     def python_type(self, tx: Tx) -> type:
         return slice
+
+    def parts(self) -> list[Variable]:
+        return self.items
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name in _BOUNDS:
+            return self.items[_BOUNDS.index(name)]
+        return builtin_attribute(tx, self, name)
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        return tx.fold(getattr(tx.constant(self, f"the method {name}"), name), args, kwargs)
 
     def as_constant(self) -> Any:
         return slice(*map(as_constant, self.items))
@@ -151,3 +344,59 @@ HELD.update({list: _held(ListVariable), tuple: _held(TupleVariable)})
 HELD[deque] = lambda output, real, source, base: DequeVariable(
     sequence_items(output, real, source), real.maxlen, source=source
 )
+
+
+@dataclass(eq=False)
+class SequenceIterator(IteratorVariable):
+    """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
+
+    sequence: SequenceVariable | None = None
+    index: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        if self.sequence is None or self.index >= len(self.sequence.items):
+            self.sequence = None
+            return None
+        self.index += 1
+        return realize(self.sequence.items[self.index - 1])
+
+    def parts(self) -> list[Variable]:
+        return [] if self.sequence is None else [self.sequence]
+
+    def rebuild(self, r: Any) -> str:
+        if self.sequence is None:
+            return "iter(())"
+        name = r.name(self, f"iter({r.expression(self.sequence)})")
+        if self.index:
+            r.lines.append(f"{name}.__setstate__({self.index})")
+        return name
+
+    def python_type(self, tx: Tx) -> type:
+        if self.sequence is None:
+            return super().python_type(tx)
+        return type(iter(self.sequence.known()))
+
+
+@dataclass(eq=False)
+class ReversedIterator(IteratorVariable):
+    """reversed(list), reversed(tuple): `index` is the next one to show."""
+
+    sequence: SequenceVariable | None = None
+    index: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        if self.sequence is None or not 0 <= self.index < len(self.sequence.items):
+            self.sequence = None
+            return None
+        self.index -= 1
+        return realize(self.sequence.items[self.index + 1])
+
+    def parts(self) -> list[Variable]:
+        return [] if self.sequence is None else [self.sequence]
+
+    def rebuild(self, r: Any) -> str:
+        if self.sequence is None or self.index < 0:
+            return "iter(())"
+        name = r.name(self, f"reversed({r.expression(self.sequence)})")
+        r.lines.append(f"{name}.__setstate__({self.index})")
+        return name

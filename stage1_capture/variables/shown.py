@@ -11,11 +11,18 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import METHODS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, realize
-from stage1_capture.variables.calls import attempt, call_function
+from stage1_capture.variables.base import (
+    NotConstant,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+    iterate,
+    load_attribute,
+    realize,
+)
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
@@ -40,9 +47,7 @@ class StandIn:
     def __format__(self, spec: str) -> str:
         method = _followed(self.tx, self.value, "__format__")
         if method is not None:
-            return self.tx.constant(
-                call_function(self.tx, method, [ConstantVariable(spec)], {}), "__format__"
-            )
+            return self.tx.constant(self.tx.call(method, [ConstantVariable(spec)], {}), "__format__")
         base = getattr(self.value, "base", None)
         if base is not None:
             return format(stand_in(self.tx, base), spec)
@@ -55,7 +60,7 @@ class StandIn:
         if method is None:
             code = "GB0004" if isinstance(self.value, TensorVariable) else "GB0029"
             self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
-        return kind(self.tx.constant(call_function(self.tx, method, [], {}), name))
+        return kind(self.tx.constant(self.tx.call(method, [], {}), name))
 
     def __int__(self) -> int:
         return self._number(int, "__int__")
@@ -67,14 +72,11 @@ class StandIn:
         return self._number(float, "__float__")
 
     def __getattr__(self, name: str) -> Any:
-        from stage1_capture.variables.attributes import load_attribute
 
         return stand_in(self.tx, load_attribute(self.tx, self.value, name))
 
     def __getitem__(self, key: Any) -> Any:
-        from stage1_capture.variables.containers import subscript
-
-        return stand_in(self.tx, subscript(self.tx, self.value, from_constant(key)))
+        return stand_in(self.tx, self.value.subscript(self.tx, from_constant(key)))
 
 
 def stand_in(tx: Tx, value: Variable) -> Any:
@@ -113,7 +115,7 @@ def _followed(tx: Tx, value: Variable, name: str) -> Variable | None:
     if not isinstance(value, UserDefinedObjectVariable) or isinstance(value.real, type):
         return None
     found = class_lookup(type(value.real), name)
-    return special_method(tx, value, name) if isinstance(found, types.FunctionType) else None
+    return value.special_method(tx, name) if isinstance(found, types.FunctionType) else None
 
 
 def _refused_format(tx: Tx, value: Variable) -> str:
@@ -135,7 +137,7 @@ def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
     for name in names:
         method = _followed(tx, value, name)
         if method is not None:
-            return tx.constant(call_function(tx, method, [], {}), name)
+            return tx.constant(tx.call(method, [], {}), name)
         found = class_lookup(type(getattr(value, "real", None)), name)
         base = value.base if isinstance(value, UserDefinedObjectVariable) else None
         if (
@@ -176,3 +178,43 @@ def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)
     return made
+
+
+CONVERSIONS: tuple[Callable[[Any], Any] | None, ...] = (None, str, repr, ascii)
+
+
+def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | None, spec: str) -> Variable:
+    """One {...} of an f-string."""
+    convert = conversion or (lambda v: v)
+    return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))
+
+
+def _format(name: str) -> Any:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        words = {k: stand_in(tx, v) for k, v in kwargs.items()}
+        write = getattr(tx.constant(args[0], name), name)
+        return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
+
+    return call
+
+
+def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    text, *rows = args
+    if len(rows) == 1 and not isinstance(realize(rows[0]), ConstantVariable):
+        rows = [ListVariable(iterate(tx, rows[0]))]
+    return tx.fold(tx.constant(text, "join").join, rows, kwargs)
+
+
+METHODS.update({(ConstantVariable, name): _format(name) for name in ("format", "format_map")})
+METHODS[ConstantVariable, "join"] = _join
+
+
+def percent(tx: Tx, symbol: str, text: Variable, values: Variable) -> Variable | None:
+    """`text % values`; None where that is no text."""
+    if (
+        not symbol.startswith("%")
+        or type(text) is not ConstantVariable
+        or not isinstance(text.value, (str, bytes))
+    ):
+        return None
+    return in_text(tx, "%", lambda: text.value % stand_in(tx, values))

@@ -16,9 +16,8 @@ from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables.base import Variable, describe
-from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
+from stage1_capture.variables.binding import dict_source, guard_class, guard_storing, on_class
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
@@ -74,7 +73,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
                 store_plainly(tx, target, name, value)
             elif isinstance(setter, types.FunctionType):
                 method = wrap(tx.output, setter, _class_source(target, "__setattr__", setter))
-                call_function(tx, method, [target, ConstantVariable(name), value], {})
+                tx.call(method, [target, ConstantVariable(name), value], {})
             else:
                 tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(target)}")
             return
@@ -102,7 +101,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
         if isinstance(writer, types.FunctionType):
             descriptor = wrap(tx.output, found, dict_source(target, name))
             method = wrap(tx.output, writer, _class_source(descriptor, "__set__", writer))
-            call_function(tx, method, [descriptor, target, value], {})
+            tx.call(method, [descriptor, target, value], {})
             return NONE
         if writer is not MISSING:
             tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
@@ -171,7 +170,7 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     if not isinstance(deleter, types.FunctionType):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     method = wrap(tx.output, deleter, _class_source(target, "__delattr__", deleter))
-    return call_function(tx, method, [target, ConstantVariable(name)], {})
+    return tx.call(method, [target, ConstantVariable(name)], {})
 
 
 def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
@@ -187,7 +186,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if isinstance(remover, types.FunctionType):
         descriptor = wrap(tx.output, found, dict_source(target, name))
         method = wrap(tx.output, remover, _class_source(descriptor, "__delete__", remover))
-        return call_function(tx, method, [descriptor, target], {})
+        return tx.call(method, [descriptor, target], {})
     if described(type(target.real), name):
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     guard_storing(tx.output, target, "__delattr__")
@@ -200,7 +199,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
         slot and not target.fresh
     ):  # also where the program stored there before: it is deleted in what there is
         if filled:
-            wrap(tx.output, found.__get__(target.real), child(target, name))
+            wrap(tx.output, found.__get__(target.real), target.child(name))
         elif class_lookup(type(target.real), "__getattr__") is not MISSING:
             tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
         else:

@@ -5,16 +5,24 @@ Input: variables/builder.py makes one of a tensor from outside, variables/operat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import Variable
-from stage1_capture.variables.builder import BUILDERS_BY_CLASS, once, wrap_as_object
+from stage1_capture.state.machine import Args, Kwargs, Tx
+from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
+from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.keys import by_identity
+from stage1_capture.variables.tensor_attributes import (
+    TENSOR_FACT_METHODS,
+    TENSOR_REFUSALS,
+    refuse,
+    tensor_attribute,
+)
 from stage_contracts.graph import Node
 from stage_contracts.guards import OpenMeta
 from stage_contracts.source import (
@@ -23,6 +31,14 @@ from stage_contracts.source import (
     Source,
 )
 from stage_contracts.tensor_meta import TensorMeta
+
+AS_ARRAY: list[
+    Callable[[TensorVariable], Variable | None]
+] = []  # how `tensor.numpy()` is followed: variables/ndarray.py
+
+
+def as_array(tensor: TensorVariable) -> Variable | None:
+    return next((made for rule in AS_ARRAY if (made := rule(tensor)) is not None), None)
 
 
 @dataclass(eq=False)
@@ -43,6 +59,42 @@ class TensorVariable(Variable):
 
     def describe(self) -> str:
         return f"a tensor {self.meta}"
+
+    def is_tensor(self) -> bool:
+        return True
+
+    def has_data(self) -> bool:
+        return True
+
+    def class_name(self) -> str:
+        return "Tensor" if self.real is None else type(self.real).__name__
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name == "__class__":
+            return class_variable(tx, self, self.python_type(tx))
+        return tensor_attribute(tx, self, name)
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        return tensor_attribute(tx, self, name)
+
+    def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        if name == "numpy" and (array := as_array(self)) is not None:
+            return array
+        if name in TENSOR_REFUSALS:
+            refuse(tx, name, self)
+        return tx.fold(lambda *a, **k: TENSOR_FACT_METHODS[name](self.meta, *a, **k), args, kwargs)
+
+    def truth(self, tx: Tx) -> bool:
+        tx.unsupported("GB0003", f"a branch on {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
+
+    def defines(self, name: str) -> bool:
+        return True
+
+    def is_compared_by_identity(self) -> bool:
+        return True
 
     def hash_key(self, tx: Tx) -> Any:
         return by_identity(tx, self)
@@ -86,3 +138,27 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
 
 
 BUILDERS_BY_CLASS[Tensor] = _wrap_tensor
+
+
+@dataclass(eq=False)
+class RowIterator(IteratorVariable):
+    """iter(tensor), iter(array): its rows, as views."""
+
+    tensor: Any = None
+    index: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        assert self.tensor is not None
+        if self.index >= self.tensor.meta.shape[0]:
+            return None
+        self.index += 1
+        return self.tensor.subscript(tx, from_constant(self.index - 1))
+
+    def parts(self) -> list[Variable]:
+        assert self.tensor is not None
+        return [self.tensor]
+
+    def rebuild(self, r: Any) -> str:
+        assert self.tensor is not None
+        tensor = r.expression(self.tensor)
+        return f"iter([{tensor}[i] for i in range({self.index}, len({tensor}))])"

@@ -18,12 +18,19 @@ from stage0_eager.numpy_api.rows import Row
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, realize
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.base import (
+    NotConstant,
+    Variable,
+    as_constant,
+    describe,
+    from_constant,
+    load_attribute,
+    realize,
+)
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array, left
+from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
@@ -63,7 +70,7 @@ def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | Non
     first = next(iter(given.values()))
     if row.name in TENSOR_METHODS and isinstance(first, TensorVariable) and out is None:
         rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
-        return call_function(tx, load_attribute(tx, first, row.name), [], rest)
+        return tx.call(load_attribute(tx, first, row.name), [], rest)
     tensors = [v for v in given.values() if isinstance(v, TensorVariable)]
     if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
         left(tx, f"np.{row.name} of a tensor")

@@ -28,9 +28,10 @@ from stage1_capture.builtins.numpy.calls import (
 )
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
-from stage1_capture.variables.calls import fold
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable, left
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
+from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt

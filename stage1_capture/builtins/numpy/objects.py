@@ -14,7 +14,8 @@ from stage1_capture.builtins.numpy.calls import apply, constant_scalar, dtype_of
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, describe, realize
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.ndarray import NumpyNdarrayVariable, left
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.array_guards import CAPTURED_DTYPES

@@ -12,9 +12,7 @@ from stage0_eager.nn import Module
 from stage0_eager.transforms import func
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.base import Variable, describe, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -46,7 +44,7 @@ def functional_call(
     given = [] if words is NONE else iterate(tx, words) if isinstance(words, TupleVariable) else [words]
     options = realize(kwargs)
     try:
-        return call_function(tx, module, given, getattr(options, "items", {}))
+        return tx.call(module, given, getattr(options, "items", {}))
     finally:
         for entries, name, old in before:
             if old is None:

@@ -12,9 +12,7 @@ from stage0_eager.nn import Module
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import Variable, describe, realize
-from stage1_capture.variables.calls import make_iterator
+from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
@@ -44,7 +42,7 @@ def named(
             if once:
                 seen.add(value)
             items.append(TupleVariable([ConstantVariable(f"{where}.{name}" if where else name), value]))
-    return make_iterator(tx, ListVariable(items))
+    return ListVariable(items).iterator(tx)
 
 
 def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iterator[tuple[str, Variable]]:

@@ -13,7 +13,6 @@ from stage0_eager.state import no_grad
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -37,7 +36,7 @@ def _start(function: Any) -> Any:
         followed = UserFunctionVariable(
             function.__code__, function.__globals__, function.__name__, [], {}, []
         )
-        return call_function(tx, followed, [optimizer, p, *rest], {})
+        return tx.call(followed, [optimizer, p, *rest], {})
 
     return init_state
 

@@ -11,8 +11,7 @@ from typing import Any
 from stage0_eager.optim import lr_scheduler
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import LazyVariable, Variable, describe, realize
+from stage1_capture.variables.base import LazyVariable, Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable

@@ -11,8 +11,7 @@ from typing import Any
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.base import describe
-from stage1_capture.variables.calls import gathered, iterate, walked
+from stage1_capture.variables.base import describe, gathered, iterate, walked
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.keys import hashable

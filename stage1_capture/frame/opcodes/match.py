@@ -10,10 +10,7 @@ from typing import Any
 from stage1_capture.builtins.python import len_
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.attributes import lookup, lookup_quietly
-from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
@@ -61,7 +58,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     real = cls.real if isinstance(cls, UserDefinedObjectVariable) else None
     if not isinstance(real, type):
         tx.unsupported("GB0047", "a match of a class that is not a class")
-    if not truth(tx, call_function(tx, UserDefinedObjectVariable(isinstance), [subject, cls], {})):
+    if not tx.call(UserDefinedObjectVariable(isinstance), [subject, cls], {}).truth(tx):
         tx.push(NONE)
         return
     keywords = tx.constant(names, "a match")
@@ -69,7 +66,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     if i.arg and real in _SELF_MATCHING:
         found.append(subject)
     elif i.arg:
-        positional: Any = lookup(tx, cls, "__match_args__")
+        positional: Any = cls.var_getattr(tx, "__match_args__")
         if positional is None:
             tx.unsupported("GB0043", f"positional patterns of {real.__name__}")
         known = tx.constant(positional, "a match")
