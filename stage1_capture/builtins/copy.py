@@ -12,8 +12,7 @@ from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import METHODS, Tx
+from stage1_capture.state.machine import METHODS, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.binding import guard_class

@@ -11,9 +11,8 @@ import operator
 import types
 from typing import Any
 
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx
+from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute

@@ -21,9 +21,9 @@ import types
 import unicodedata
 from typing import Any
 
-from stage1_capture.builtins.python import builtin, dict_
+from stage1_capture.builtins.python import dict_
 from stage1_capture.state import polyfills, polyfills_order
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.arithmetic import (
     BINARY,
     COMPARISONS,

@@ -19,7 +19,7 @@ from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare
@@ -66,24 +66,6 @@ FOLDED.update(
 FOLDED.update({datetime.date, datetime.time, datetime.datetime, datetime.timedelta})
 FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhex, int.from_bytes})
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
-
-
-def builtin(*functions: Any) -> Any:
-    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
-
-    def enter(handler: Any) -> Any:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                return handler(tx, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise  # not the call itself: an error of our own
-                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
-
-        BUILTINS.update(dict.fromkeys(functions, call))
-        return handler
-
-    return enter
 
 
 # ---- size, truth, sums ---------------------------------------------------------------------------

@@ -12,9 +12,8 @@ from typing import Any
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
 from stage1_capture.variables.binding import guard_lacking

@@ -13,8 +13,7 @@ from typing import Any
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize

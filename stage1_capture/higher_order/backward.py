@@ -17,9 +17,8 @@ from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import SkipFrame
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.shadow_tape import ShadowTape
 from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable

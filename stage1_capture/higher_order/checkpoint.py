@@ -7,8 +7,7 @@ partitioner to compute these nodes again in the backward rather than to save the
 from __future__ import annotations
 
 from stage0_eager.autograd import checkpoint
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 

@@ -14,7 +14,7 @@ from stage0_eager.control_flow import functions as control_flow
 from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP
 from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.table.registry import TABLE
-from stage1_capture.builtins.python import EMPTY, FALSE, ZERO, builtin
+from stage1_capture.builtins.python import EMPTY, FALSE, ZERO
 from stage1_capture.higher_order.subgraph import (
     Subgraph,
     draws_random_numbers,
@@ -24,7 +24,7 @@ from stage1_capture.higher_order.subgraph import (
     with_tensors,
 )
 from stage1_capture.state.graph_builder import Restart
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, describe, iterate, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of

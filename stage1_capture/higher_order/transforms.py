@@ -15,10 +15,9 @@ from stage0_eager.transforms import func
 from stage0_eager.transforms import vmap as batching
 from stage0_eager.transforms.func import tensors_in
 from stage0_eager.transforms.trace import TracedArray, map_tensors
-from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.nonstrict import operator_of_tensors
 from stage1_capture.higher_order.subgraph import Subgraph, follow
-from stage1_capture.state.machine import CALLED, Tx
+from stage1_capture.state.machine import CALLED, Tx, builtin
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import PartialVariable, TransformVariable

@@ -16,8 +16,7 @@ from stage0_eager.triton.kernels import (
     operator_of,
     wrap_triton,
 )
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import CALLED, Tx
+from stage1_capture.state.machine import CALLED, Tx, builtin
 from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import NONE, ConstantVariable

@@ -110,3 +110,21 @@ def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) 
 def control_of(real: Any) -> Rule | None:
     """The rule for what is called here, if the user gave one."""
     return None if real is None else rule_of(real) or getattr(type(real), "__capture_rule__", None)
+
+
+def builtin(*functions: Any) -> Any:
+    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
+
+    def enter(handler: Any) -> Any:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                return handler(tx, *args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # not the call itself: an error of our own
+                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
+
+        BUILTINS.update(dict.fromkeys(functions, call))
+        return handler
+
+    return enter

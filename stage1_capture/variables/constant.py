@@ -148,13 +148,9 @@ def wrap_constant(kind: str) -> Builder:
 
 
 BUILDERS.update(
-    {
-        **dict.fromkeys(
-            (bool, type(None), type(...), type(NotImplemented), DType), wrap_constant("IDENTITY")
-        ),
-        **dict.fromkeys((str, bytes, range, Device, *IMMUTABLE), wrap_constant("EQUALS")),
-    }
+    dict.fromkeys((bool, type(None), type(...), type(NotImplemented), DType), wrap_constant("IDENTITY"))
 )
+BUILDERS.update(dict.fromkeys((str, bytes, range, Device, *IMMUTABLE), wrap_constant("EQUALS")))
 
 
 def union(symbol: str, left: Variable, right: Variable) -> Variable | None:

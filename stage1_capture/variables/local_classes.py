@@ -14,9 +14,8 @@ from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
 from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable

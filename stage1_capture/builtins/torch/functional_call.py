@@ -10,8 +10,7 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.transforms import func
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, describe, iterate, load_attribute, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.mapping import ConstDictVariable

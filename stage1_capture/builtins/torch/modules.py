@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stage0_eager.nn import Module
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import ConstantVariable

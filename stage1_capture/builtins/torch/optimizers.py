@@ -10,8 +10,8 @@ from typing import Any
 
 from stage0_eager.optim import SGD, Optimizer, adaptive, further
 from stage0_eager.state import no_grad
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import OutputGraph, Restart
+from stage1_capture.state.machine import builtin
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.tensor import TensorVariable

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.optim import lr_scheduler
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import LazyVariable, Variable, describe, load_attribute, realize
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.mapping import ConstDictVariable
