@@ -98,7 +98,7 @@ fuzz-autograd: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.tensor_programs.fuzz --programs $(AUTOGRAD_PROGRAMS) --seed $(or $(SEED),0) \
 	    --report reports/fuzz-autograd.txt
 
-# REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes nearly all of the time.
+# REWRITE_PROGRAMS=... so many; FUZZ_COMPILER=0 leaves out the C++ compiler, which takes a third of the time.
 REWRITE_PROGRAMS ?= 20000
 fuzz-rewrites: $(VENV)/installed-test
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.rewrite_programs.fuzz --programs $(REWRITE_PROGRAMS) --seed $(or $(SEED),0) \

@@ -116,8 +116,9 @@ class EventLog:
             return self._events[-1].number + 1 if self._events else 0
 
     def since(self, mark: int = 0, kind: str | None = None) -> list[Event]:
-        with self._lock:
-            return [e for e in self._events if e.number >= mark and (kind is None or e.kind == kind)]
+        with self._lock:  # from the newest back: of a long log the end is wanted
+            late = list(itertools.takewhile(lambda e: e.number >= mark, reversed(self._events)))
+        return [e for e in reversed(late) if kind is None or e.kind == kind]
 
     @contextmanager
     def listening(self, listener: Callable[[Event], None]) -> Iterator[None]:

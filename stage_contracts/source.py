@@ -202,6 +202,10 @@ class RowSource(Source):
 
 def depth(source: Any) -> int:
     """How many reads lead from the call's arguments to a value; 0 for what is no source."""
+    if not isinstance(
+        source, Source
+    ):  # an expected value: asking a user's object for `base` may run anything
+        return 0
     if isinstance(source, RowSource):
         return max(map(depth, source.sources), default=0)
     steps = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stage_contracts.origin import Origin
+from stage_contracts.size_values import value_at
 
 if TYPE_CHECKING:
     import sympy
@@ -50,11 +51,13 @@ class ShapeEnv:
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
     zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
+    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`, until something is assumed
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
         import sympy
 
+        self.answers = {}
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
         self.hints[symbol], self.ranges[symbol] = hint, (low, high)
         return SymInt(symbol, self)
@@ -67,7 +70,10 @@ class ShapeEnv:
                 f"{expr} depends on the data ({', '.join(map(str, unbacked))} has no value at compile time); "
                 "rewrite the branch with cutaway.where or cutaway.cond"
             )
-        return expr.subs(self.hints)
+        try:
+            return value_at(expr, self.hints)
+        except NotImplementedError:
+            return expr.subs(self.hints)
 
     def simplify(self, expr: Any) -> Any:
         """The expression with every symbol, or product, that was found equal to others written in those."""
@@ -83,6 +89,13 @@ class ShapeEnv:
 
         if condition in (True, False, sympy.true, sympy.false):
             return bool(condition)
+        if condition not in self.answers:
+            self.answers[condition] = self._known(condition)
+        return self.answers[condition]
+
+    def _known(self, condition: Any) -> bool | None:
+        import sympy
+
         rule = _BY_BOUNDS.get(type(condition).__name__)
         if rule is None:
             return None
@@ -118,6 +131,7 @@ class ShapeEnv:
     def _record(self, condition: Any) -> None:
         import sympy
 
+        self.answers = {}  # made anew, not emptied: who keeps this state for later keeps the old one
         relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
@@ -280,17 +294,23 @@ class _Symbolic:
         return (SymInt if whole else SymFloat)(expr, self.env)
 
     def _compare(self, other: Any, relation: str) -> Any:
-        import sympy
-
         if not isinstance(other, (int, float, _Symbolic)):
             return NotImplemented
         right = other.expr if isinstance(other, _Symbolic) else other
-        return SymBool(getattr(sympy, relation)(self.expr, right), self.env)
+        return SymBool(_relation(relation, self.expr, right), self.env)
 
     def __bool__(self) -> bool:
         import sympy
 
         return self.env.assume(sympy.Ne(self.expr, 0))
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _relation(name: str, left: Any, right: Any) -> Any:
+    """sympy's relation. The same few sizes are compared in every rule."""
+    import sympy
+
+    return getattr(sympy, name)(left, right)
 
 
 # Python's operators: the name of the method, what it does, whether the operands are swapped.
@@ -441,4 +461,8 @@ def hinted(size: Any) -> int:
     if isinstance(size, SymInt):
         unbacked = any(size.env.hints.get(s) is None for s in size.expr.free_symbols)
         return hinted(size.expr) if unbacked else int(size.hint)
-    return int(size.subs(dict.fromkeys(size.free_symbols, NOMINAL)))
+    numbers = dict.fromkeys(size.free_symbols, NOMINAL)
+    try:
+        return int(value_at(size, numbers))
+    except NotImplementedError:
+        return int(size.subs(numbers))

@@ -257,9 +257,12 @@ def test_a_path_that_several_guards_begin_with_is_read_once():
     assert check(Thing(table={}), "x.table['a']") is False
 
 
-def test_expected_objects_are_compared_by_identity_and_never_hashed():
+def test_expected_objects_are_compared_by_identity_and_never_hashed_nor_asked():
     class Hostile:
         __hash__ = None
+
+        def __getattr__(self, name):
+            raise RuntimeError(f"asked for {name}")
 
         def __eq__(self, other):
             raise AssertionError("compared")

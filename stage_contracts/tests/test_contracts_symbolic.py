@@ -3,11 +3,15 @@
 Input: dimensions with and without hints.
 """
 
+import operator
+
 import hypothesis.strategies as st
 import pytest
+import sympy
 from hypothesis import given, settings
 
 from stage_contracts.origin import Origin
+from stage_contracts.size_values import value_at
 from stage_contracts.symbolic import Assumption, DataDependentError, ShapeEnv, SymBool, SymFloat, SymInt
 
 
@@ -44,6 +48,42 @@ def test_a_hint_is_what_python_would_compute(a, b, steps):
             "+": lambda s, p, o, q: (s + o, p + q), "-": lambda s, p, o, q: (s - o, p - q), "*": lambda s, p, o, q: (s * o, p * q),
         }[op](symbolic, number, other, plain)  # fmt: skip
     assert (symbolic if isinstance(symbolic, int) else symbolic.hint) == number
+
+
+@given(
+    st.integers(0, 9),
+    st.integers(1, 9),
+    st.lists(
+        st.tuples(st.sampled_from("+ - * // % max min == <".split()), st.integers(-3, 4) | st.just("k")),
+        max_size=4,
+    ),
+)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_a_value_is_what_sympy_s_subs_says(a, b, steps):
+    env, n, k = env_with(n=a, k=b)
+    expr = n.expr
+    for op, operand in steps:
+        other = k.expr if operand == "k" else sympy.Integer(operand)
+        if op in ("//", "%") and other == 0:
+            continue
+        expr = VALUES[op](expr, other)
+        if not isinstance(expr, sympy.Expr):
+            break
+    if expr not in (sympy.true, sympy.false):
+        assert value_at(expr, env.hints) == expr.subs(env.hints)
+
+
+VALUES = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod,
+    "max": sympy.Max, "min": sympy.Min, "==": sympy.Eq, "<": sympy.Lt,
+}  # fmt: skip
+
+
+def test_what_is_known_is_asked_anew_when_something_was_assumed():
+    env, n, k = env_with(n=6, k=4)
+    assert env.known((n == k + 2).expr) is None and env.known((n > 5).expr) is None
+    assert bool(n == k + 2) and bool(n > 5)
+    assert env.known((n == k + 2).expr) is True and env.known((n > 5).expr) is True
 
 
 def test_a_question_is_answered_from_the_hint_and_recorded_with_its_line():
