@@ -39,7 +39,6 @@ from stage1_capture.variables.function import PartialVariable, UserFunctionVaria
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
-from stage1_capture.variables.store import store_attribute
 
 # ---- followed as Python --------------------------------------------------------------------------
 
@@ -84,7 +83,7 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
         tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
     for name in names:
-        store_attribute(tx, wrapper, name, load_attribute(tx, wrapped, name))
+        wrapper.store_attribute(tx, name, load_attribute(tx, wrapped, name))
     return NONE
 
 

@@ -24,7 +24,7 @@ from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.keys import IdVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
-from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
+from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
 from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
@@ -64,7 +64,7 @@ def vars_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(setattr)
 def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
-    store_attribute(tx, target, tx.constant(name, "setattr"), value)
+    target.store_attribute(tx, tx.constant(name, "setattr"), value)
     return NONE
 
 

@@ -24,7 +24,6 @@ from stage1_capture.variables.base import Variable, describe, load_attribute, re
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
-from stage1_capture.variables.store import store_gradient
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import register
@@ -112,7 +111,7 @@ def backward(
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
-        store_gradient(tx, leaf, new if _is_none(old) else _sum(tx, old, new, creates))
+        leaf.store_gradient(tx, new if _is_none(old) else _sum(tx, old, new, creates))
     return NONE
 
 

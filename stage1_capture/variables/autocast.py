@@ -15,10 +15,8 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.base import ROWS, Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.mapping import ConstDictVariable
-from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
 
 Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
@@ -50,16 +48,13 @@ def with_casts(
 
     def cast(value: Variable) -> Variable:
         value = realize(value)
-        match value:
-            case TensorVariable(meta=meta) if meta.dtype is not dtype and autocast.eligible(meta.dtype):
-                if meta.device.type != device:
-                    return value
-                return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)
-            case ListVariable(items=items) if _tensors_in(items):
-                return ListVariable(list(map(cast, items)))
-            case TupleVariable(items=items, kind=kind) if _tensors_in(items):
-                return TupleVariable(list(map(cast, items)), kind)
-        return value
+        if not value.is_tensor():
+            return value.mapped(cast) if value.family() in ROWS and value.tensors() else value
+        if value.meta.dtype is dtype or not autocast.eligible(value.meta.dtype):
+            return value
+        if value.meta.device.type != device:
+            return value
+        return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)
 
     return list(map(cast, args)), {name: cast(v) for name, v in kwargs.items()}
 
@@ -108,15 +103,7 @@ def _is_weight(tensor: TensorVariable) -> bool:
 
 
 def _tensors_in(values: list[Variable]) -> list[TensorVariable]:
-    found = []
-    for value in map(realize, values):
-        if isinstance(value, TensorVariable):
-            found.append(value)
-        elif isinstance(value, (ListVariable, TupleVariable)):
-            found += _tensors_in(value.items)
-        elif isinstance(value, ConstDictVariable):
-            found += _tensors_in(list(value.items.values()))
-    return found
+    return [t for value in values for t in realize(value).tensors()]
 
 
 # ---- inference mode ----------------------------------------------------------------------------------------------

@@ -8,9 +8,10 @@ inside. `Variable` has the questions, named as in Dynamo; a kind of value is one
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage1_capture.state.hints import code_of
 from stage1_capture.state.machine import CALLED, DUNDERS, METHODS, Args, Kwargs, Raised, Tx
@@ -18,12 +19,17 @@ from stage1_capture.state.mro import full_name
 from stage1_capture.state.polyfills import items_backwards, items_by_index
 from stage_contracts.source import AttrSource, Source
 
+ROWS = (list, tuple, deque)  # families of items in a row
 BIRTHS = itertools.count()
 
 
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
+    if TYPE_CHECKING:  # who knows which kind it is reads its fields
+
+        def __getattr__(self, name: str) -> Any: ...
+
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
@@ -37,6 +43,14 @@ class Variable:
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
         tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        """`value.name = other`."""
+        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(self)}")
+
+    def is_plain_data(self) -> bool:
+        """Whether it binds nothing where it is found in a class."""
+        return False
 
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
@@ -224,6 +238,33 @@ class Variable:
     def type_word(self, tx: Tx) -> Any:
         """What it is between the brackets of `list[...]`."""
         return tx.constant(self, "a type")
+
+    def tensors(self) -> list[Any]:
+        """The tensors in it, as far as it is one or nests some."""
+        return []
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        """Such a container of what `change` makes of each item; anything else is itself."""
+        return self
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        """An argument of a node or of a meta rule, `leaf` of each tensor in it."""
+        refuse(self)
+
+    def known_object(self) -> Any:
+        """The object that it is known by: a class, a module, an instance."""
+        return None
+
+    def row(self) -> list[Variable]:
+        """The items of a tuple, or the one value that stands for such a row."""
+        return [self]
+
+    def is_array(self) -> bool:
+        return False
+
+    def is_open(self) -> bool:
+        """A number that the graph need not know."""
+        return False
 
     def is_python_constant(self) -> bool:
         """Whether it is a constant as such, no container of some."""

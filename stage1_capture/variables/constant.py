@@ -37,6 +37,9 @@ class ConstantVariable(Variable):
     def python_type(self, tx: Tx) -> type:
         return type(self.value)
 
+    def is_plain_data(self) -> bool:
+        return True
+
     def class_name(self) -> str:
         return full_name(type(self.value))
 
@@ -94,6 +97,9 @@ class ConstantVariable(Variable):
 
     def operand_class(self) -> type | None:
         return type(self.value)
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return self.value
 
     def is_python_constant(self) -> bool:
         return True

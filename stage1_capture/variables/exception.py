@@ -39,6 +39,16 @@ class ExceptionVariable(UserDefinedObjectVariable):
         more = [v for v in (*before, self.cause, self.context) if v is not None]
         return [*self.args, *more, *([] if made is None else [made])]
 
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        if name not in (*_STORED, "__suppress_context__"):
+            return super().store_attribute(tx, name, value)
+        if not self.fresh:
+            tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
+        if name == "__suppress_context__":
+            self.suppress = bool(tx.constant(value, name))
+        else:
+            _STORED[name](self, value)
+
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         if name in self.attrs or name not in (*_FIELDS, "value", "with_traceback"):
             in_c = types.GetSetDescriptorType | types.MemberDescriptorType
@@ -54,6 +64,11 @@ class ExceptionVariable(UserDefinedObjectVariable):
         return UserMethodVariable(name, self) if name == "with_traceback" else None
 
 
+_STORED: dict[str, Callable[[ExceptionVariable, Variable], Any]] = {
+    "__cause__": lambda e, value: vars(e).update(cause=None if value.is_none() else value, suppress=True),
+    "__context__": lambda e, value: vars(e).update(context=None if value.is_none() else value),
+    "__traceback__": lambda e, value: None,
+}
 _FIELDS: dict[str, Callable[[ExceptionVariable], Variable]] = {
     "__cause__": lambda e: e.cause or NONE,
     "__context__": lambda e: e.context or NONE,

@@ -56,6 +56,12 @@ class CellVariable(Variable):
             tx.throw(ValueError, "Cell is empty")
         return realize(self.contents)
 
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        if name != "cell_contents":
+            super().store_attribute(tx, name, value)
+        tx.output.will_change(self)
+        self.contents = value
+
     def python_type(self, tx: Tx) -> type:
         return types.CellType
 
@@ -91,6 +97,9 @@ class UserFunctionVariable(Variable):
         alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
         return True if alike else None
 
+    def known_object(self) -> Any:
+        return self.real
+
     def class_name(self) -> str:
         return "function"
 
@@ -102,6 +111,13 @@ class UserFunctionVariable(Variable):
 
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         return function_attribute(tx, self, name)
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        special = name.startswith("__")
+        if special and (name not in _STORED or self.real is not None):
+            super().store_attribute(tx, name, value)
+        tx.output.will_change(self)
+        self.attrs[name] = value
 
     def refuse_walk(self, tx: Tx) -> NoReturn:
         tx.throw(TypeError, "'function' object is not iterable")
@@ -381,3 +397,7 @@ def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Varia
     if hasattr(types.FunctionType, name):
         tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     return None
+
+
+_STORED = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
+                 "__type_params__")  # fmt: skip

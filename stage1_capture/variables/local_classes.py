@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -85,7 +86,7 @@ BUILTINS[builtins.__build_class__] = build_class
 def _base(tx: Tx, base: Variable) -> type:
     """A base class that leaves the making of classes to Python."""
     base = realize(base)
-    real = base.real if isinstance(base, UserDefinedObjectVariable) else None
+    real = base.known_object()
     if not isinstance(real, type) or type(real) is not type:
         _refuse(tx, f"with a metaclass or with {describe(base)} as a base")
     if class_lookup(real, "__init_subclass__") is not object.__dict__["__init_subclass__"]:
@@ -139,43 +140,52 @@ def _constant(tx: Tx, name: str, value: Variable) -> Any:
 
 AS_IT_IS = (bool, int, float, str, bytes, type(None), type(...))
 _ITSELF = (type, types.ModuleType, types.BuiltinFunctionType, Operator)
-_PLAIN = (
-    ConstantVariable,
-    TensorVariable,
-    NumpyNdarrayVariable,
-    ListVariable,
-    TupleVariable,
-    ConstDictVariable,
-    SetVariable,
-    PartialVariable,
-    UserMethodVariable,
-)
 
 
 def stand_in(tx: Tx, value: Variable) -> Any:
     """A real object that binds as the value does when it is found in a class."""
-    match value:
-        case ConstantVariable(value=constant) if (
-            type(value) is ConstantVariable and type(constant) in AS_IT_IS
-        ):
-            return constant
-        case UserFunctionVariable(real=None):
-            cells = tuple(types.CellType() for _ in value.code.co_freevars)
-            made = types.FunctionType(value.code, value.globals, value.name, None, cells)
-            return stands_for(tx, made, value)
-        case UserFunctionVariable(real=types.FunctionType() as real):
-            return real
-        case UserDefinedObjectVariable(real=real) if isinstance(real, _ITSELF):
-            return real
-        case WrapperVariable(real=real) | FieldVariable(real=real):
-            return real
-        case UserDefinedObjectVariable(real=real, fresh=True):
-            return stands_for(tx, real, value)
-        case UserDefinedObjectVariable(real=real) if tx.output.known.get(id(real)) is value:
-            return real
-    if not isinstance(value, _PLAIN):
+    rule = next((STAND_INS[c] for c in type(value).__mro__ if c in STAND_INS), None)
+    if rule is None:
         _refuse(tx, f"with {describe(value)} as an attribute")
+    return rule(tx, value)
+
+
+def _anything(tx: Tx, value: Any) -> Any:
     return stands_for(tx, StandIn(), value)
+
+
+def _constant_itself(tx: Tx, value: Any) -> Any:
+    if type(value) is ConstantVariable and type(value.value) in AS_IT_IS:
+        return value.value
+    return _anything(tx, value)
+
+
+def _function(tx: Tx, value: Any) -> Any:
+    if value.real is not None:
+        return value.real
+    cells = tuple(types.CellType() for _ in value.code.co_freevars)
+    return stands_for(tx, types.FunctionType(value.code, value.globals, value.name, None, cells), value)
+
+
+def _object(tx: Tx, value: Any) -> Any:
+    if isinstance(value.real, _ITSELF):
+        return value.real
+    if not value.fresh and tx.output.known.get(id(value.real)) is not value:
+        _refuse(tx, f"with {describe(value)} as an attribute")
+    return stands_for(tx, value.real, value) if value.fresh else value.real
+
+
+STAND_INS: dict[type, Callable[[Tx, Any], Any]] = {
+    **dict.fromkeys(
+        (TensorVariable, NumpyNdarrayVariable, ListVariable, TupleVariable, ConstDictVariable), _anything
+    ),
+    **dict.fromkeys((SetVariable, PartialVariable, UserMethodVariable), _anything),
+    ConstantVariable: _constant_itself,
+    UserFunctionVariable: _function,
+    UserDefinedObjectVariable: _object,
+    WrapperVariable: lambda tx, value: value.real,
+    FieldVariable: lambda tx, value: value.real,
+}
 
 
 # ---- property, classmethod, staticmethod ---------------------------------------------------------------
@@ -196,7 +206,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
 def _property(
     tx: Tx, fget: Variable = NONE, fset: Variable = NONE, fdel: Variable = NONE, doc: Variable = NONE
 ) -> Variable:
-    if not (isinstance(doc, ConstantVariable) and doc.value is None):
+    if not doc.is_none():
         tx.unsupported("GB0057", "a property with a doc")
     return _wrapper(tx, property, [fget, fset, fdel])
 

@@ -12,7 +12,7 @@ import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
@@ -77,6 +77,18 @@ class ConstDictVariable(Variable):
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items
+
+    def tensors(self) -> list[Any]:
+        return [t for item in self.items.values() for t in realize(item).tensors()]
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        return ConstDictVariable({key: change(value) for key, value in self.items.items()}, self.kind)
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return {k: realize(v).as_proxy(leaf, refuse) for k, v in self.items.items()}
+
+    def is_plain_data(self) -> bool:
+        return True
 
     def operand_class(self) -> type | None:
         return self.kind

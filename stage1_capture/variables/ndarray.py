@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -75,6 +75,12 @@ class NumpyNdarrayVariable(Variable):
 
     def defines(self, name: str) -> bool:
         return True
+
+    def is_array(self) -> bool:
+        return True
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return leaf(self)
 
     def has_data(self) -> bool:
         return True

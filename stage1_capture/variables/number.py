@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.open_sizes import OpenSizes
@@ -56,6 +56,12 @@ class NumberVariable(ConstantVariable):
 
     def python_type(self, tx: Tx) -> type:
         return type(self.hint)
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return self.value if self.sym is None else leaf(self)
+
+    def is_open(self) -> bool:
+        return True
 
     def operand_class(self) -> type | None:
         return type(self.hint)

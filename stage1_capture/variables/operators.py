@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator as python
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,15 +21,13 @@ from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
-from stage1_capture.variables.base import Variable, as_constant, describe, realize
+from stage1_capture.variables.base import ROWS, Variable, as_constant, describe, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.data_reads import note_write
-from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
-from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
@@ -75,20 +73,17 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
 
 def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
-    match value:
-        case TensorVariable(meta=meta) if meta.requires_grad:
-            detached = _call(tx, TABLE["cutaway.detach"], [value], {})
-            node = tx.output.node_of(detached)  # type: ignore[arg-type]
-            node.meta["stands_for_no_grad"] = True  # the program has no such call
-            tx.output.detached_inside.add(node)
-            if value.source is not None:
-                tx.output.mutable_through[detached] = value  # type: ignore[index]
-            return detached
-        case ListVariable(items=items):
-            return ListVariable([detached_of(tx, i) for i in items])
-        case TupleVariable(items=items, kind=kind):
-            return TupleVariable([detached_of(tx, i) for i in items], kind)
-    return value
+    if not value.is_tensor():
+        return value if value.family() not in ROWS else value.mapped(lambda v: detached_of(tx, v))
+    if not value.meta.requires_grad:
+        return value
+    detached = _call(tx, TABLE["cutaway.detach"], [value], {})
+    node = tx.output.node_of(detached)  # type: ignore[arg-type]
+    node.meta["stands_for_no_grad"] = True  # the program has no such call
+    tx.output.detached_inside.add(node)
+    if value.source is not None:
+        tx.output.mutable_through[detached] = value  # type: ignore[index]
+    return detached
 
 
 def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -196,31 +191,18 @@ def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariab
 
 def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:
     """An argument for a node (leaf: its node) or for a meta rule (leaf: its meta)."""
-    again = lambda v: argument(tx, op, v, leaf)  # noqa: E731
-    match realize(variable):
-        case TensorVariable() as tensor:
-            return leaf(tensor)
-        case NumpyNdarrayVariable(real=np.generic()) as scalar if op.namespace == "cutaway":
-            return known_scalar(tx, scalar)  # a number to the functions of tensors
-        case NumpyNdarrayVariable(tensor=tensor):
-            return leaf(tensor)
-        case NumberVariable(sym=sym) as number if sym is not None:
-            return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
-        case ConstantVariable(value=value):
-            return value
-        case TupleVariable(items=items):
-            return tuple(map(again, items))
-        case ListVariable(items=items):
-            return list(map(again, items))
-        case SliceVariable(items=items):
-            return slice(*map(again, items))
-        case ConstDictVariable(items=items):
-            return {k: again(v) for k, v in items.items()}
-        case UserDefinedObjectVariable(base=base) if base is not None:
-            return again(base)
-        case other:
-            code = "GB0005" if other.source is not None else "GB0069"
-            tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+    def refuse(other: Variable) -> NoReturn:
+        code = "GB0005" if other.source is not None else "GB0069"
+        tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+    def placed(value: Variable) -> Any:
+        if value.is_open():
+            return tx.output.node_of_size(value) if leaf == tx.output.node_of else value.sym
+        scalar = value.is_array() and isinstance(value.real, np.generic) and op.namespace == "cutaway"
+        return known_scalar(tx, value) if scalar else leaf(value.tensor if value.is_array() else value)
+
+    return realize(variable).as_proxy(placed, refuse)
 
 
 def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
@@ -264,7 +246,7 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
     """A custom operator. What it writes to is checked as for any other write."""
     bound = dict(zip(op.params, op.bind(*args, **kwargs)))
     for name in op.mutates:
-        for target in _tensors_in(bound[name]):
+        for target in realize(bound[name]).tensors():
             if target.meta.requires_grad and is_grad_enabled():
                 tx.unsupported("GB0006", f"{op.name} writes to a tensor that requires grad")
             _check_write(tx, op, target)
@@ -274,13 +256,6 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
         return NONE
     made = results_of(tx, node, result)
     return ListVariable(made.items) if op.listed else made  # type: ignore[attr-defined]
-
-
-def _tensors_in(value: Any) -> list[TensorVariable]:
-    value = realize(value) if isinstance(value, Variable) else value
-    if isinstance(value, (ListVariable, TupleVariable)):
-        return [t for item in value.items for t in _tensors_in(item)]
-    return [value] if isinstance(value, TensorVariable) else []
 
 
 def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
@@ -345,7 +320,7 @@ def _call_in_place(
         tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
     if target.source is None and meta.requires_grad and is_grad_enabled():
         _check_leaf(tx, op, target)
-    value = [t for a in (*args, *kwargs.values()) for t in _tensors_in(a)]
+    value = [t for a in (*args, *kwargs.values()) for t in realize(a).tensors()]
     recorded = result.requires_grad if result is not None else any(t.meta.requires_grad for t in value)
     if recorded and is_grad_enabled() and meta.dtype.is_floating_point and not meta.requires_grad:
         if target.source is not None:

@@ -71,6 +71,12 @@ class SequenceVariable(Variable):
     def contains(self, tx: Tx, item: Variable) -> bool:
         return any(equal(tx, realize(i), item) for i in self.items)
 
+    def tensors(self) -> list[Any]:
+        return [t for item in self.items for t in realize(item).tensors()]
+
+    def is_plain_data(self) -> bool:
+        return True
+
     def operand_class(self) -> type | None:
         return self.kind
 
@@ -131,6 +137,12 @@ class ListVariable(SequenceVariable):
 
     def sliced(self, items: list[Variable]) -> Variable:
         return ListVariable(items)
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        return ListVariable(list(map(change, self.items)))
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return [realize(v).as_proxy(leaf, refuse) for v in self.items]
 
     def kept(self, items: list[Variable]) -> list[Variable]:
         """Of these items, those that it keeps."""
@@ -212,6 +224,15 @@ class TupleVariable(SequenceVariable):
     class_source: Source | None = None  # where the program found that
     known: ClassVar[type] = tuple
 
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        return TupleVariable(list(map(change, self.items)), self.kind)
+
+    def row(self) -> list[Variable]:
+        return self.items
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return tuple([realize(v).as_proxy(leaf, refuse) for v in self.items])
+
     def is_immutable(self) -> bool:
         return True
 
@@ -258,6 +279,9 @@ class SliceVariable(Variable):
 
     def python_type(self, tx: Tx) -> type:
         return slice
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return slice(*[realize(v).as_proxy(leaf, refuse) for v in self.items])
 
     def parts(self) -> list[Variable]:
         return self.items

@@ -47,6 +47,9 @@ class SetVariable(Variable):
     def iterator(self, tx: Tx) -> Variable:
         return DictIterator(walked=self, entries=self.items, empty=set())
 
+    def is_plain_data(self) -> bool:
+        return True
+
     def operand_class(self) -> type | None:
         return self.kind
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor, is_traced
@@ -74,6 +74,22 @@ class TensorVariable(Variable):
             return class_variable(tx, self, self.python_type(tx))
         return tensor_attribute(tx, self, name)
 
+    def is_plain_data(self) -> bool:
+        return True
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        """`tensor.grad = value`, of a tensor from outside."""
+        if name != "grad" or self.real is None:
+            super().store_attribute(tx, name, value)
+        self.store_gradient(tx, value)
+
+    def store_gradient(self, tx: Tx, value: Variable) -> None:
+        if self.source is None or not (value.is_none() or value.is_tensor()):
+            what = f"the gradient of {describe(self)}"
+            tx.unsupported("GB0006", f"an assignment of {describe(value)} to {what}")
+        tx.output.will_change(self)
+        self.attrs["grad"] = value
+
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         return tensor_attribute(tx, self, name)
 
@@ -89,6 +105,12 @@ class TensorVariable(Variable):
 
     def iterator(self, tx: Tx) -> Variable:
         return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
+
+    def tensors(self) -> list[Any]:
+        return [self]
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return leaf(self)
 
     def defines(self, name: str) -> bool:
         return True

@@ -10,7 +10,7 @@ import enum
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -63,6 +63,7 @@ from stage1_capture.variables.numpy_functions import (
     is_numpys,
 )
 from stage1_capture.variables.sequence import TupleVariable, sequence_items
+from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
@@ -144,6 +145,12 @@ class UserDefinedObjectVariable(Variable):
         if self.private and isinstance(real, (np.finfo, np.iinfo)) and name in self.attrs:
             return self.attrs[name]  # which NumPy would compute
         return instance_attribute(tx, self, name)
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        store_on_object(tx, self, name, value)
+
+    def is_plain_data(self) -> bool:
+        return all(class_lookup(type(self.real), name) is MISSING for name in DESCRIPTOR)
 
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         cls = type(self.real)
@@ -291,6 +298,12 @@ class UserDefinedObjectVariable(Variable):
         return True if alike else None
 
     # ---- what it is --------------------------------------------------------------------------------------
+
+    def known_object(self) -> Any:
+        return self.real
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return refuse(self) if self.base is None else self.base.as_proxy(leaf, refuse)
 
     def type_word(self, tx: Tx) -> Any:
         return self.real

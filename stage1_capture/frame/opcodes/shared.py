@@ -21,7 +21,7 @@ from stage1_capture.variables.base import NULL, Variable, from_constant, is_same
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import CellVariable
-from stage1_capture.variables.store import delete_attribute, store_attribute
+from stage1_capture.variables.store import delete_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import ItemSource, RegisteredSource
 
@@ -179,7 +179,7 @@ def delete_deref(tx: Tx, i: Instruction) -> None:
 @handles("STORE_ATTR")
 def store_attr(tx: Tx, i: Instruction) -> None:
     value, target = tx.popn(2)
-    store_attribute(tx, target, i.argval, value)
+    target.store_attribute(tx, i.argval, value)
 
 
 @handles("DELETE_ATTR")
