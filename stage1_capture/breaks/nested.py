@@ -44,7 +44,7 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
             return stack
     place = first if stack[first + 1] is NULL or stack[first] is not NULL else first + 1
     called = stack[place]
-    real = called.real if isinstance(called, UserDefinedObjectVariable) else None
+    real = called.known_object()
     arguments = stack[first + 2 :]
     row = row_of_call(real, instruction, arguments) if program[0].opname != "KW_NAMES" else None
     stand_in = row and reaching(row, instruction, arguments)

@@ -60,7 +60,6 @@ def _on_items(name: str, *, numbers: int = 0) -> Builtin:
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, ListVariable)
         receiver.will_change(tx, f"the method {name}")
         words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
         found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
@@ -108,9 +107,9 @@ def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -
     for i in range(begin, end):
         if equal(tx, realize(receiver.items[i]), value):
             return ConstantVariable(i)
-    if isinstance(receiver, TupleVariable):
+    if receiver.family() is tuple:
         tx.throw(ValueError, "tuple.index(x): x not in tuple")
-    if not isinstance(value, ConstantVariable):
+    if not value.is_python_constant():
         tx.unsupported("GB0066", "index of a value that is not in the list")
     _refused(tx, receiver, "index", value)
 
@@ -154,7 +153,6 @@ def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
 def _deque(name: str, change: Callable[[list, list], Any], many: bool = False) -> None:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, DequeVariable)
         words = iterate(tx, rest[0]) if many else rest
         if name.startswith("pop") and not receiver.items:
             tx.throw(IndexError, "pop from an empty deque")
@@ -300,7 +298,6 @@ def _sets(tx: Tx, values: tuple[Variable, ...]) -> list[set]:
 def _set_method(name: str, changes: bool) -> None:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, SetVariable)
         several = _sets(tx, tuple(rest))
         if changes:
             receiver.will_change(tx, f"the method {name}")
@@ -398,7 +395,7 @@ def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable
 def _bind_function(
     tx: Tx, receiver: UserFunctionVariable, instance: Variable, owner: Variable = NONE
 ) -> Variable:
-    unbound = isinstance(instance, ConstantVariable) and instance.value is None
+    unbound = instance.is_none()
     return receiver if unbound else UserMethodVariable(receiver, instance)
 
 
@@ -418,21 +415,18 @@ METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 
 @method(GeneratorVariable, "throw")
 def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
-    value = (
-        more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
-    )
+    value = more[0] if more and not more[0].is_none() else kind
     return receiver.throw(tx, as_exception(tx, value))
 
 
 @method(ExceptionVariable, "add_note")
 def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
-    if isinstance(note, ConstantVariable) and not isinstance(note.value, str):
+    if note.is_python_constant() and not isinstance(note.value, str):
         tx.throw(TypeError, f"note must be a str, not {type(note.value).__name__!r}")
     tx.output.will_change(receiver)
     notes = receiver.attrs.get("__notes__")
     if notes is None:
         notes = receiver.attrs["__notes__"] = ListVariable([])
-    assert isinstance(notes, ListVariable)
     notes.items.append(note)
 
 

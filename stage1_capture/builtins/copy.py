@@ -33,7 +33,7 @@ from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 @builtin(copy.copy)
 def copy_(tx: Tx, value: Variable) -> Variable:
-    if value.is_immutable() or isinstance(value.known_object(), types.FunctionType):
+    if value.is_immutable() or _rule(value) is _itself:
         return value
     if value.family() is not None or value.is_array():
         return value.call_method(tx, "copy", [], {})
@@ -49,11 +49,15 @@ def deepcopy_(tx: Tx, value: Variable, memo: Variable | None = None) -> Variable
     return _deep(tx, value, {})
 
 
+def _rule(value: Variable) -> Any:
+    return next((DEEP[c] for c in type(value).__mro__ if c in DEEP), None)
+
+
 def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
     value = realize(value)
     if id(value) in made:
         return made[id(value)]
-    rule = next((DEEP[c] for c in type(value).__mro__ if c in DEEP), None)
+    rule = _rule(value)
     if rule is None:
         tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
     return rule(tx, value, made, lambda v: _deep(tx, v, made))

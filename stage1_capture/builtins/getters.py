@@ -148,7 +148,6 @@ CALLED_BY_CLASS[functools._lru_cache_wrapper] = _call_cached
 def _dispatched(tx: Tx, function: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:
     """singledispatch's `dispatch(cls)`: asked now, and by a guard at each call, for functions may be registered."""
     (cls,) = args
-    assert isinstance(cls, UserDefinedObjectVariable)
     place: Source = RegisteredSource(register(function.real))
     found = function.real(cls.real)
     return wrap(tx.output, found, CallSource(place, (RegisteredSource(register(cls.real)),)))

@@ -32,13 +32,21 @@ from stage1_capture.variables.arithmetic import (
     is_same,
     unary,
 )
-from stage1_capture.variables.base import Variable, describe, equal, iterate, load_attribute, walked
+from stage1_capture.variables.base import (
+    SEQUENCES,
+    Variable,
+    describe,
+    equal,
+    iterate,
+    load_attribute,
+    walked,
+)
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
 from stage1_capture.variables.method import UserMethodVariable
-from stage1_capture.variables.sequence import DequeVariable, ListVariable, TupleVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable
 
 # ---- followed as Python --------------------------------------------------------------------------
 
@@ -178,8 +186,8 @@ def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
 def _concatenated(symbol: str) -> Any:
     def concatenate(tx: Tx, left: Variable, right: Variable) -> Variable:
         for value in (left, right):
-            text = isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes))
-            if not (text or isinstance(value, (ListVariable, TupleVariable))):
+            text = value.is_python_constant() and isinstance(value.value, (str, bytes))
+            if not (text or value.family() in SEQUENCES):
                 tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
         return binary(tx, symbol, left, right)
 
@@ -231,7 +239,7 @@ def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
 
 @builtin(collections.defaultdict)
 def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
-    none = isinstance(factory, ConstantVariable)
+    none = factory.is_python_constant()
     if none and factory.value is not None:  # type: ignore[attr-defined]
         tx.throw(TypeError, "first argument must be callable or None")
     entries = dict_(tx, *values, **more).items

@@ -108,7 +108,7 @@ def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+    if values.family() is tuple:  # itself, but the items of a named tuple
         return values if values.kind is tuple else TupleVariable(list(values.items))
     return TupleVariable(gathered(tx, values))
 
@@ -116,7 +116,7 @@ def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     """The keys and values of a dict, or of what has `keys()`; None for anything else."""
     inside = value.unwrapped()
-    if isinstance(inside, ConstDictVariable) and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
+    if inside.family() is dict and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
         return dict(inside.items)
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
         return None
@@ -140,7 +140,7 @@ def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variab
         entries.update(mapping)
     elif values is not None:
         for place, pair in enumerate(iterate(tx, values)):
-            if isinstance(pair, ConstantVariable) and not isinstance(pair.value, (str, bytes, range)):
+            if pair.is_python_constant() and not isinstance(pair.value, (str, bytes, range)):
                 words = f"cannot convert dictionary update sequence element #{place} to a sequence"
                 tx.throw(TypeError, words)
             items = iterate(tx, pair)
@@ -251,7 +251,7 @@ def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable
 
 
 def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
-    if isinstance(key, ConstantVariable):
+    if key.is_python_constant():
         return items
     return [tx.call(key, [item], {}) for item in items]
 

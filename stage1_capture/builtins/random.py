@@ -74,7 +74,7 @@ def _enter(name: str) -> None:
         values = [words[p] for p in parameters[: len(words)] if p in words]
         fits = len(words) == len(values) == len(rest) + len(kwargs)  # those given are the first ones
         hint = None
-        if fits and all(isinstance(v, ConstantVariable) and number_operand(v) for v in values):
+        if fits and all(v.is_python_constant() and number_operand(v) for v in values):
             if example not in OPEN:
                 values = [ConstantVariable(v.value) for v in values]  # type: ignore[attr-defined]
             try:
@@ -102,7 +102,7 @@ def _for_both(name: str, call: Any) -> None:
 def _seed(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """random.seed(n): replayed in its place among the draws."""
     receiver, *values = map(realize, args)
-    plain = len(values) == 1 and not kwargs and isinstance(values[0], ConstantVariable)
+    plain = len(values) == 1 and not kwargs and values[0].is_python_constant()
     if not plain or type(hint_of(values[0])) not in (int, float, str, bytes):
         tx.unsupported("GB0027", "a call of seed")
     drawn(tx, receiver, "seed", values)

@@ -20,8 +20,6 @@ from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
-from stage1_capture.variables.sequence import TupleVariable
-from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
@@ -45,13 +43,13 @@ def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
 
 def _classes(tx: Tx, value: Variable) -> list[Variable]:
     """A class, or what a tuple or a union names."""
-    if isinstance(value, TupleVariable):
+    if value.family() is tuple:
         return [cls for item in value.items for cls in _classes(tx, realize(item))]
-    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    real = value.known_object()
     if isinstance(real, _UNION):
         return [UserDefinedObjectVariable(type(None) if c is None else c) for c in typing.get_args(real)]
     if not isinstance(real, type):
-        if isinstance(value, ConstantVariable) and value.value is None:
+        if value.is_none():
             return [UserDefinedObjectVariable(type(None))]
         tx.unsupported("GB0047", f"isinstance of {describe(value)}")
     return [value]
@@ -68,7 +66,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
         method = cls.special_method(tx, "__instancecheck__")
         assert method is not None
         return tx.call(method, [value], {}).truth(tx)
-    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
+    if value.is_tensor() and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
     _guard_bases(tx, found, value.class_place())
@@ -92,10 +90,11 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
             tx.unsupported(
                 "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
             )
-        found.append(lookup_quietly(tx, value, name))
-        if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
+        one = lookup_quietly(tx, value, name)
+        found.append(one)
+        if still and one is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
-        if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
+        if name in methods and one is not None and one.is_none():
             tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
 

@@ -19,7 +19,7 @@ from stage1_capture.variables.attributes import plain_attribute
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
 from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
+from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage1_capture.variables.keys import IdVariable
 from stage1_capture.variables.method import UserMethodVariable
@@ -117,7 +117,6 @@ def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
 
 def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     raised = args[0]
-    assert isinstance(raised, ExceptionVariable)
     raised.args = args[1:]
     return NONE
 

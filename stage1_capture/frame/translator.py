@@ -37,8 +37,6 @@ from stage1_capture.variables.exception import (
 )
 from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
-from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 
@@ -212,7 +210,7 @@ class InstructionTranslator:
             return as_constant(value)
         except NotConstant as problem:
             culprit = problem.args[0]
-            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0044"
+            code = "GB0004" if culprit.has_data() else "GB0044"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
@@ -255,7 +253,6 @@ class InstructionTranslator:
     def cell(self, name: str) -> CellVariable:
         """The cell of a variable; a resume function is given it as an argument."""
         found = realize(self.locals[name])
-        assert isinstance(found, CellVariable)
         return found
 
     def load_cell(self, name: str) -> Variable:

@@ -30,7 +30,7 @@ def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
     """What forward returns, on the tape with backward as its derivative where an argument requires grad."""
     name = realize(cls).real.__name__  # type: ignore[attr-defined]
     args = [realize(a) for a in given]
-    inputs = [a for a in args if isinstance(a, TensorVariable) and a.meta.requires_grad]
+    inputs = [a for a in args if a.is_tensor() and a.meta.requires_grad]
     recording = tx.output.grad_enabled and bool(inputs)
     if tx.output.taken is not None and tx.output.follows_since is None:
         tx.unsupported("GB0026", f"{name}.apply in a function whose arguments have no place on the tape yet")
@@ -50,7 +50,7 @@ def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
 @builtin(kept)
 def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
     """What nn.LeakyReLU(inplace=True) and its like read of a tensor that they write to: a copy where the tape runs."""
-    operands = [v for v in map(realize, (input, *iterate(tx, others))) if isinstance(v, TensorVariable)]
+    operands = [v for v in map(realize, (input, *iterate(tx, others))) if v.is_tensor()]
     saved = tx.output.grad_enabled and any(v.meta.requires_grad for v in operands)
     return call_operator(tx, TABLE["cutaway.clone"], [realize(input)], {}) if saved else input
 
@@ -58,7 +58,7 @@ def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
 def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:
     """A FunctionCtx of this call. The program may store on it, not hand it on."""
     fields = {name: _constant(value) for name, value in vars(FunctionCtx()).items()}
-    needs = [ConstantVariable(isinstance(a, TensorVariable) and a.meta.requires_grad) for a in args]
+    needs = [ConstantVariable(a.is_tensor() and a.meta.requires_grad) for a in args]
     fields["needs_input_grad"] = TupleVariable(list(needs))
     return UserDefinedObjectVariable(object.__new__(FunctionCtx), dict(fields), fresh=True, private=True)
 
@@ -98,8 +98,8 @@ def _on_the_tape(
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
     outputs: list[TensorVariable] = []
-    for out in map(realize, result.items if isinstance(result, TupleVariable) else [result]):
-        if not isinstance(out, TensorVariable):
+    for out in map(realize, result.row()):
+        if not out.is_tensor():
             tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
         if any(out is a for a in args):
             tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
@@ -115,13 +115,13 @@ def _on_the_tape(
     inputs = [args[i] for i in _differentiable(args)]
     operands = [TupleVariable(list(inputs)), TupleVariable(list(kept)), *saved]
     made = record_node(tx, op, operands, {}, metas[0] if len(metas) == 1 else tuple(metas))
-    new = made.items if isinstance(made, TupleVariable) else [made]
+    new = made.row()
     final = [next((n for n, k in zip(new, kept) if k is o), o) for o in outputs]
-    return TupleVariable(list(final)) if isinstance(result, TupleVariable) else final[0]
+    return TupleVariable(list(final)) if result.family() is tuple else final[0]
 
 
 def _differentiable(args: Sequence[Variable]) -> list[int]:
-    return [i for i, a in enumerate(args) if isinstance(a, TensorVariable) and a.meta.requires_grad]
+    return [i for i, a in enumerate(args) if a.is_tensor() and a.meta.requires_grad]
 
 
 def _follow_backward(
@@ -148,7 +148,7 @@ def _follow_backward(
             else:  # a result without derivative: its gradient is zeros, or None
                 slots.append(_zeros(tx, out.meta) if materialize else NONE)
         made = realize(tx.call(load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
-        found = [realize(v) for v in made.items] if isinstance(made, TupleVariable) else [made]
+        found = [realize(v) for v in made.items] if made.family() is tuple else [made]
         if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
             tx.unsupported(
                 "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
@@ -170,7 +170,7 @@ def _zeros(tx: Tx, meta: TensorMeta) -> Variable:
 
 def _items(ctx: UserDefinedObjectVariable, field: str) -> list[Variable]:
     value = _field(ctx, field)
-    return [realize(v) for v in value.items] if isinstance(value, TupleVariable) else []
+    return [realize(v) for v in value.items] if value.family() is tuple else []
 
 
 def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
@@ -180,7 +180,7 @@ def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
 
 
 def _is_none(value: Variable) -> bool:
-    return isinstance(value, ConstantVariable) and value.value is None
+    return value.is_none()
 
 
 def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:

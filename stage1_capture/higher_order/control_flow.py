@@ -41,7 +41,7 @@ def cond_(
     tx: Tx, pred: Variable, true_fn: Variable, false_fn: Variable, operands: Variable = EMPTY
 ) -> Variable:
     given = [realize(o) for o in iterate(tx, operands)]
-    if not isinstance(pred, TensorVariable):
+    if not pred.is_tensor():
         return tx.call(true_fn if pred.truth(tx) else false_fn, given, {})
     if pred.meta.ndim and any(size != 1 for size in pred.meta.shape):
         tx.unsupported("GB0076", f"cond on a predicate of several elements, {pred.meta}")
@@ -69,13 +69,13 @@ def while_loop_(tx: Tx, cond_fn: Variable, body_fn: Variable, carried_inputs: Va
     if len(test.metas) != 1 or any(size != 1 for size in test.metas[0].shape):
         tx.unsupported("GB0078", f"while_loop whose condition returns {describe(test.result)}")
     made = realize(step.result)
-    made = made if isinstance(made, TupleVariable) else TupleVariable([made])
+    made = made if made.family() is tuple else TupleVariable([made])
     _keeps(
         tx,
         "while_loop",
         "carries",
         given,
-        made.items if isinstance(made, TupleVariable) else [],
+        made.items if made.family() is tuple else [],
         step.metas,
         metas,
     )
@@ -112,7 +112,7 @@ def scan_(
 
     step = follow(tx, combine_fn, metas, "scan", arguments, "combine_graph")
     made = realize(step.result)
-    if not isinstance(made, TupleVariable) or len(made.items) != 2:
+    if made.family() is not tuple or len(made.items) != 2:
         tx.unsupported("GB0080", f"scan whose combine_fn returns {describe(made)}")
     _keeps(tx, "scan", "carries", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
     taken, modules = _with_all_taken([step], len(metas))

@@ -18,7 +18,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, realize
-from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.tensor import TensorVariable
 from stage1_capture.variables.user_object import HandleVariable
@@ -53,7 +53,6 @@ def retain_grad(tx: Tx, tensor: Variable) -> Variable:
 
 def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
     target = realize(tensor)
-    assert isinstance(target, TensorVariable)
     if not target.meta.requires_grad:
         tx.unsupported("GB0025", f"{what} of a tensor that does not require grad raises RuntimeError")
     if tx.output.taken is not None:
@@ -89,7 +88,7 @@ def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:
 
     def run(gradients: list[TensorVariable]) -> list[Variable]:
         result = realize(tx.call(hook, [gradients[0]], {}))
-        unchanged = isinstance(result, ConstantVariable) and result.value is None
+        unchanged = result.is_none()
         return [gradients[0] if unchanged else result]
 
     backward, saved = follow_backward(tx, "a hook", [target], [target.meta], run)

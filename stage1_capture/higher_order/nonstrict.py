@@ -43,7 +43,6 @@ def call_as_one_node(
     def number(tensor: Variable) -> int:
         tensor = realize(tensor)
         if tensor not in tensors:
-            assert isinstance(tensor, TensorVariable)
             tensors.append(tensor)
         return tensors.index(tensor)
 

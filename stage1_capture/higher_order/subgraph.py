@@ -14,7 +14,7 @@ from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import ROWS, Variable, describe, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.graph_module import GraphModule
@@ -101,7 +101,7 @@ def form_of(value: Variable) -> object:
     return (value.kind, keys, *map(form_of, items)) if value.family() in _TREES else None
 
 
-_TREES = (*ROWS, dict)
+_TREES = (*SEQUENCES, dict)
 
 
 def all_tensors(tx: Tx, values: list[Variable], name: str) -> list[TensorVariable]:

@@ -209,7 +209,7 @@ def jvp(
 ) -> Variable:
     options = {"has_aux": tx.constant(has_aux, "jvp")}
     items = getattr(realize(primals), "items", None)
-    if not isinstance(realize(primals), TupleVariable):
+    if realize(primals).family() is not tuple:
         tx.unsupported("GB0066", "jvp raises RuntimeError: Expected primals and tangents to be tuples")
     inside = _followed(tx, function, items, {}, _metas(tx, items, "jvp"), "jvp")  # type: ignore[arg-type]
     return _node(tx, "jvp", inside, [primals, tangents], lambda plain, p, t: func.jvp(plain, p, t, **options))

@@ -24,7 +24,6 @@ from stage1_capture.variables.function import TritonLaunchVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
-from stage1_capture.variables.tensor import TensorVariable
 
 
 def launch(
@@ -35,9 +34,7 @@ def launch(
     op = operator_of(kernel)
     named, options = bound(op, tuple(map(realize, args)), kwargs)
     words: dict[str, Variable] = {"grids": from_constant(_grids(tx, kernel, function.grid, named))}
-    layouts = layouts_of(
-        {name: v.meta for name, v in named.items() if isinstance(realize(v), TensorVariable)}
-    )
+    layouts = layouts_of({name: v.meta for name, v in named.items() if realize(v).is_tensor()})
     if layouts is not None:
         words["layouts"] = from_constant(layouts)
     if options is not None:

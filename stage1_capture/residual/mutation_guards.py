@@ -30,7 +30,7 @@ def guard_mutation(output: OutputGraph) -> None:
     _guard_changed(output)
     # who shares memory with an array that is written to is seen at the call: nothing here relies on it
     written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
-    known = (t for t in output.known.values() if isinstance(t, TensorVariable) and t.source is not None)
+    known = (t for t in output.known.values() if t.is_tensor() and t.source is not None)
     inputs = [t for t in known if t.node is not None]
     bases = {id(t.real._base) for t in inputs}
     sharing = [t for t in written if t.real._base is not None or id(t.real) in bases]

@@ -44,7 +44,6 @@ from stage1_capture.variables.mapping import (
 )
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.object_dict import described
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
@@ -92,9 +91,9 @@ class Rebuilder:
 
     def expression(self, value: Variable) -> str:
         """Python that is the value, when `lines` have run."""
-        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
+        if isinstance(value, LazyVariable) and value.value is not None and value.value.is_open():
             value = value.value
-        if isinstance(value, NumberVariable):  # the arguments may change later
+        if value.is_open():  # the arguments may change later
             assert value.source is not None
             return self.codegen.source(value.source, early=True)
         if value.source is not None:

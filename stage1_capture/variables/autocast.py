@@ -15,7 +15,7 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.table.registry import TABLE
 from stage0_eager.tensor import UNTRACKED
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import ROWS, Variable, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, realize
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.tensor import TensorVariable
 
@@ -49,7 +49,7 @@ def with_casts(
     def cast(value: Variable) -> Variable:
         value = realize(value)
         if not value.is_tensor():
-            return value.mapped(cast) if value.family() in ROWS and value.tensors() else value
+            return value.mapped(cast) if value.family() in SEQUENCES and value.tensors() else value
         if value.meta.dtype is dtype or not autocast.eligible(value.meta.dtype):
             return value
         if value.meta.device.type != device:
@@ -73,10 +73,9 @@ class _Shown(dict):
     """Bound arguments as a list's conditions look at them: a tensor by its meta."""
 
     def __getitem__(self, name: str) -> Any:
-        value = (
-            realize(super().__getitem__(name)) if isinstance(super().__getitem__(name), Variable) else None
-        )
-        return value.meta if isinstance(value, TensorVariable) else super().__getitem__(name)
+        value = super().__getitem__(name)
+        known = realize(value) if isinstance(value, Variable) else None
+        return value if known is None or not known.is_tensor() else known.meta
 
 
 def _value(tx: Tx, value: Any) -> Any:

@@ -19,7 +19,7 @@ from stage1_capture.state.mro import full_name
 from stage1_capture.state.polyfills import items_backwards, items_by_index
 from stage_contracts.source import AttrSource, Source
 
-ROWS = (list, tuple, deque)  # families of items in a row
+SEQUENCES = (list, tuple, deque)  # families of items in a row
 BIRTHS = itertools.count()
 
 

@@ -18,7 +18,6 @@ from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
 from stage1_capture.variables.sequence import TupleVariable
@@ -60,7 +59,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
         method = made.special_method(tx, "__init__")
         assert method is not None
         answer = realize(tx.call(method, args, kwargs))
-        if not (isinstance(answer, ConstantVariable) and answer.value is None):
+        if not answer.is_none():
             tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
         return made
     error = isinstance(made.real, BaseException)
@@ -154,18 +153,15 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
 
 def _type_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cls, *rest = args
-    assert isinstance(cls, UserDefinedObjectVariable)
     return construct_plainly(tx, cls, rest, kwargs)
 
 
 def _new_call(maker: Any) -> Any:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         cls, *rest = args
-        assert isinstance(cls, UserDefinedObjectVariable)
         real: Any = cls.real
         if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
             items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
-            assert isinstance(items, TupleVariable)
             return TupleVariable(list(items.items), real, cls.source)
         if real in EMPTY:
             return tx.call(cls, rest, kwargs)

@@ -97,9 +97,6 @@ class UserFunctionVariable(Variable):
         alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
         return True if alike else None
 
-    def known_object(self) -> Any:
-        return self.real
-
     def class_name(self) -> str:
         return "function"
 

@@ -14,7 +14,6 @@ from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.builder import object_of
-from stage1_capture.variables.sequence import TupleVariable
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -36,7 +35,7 @@ def _globals_of(function: Any) -> dict[str, Any]:
 
 
 def parametrised(tx: Tx, generic: UserDefinedObjectVariable, key: Variable) -> Variable:
-    keys = [realize(k) for k in key.items] if isinstance(key, TupleVariable) else [key]
+    keys = [realize(k) for k in key.items] if key.family() is tuple else [key]
     words = [k.type_word(tx) for k in keys]
-    made = generic.real[tuple(words) if isinstance(key, TupleVariable) else words[0]]
+    made = generic.real[tuple(words) if key.family() is tuple else words[0]]
     return object_of(made)

@@ -126,7 +126,7 @@ def _in_class(tx: Tx, name: str, value: Variable) -> Any:
             _refuse(tx, f"in which {name} has __set_name__")
     if name in _READ_NOW:
         return _constant(tx, name, value)
-    if name == "__annotations__" and isinstance(value, ConstDictVariable):
+    if name == "__annotations__" and value.family() is dict:
         return stands_for(tx, {}, value)
     return stand_in(tx, value)
 
@@ -226,7 +226,6 @@ def _changed(index: int) -> Any:
 
     def change(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         owner, function = args
-        assert isinstance(owner, WrapperVariable)
         parts = list(owner.functions)
         parts[index] = function
         return _wrapper(tx, property, parts)

@@ -40,7 +40,7 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         _refuse(tx, "made of a class that was changed before")
     prototype = cls.real
     annotations = cls.names.get("__annotations__", ConstDictVariable({}))
-    if not isinstance(annotations, ConstDictVariable):
+    if annotations.family() is not dict:
         _refuse(tx, "whose annotations are computed")
     own = vars(prototype).get("__annotations__", {})
     for name, value in annotations.items.items():
@@ -62,7 +62,6 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         written = isinstance(value, types.FunctionType) and value is not before.get(name)
         if written and id(value) not in tx.output.known:
             followed = wrap(tx.output, value, None)
-            assert isinstance(followed, UserFunctionVariable)
             fields = {f.name: getattr(followed, f.name) for f in dataclasses.fields(followed)}
             stands_for(tx, value, GeneratedFunctionVariable(**fields, owner=cls, attribute=name))
     for field in prototype.__dataclass_fields__.values():

@@ -101,7 +101,7 @@ class ConstDictVariable(Variable):
 
     def merged(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
         """left | right, of the left one's kind, unless that is a plain dict; left |= right."""
-        if symbol not in ("|", "|=") or not isinstance(right, ConstDictVariable):
+        if symbol not in ("|", "|=") or right.family() is not dict:
             return None
         if symbol == "|=":
             self.will_change(tx, "|=")

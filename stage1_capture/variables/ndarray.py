@@ -22,7 +22,6 @@ from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
-from stage1_capture.variables.number import NumberVariable
 from stage1_capture.variables.numpy_functions import FUNCTION_KINDS, left
 from stage1_capture.variables.tensor import AS_ARRAY, RowIterator, TensorVariable, open_meta
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -192,7 +191,7 @@ def dtype_comparison(
 def _dtype_or_class(value: Variable) -> Any:
     if isinstance(value, UserDefinedObjectVariable):
         return value.real
-    plain = isinstance(value, ConstantVariable) and not isinstance(value, NumberVariable)
+    plain = value.is_python_constant() and not value.is_open()
     return value.value if plain else None  # type: ignore[attr-defined]
 
 

@@ -97,7 +97,7 @@ _DIVISIONS = {"/", "//", "%"}
 def number_operand(value: Variable) -> bool:
     """Whether a value is a number that arithmetic may combine with an open one."""
     return isinstance(value, NumberVariable) or (
-        isinstance(value, ConstantVariable) and type(value.value) in (int, float)
+        value.is_python_constant() and type(value.value) in (int, float)
     )
 
 
@@ -129,7 +129,7 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     if symbol in _DIVISIONS:
         output.guard("SHAPE", None, f"{texts[1]} != 0")
     if symbol == "**":  # otherwise the result may be complex, or an error
-        if not (type(b) is int and b >= 0 and isinstance(right, ConstantVariable)) and not a > 0:
+        if not (type(b) is int and b >= 0 and right.is_python_constant()) and not a > 0:
             return None
         if a > 0:
             output.guard("SHAPE", None, f"{texts[0]} > 0")

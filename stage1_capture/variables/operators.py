@@ -21,8 +21,8 @@ from stage1_capture.state.graph_builder import Restart, SkipFrame
 from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
 from stage1_capture.variables import autocast
-from stage1_capture.variables.base import ROWS, Variable, as_constant, describe, realize
-from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.base import SEQUENCES, Variable, as_constant, describe, realize
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.data_reads import note_write
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
@@ -74,7 +74,7 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
 def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
     if not value.is_tensor():
-        return value if value.family() not in ROWS else value.mapped(lambda v: detached_of(tx, v))
+        return value if value.family() not in SEQUENCES else value.mapped(lambda v: detached_of(tx, v))
     if not value.meta.requires_grad:
         return value
     detached = _call(tx, TABLE["cutaway.detach"], [value], {})
@@ -101,7 +101,6 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if same is not None:
         found = op.bind(*args, **kwargs)[same]
-        assert isinstance(found, TensorVariable)
         return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
@@ -111,13 +110,13 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
 def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """`op(..., out=x)` as two nodes, the call and the write; only eager resizes, or refuses as torch does."""
     out = realize(kwargs.pop("out"))
-    if isinstance(out, ConstantVariable) and out.value is None:
+    if out.is_none():
         return call_operator(tx, op, args, kwargs)
     with autocast.without_casts(tx):
         result = call_operator(tx, op, args, kwargs)
     fits = (
-        isinstance(out, TensorVariable)
-        and isinstance(result, TensorVariable)
+        out.is_tensor()
+        and result.is_tensor()
         and out.meta.shape == result.meta.shape
         and out.meta.dtype.category >= result.meta.dtype.category
         and not (is_grad_enabled() and (out.meta.requires_grad or result.meta.requires_grad))
@@ -140,14 +139,14 @@ def scalars_as_inputs(
 ) -> tuple[list[Variable], dict[str, Variable]]:
     """Open numbers among the operands of arithmetic, as tensors without dimensions: inputs of the graph."""
     everything = [*args, *kwargs.values()]
-    device = next((a.meta.device for a in everything if isinstance(a, TensorVariable)), None)
-    numbers = [a for a in everything if isinstance(a, NumberVariable)]
+    device = next((a.meta.device for a in everything if a.is_tensor()), None)
+    numbers = [a for a in everything if a.is_open()]
     exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
     if op.opaque or op.name not in ARITHMETIC or device is None or not numbers or not exact:
         return args, kwargs
 
     def replaced(value: Variable) -> Variable:
-        return scalar_input(tx, value, device) if isinstance(value, NumberVariable) else value
+        return scalar_input(tx, value, device) if value.is_open() else value
 
     new_args, new_kwargs = [replaced(a) for a in args], {k: replaced(v) for k, v in kwargs.items()}
     try:
@@ -168,14 +167,7 @@ def scalars_as_inputs(
 
 def _metas(values: list[Variable]) -> list[Any]:
     """Operands for a meta rule, open numbers as their values in this call."""
-    return [
-        v.meta
-        if isinstance(v, TensorVariable)
-        else v.hint
-        if isinstance(v, NumberVariable)
-        else as_constant(v)
-        for v in values
-    ]
+    return [v.meta if v.is_tensor() else v.hint if v.is_open() else as_constant(v) for v in values]
 
 
 def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
@@ -286,7 +278,7 @@ def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
 def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
     """Break where eager would refuse to write through a view of a leaf: what came before must have happened."""
     node = whole_of(tx.output.graph, tx.output.node_of(target))
-    known = (t for t in tx.output.known.values() if isinstance(t, TensorVariable) and t.node is node)
+    known = (t for t in tx.output.known.values() if t.is_tensor() and t.node is node)
     bases = [root(t.real) for t in known]
     if any(base.requires_grad and base.is_leaf for base in bases):
         tx.unsupported("GB0006", f"{op.name} writes to a view of a leaf that requires grad")
@@ -308,7 +300,6 @@ def _call_in_place(
 ) -> Variable:
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
-    assert isinstance(target, TensorVariable)
     tx.output.must_be_new(target)
     note_write(tx.output)
     tx.output.written.append(target)

@@ -108,7 +108,7 @@ def in_text(tx: Tx, what: str, compute: Callable[[], Any]) -> Variable:
 
 def _followed(tx: Tx, value: Variable, name: str) -> Variable | None:
     """A method that the class has in Python."""
-    if isinstance(value.known_object(), (type, types.FunctionType, type(None))):
+    if isinstance(value.known_object(), (type, type(None))):
         return None
     found = class_lookup(type(value.real), name)
     return value.special_method(tx, name) if isinstance(found, types.FunctionType) else None

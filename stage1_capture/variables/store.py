@@ -123,7 +123,7 @@ DESCRIPTOR = ("__get__", "__set__", "__delete__")
 
 def is_instance(target: Variable) -> bool:
     """Neither a class nor a module, nor a value that is no object of its own."""
-    return not isinstance(target.known_object(), (type, types.ModuleType, types.FunctionType, type(None)))
+    return not isinstance(target.known_object(), (type, types.ModuleType, type(None)))
 
 
 def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:

@@ -19,6 +19,7 @@ from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
+    SEQUENCES,
     NotConstant,
     Variable,
     as_constant,
@@ -34,7 +35,6 @@ from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported
@@ -55,7 +55,7 @@ def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variabl
     if row.ufunc and not kwargs and all(_plain_number(realize(a)) for a in args):
         return computed_now(tx, real, [as_constant(a) for a in args])
     given, out = bind(tx, row, real, [realize(a) for a in args], kwargs)
-    if any(isinstance(v, TensorVariable) for v in given.values()):
+    if any(v.is_tensor() for v in given.values()):
         return of_tensors(tx, row, given, out)
     result = apply(tx, row, given)
     return result if out is None else into(tx, row, out, result)
@@ -68,19 +68,18 @@ TENSOR_METHODS = ("sum", "prod", "mean", "any", "all")  # NumPy calls the tensor
 def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | None) -> Variable:
     """A NumPy function of tensors: elementwise ones give tensors with NumPy's dtypes, as without compile."""
     first = next(iter(given.values()))
-    if row.name in TENSOR_METHODS and isinstance(first, TensorVariable) and out is None:
+    if row.name in TENSOR_METHODS and first.is_tensor() and out is None:
         rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
         return tx.call(load_attribute(tx, first, row.name), [], rest)
-    tensors = [v for v in given.values() if isinstance(v, TensorVariable)]
+    tensors = [v for v in given.values() if v.is_tensor()]
     if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
         left(tx, f"np.{row.name} of a tensor")
-    arrays = {n: NumpyNdarrayVariable(v) if isinstance(v, TensorVariable) else v for n, v in given.items()}
+    arrays = {n: NumpyNdarrayVariable(v) if v.is_tensor() else v for n, v in given.items()}
     result = apply(tx, row, arrays)
     if row.name in TAKE_TENSORS:
         return result
-    if isinstance(result, TupleVariable):
+    if result.family() is tuple:
         return TupleVariable([part.tensor for part in result.items])  # type: ignore[attr-defined]
-    assert isinstance(result, NumpyNdarrayVariable)
     return result.tensor
 
 
@@ -110,7 +109,7 @@ def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
         given = open_numbers(tx, row, given)
     words = {name: argument(tx, row, name, value) for name, value in given.items()}
     result = record(tx, row.op, list(words.values()), list(words))
-    first = next((v for v in given.values() if isinstance(v, NumpyNdarrayVariable)), None)
+    first = next((v for v in given.values() if v.is_array()), None)
     return seen(tx, row, result, first)
 
 
@@ -138,11 +137,10 @@ def _keyword_only(op: Operator, name: str) -> bool:
 
 def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable | None) -> Variable:
     """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
-    if isinstance(result, (TupleVariable, ListVariable)):
+    if result.family() in SEQUENCES:
         parts = [seen(tx, row, realize(r), first) for r in result.items]
         whole = isinstance(result, ListVariable) or (row is not None and row.name.endswith("split"))
         return ListVariable(parts) if whole else TupleVariable(parts)
-    assert isinstance(result, TensorVariable)
     if first is not None and result is first.tensor and not first.scalar:
         return first
     scalar = not result.meta.shape and (row is None or row.scalar)
@@ -171,7 +169,7 @@ def bind(
     if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
         return {"a": args[0]}, None
     if row.name == "einsum":
-        if not args or not isinstance(args[0], ConstantVariable):
+        if not args or not args[0].is_python_constant():
             left(tx, "einsum with its subscripts as lists")
         return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}, None
     order, defaults = _signature(real, row)
@@ -221,8 +219,8 @@ def _signature(real: Any, row: Row) -> tuple[tuple[str, ...], dict[str, Any]]:
 def _is(value: Variable, default: Any) -> bool:
     """Whether an argument says what the default says."""
     return (
-        isinstance(value, ConstantVariable)
-        and not isinstance(value, NumberVariable)
+        value.is_python_constant()
+        and not value.is_open()
         and type(value.value) is type(default)
         and value.value == default
     )
@@ -290,7 +288,7 @@ _PYTHON_DTYPES = {bool: dt.bool_, int: dt.int64, float: dt.float64}
 
 def dtype_of(tx: Tx, value: Variable) -> dt.DType:
     """What `dtype=` names. One that Tensor does not have is left to NumPy."""
-    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    real = value.known_object()
     if real is None:
         try:
             real = as_constant(value)
@@ -309,8 +307,8 @@ def dtype_of(tx: Tx, value: Variable) -> dt.DType:
 
 def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Variable]:
     """Open Python numbers beside arrays, as tensors of the dtype that they take there."""
-    numbers = {n: v for n, v in given.items() if isinstance(realize(v), NumberVariable) and n in OPERANDS}
-    arrays = [v for v in given.values() if isinstance(v, NumpyNdarrayVariable)]
+    numbers = {n: v for n, v in given.items() if realize(v).is_open() and n in OPERANDS}
+    arrays = [v for v in given.values() if v.is_array()]
     if not numbers or not arrays or row.name in CLOSED or "dtype" in given:
         return given
     kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]  # type: ignore[attr-defined]
@@ -324,7 +322,7 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
     result = dict(given)
     for name, value in numbers.items():
         number = realize(value)
-        assert isinstance(number, NumberVariable) and number.source is not None
+        assert number.source is not None
         if type(number.hint) is int:
             low, high = wanted.limits or (-EXACT, EXACT)
             if not low <= number.hint <= high or wanted is dt.bool_:
@@ -338,9 +336,9 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
 
 
 def _plain_number(value: Variable) -> bool:
-    if isinstance(value, NumberVariable):
+    if value.is_open():
         return True
-    return isinstance(value, ConstantVariable) and type(value.value) in (bool, int, float)
+    return value.is_python_constant() and type(value.value) in (bool, int, float)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------
@@ -364,25 +362,24 @@ def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
 
 def into(tx: Tx, row: Row, out: Variable, result: Variable) -> Variable:
     """`out=`: the result, computed first, is written where it fits as NumPy's casting rule has it."""
-    if isinstance(out, TupleVariable) and len(out.items) == 1:
+    if out.family() is tuple and len(out.items) == 1:
         out = realize(out.items[0])
     fits = (
-        isinstance(out, NumpyNdarrayVariable)
-        and isinstance(result, NumpyNdarrayVariable)
+        out.is_array()
+        and result.is_array()
         and out.meta.shape == result.meta.shape
         and numpy_api.can_cast_same_kind(result.meta.dtype, out.meta.dtype)
         and (row.ufunc or out.meta.dtype is result.meta.dtype)  # a fold would accumulate in out's dtype
     )
     if not fits:
         left(tx, f"np.{row.name} into an `out` of another shape or kind")
-    assert isinstance(out, NumpyNdarrayVariable)
     write(tx, out, result)
     return out
 
 
 def write(tx: Tx, target: NumpyNdarrayVariable, value: Variable) -> None:
     writable(tx, target)
-    inner = value.tensor if isinstance(value, NumpyNdarrayVariable) else value
+    inner = value.tensor if value.is_array() else value
     record(tx, numpy_api.indexing.copyto, [target.tensor, inner])
     written(tx, target)
 
@@ -421,13 +418,12 @@ def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
         if len(args) != 1 or kwargs:
             left(tx, f"a call of np.{dtype.name}")
         given_now = realize(args[0])
-        text = isinstance(given_now, ConstantVariable) and type(given_now.value) in (str, bytes)
+        text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
         if text or _plain_number(given_now):
             return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
         given = {"object": args[0], "dtype": ConstantVariable(dtype)}
         row = numpy_api.ROWS["array"]
         made = apply(tx, row, given)
-        assert isinstance(made, NumpyNdarrayVariable)
         made.scalar = not made.meta.shape
         return made
 
@@ -446,13 +442,11 @@ def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.copyto(dst, src)."""
-    if len(args) != 2 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+    if len(args) != 2 or kwargs or not realize(args[0]).is_array():
         left(tx, "such a call of np.copyto")
     target, value = (realize(a) for a in args)
-    assert isinstance(target, NumpyNdarrayVariable)
     row = numpy_api.ROWS["asarray"]
-    source = value if isinstance(value, NumpyNdarrayVariable) else apply(tx, row, {"a": value})
-    assert isinstance(source, NumpyNdarrayVariable)
+    source = value if value.is_array() else apply(tx, row, {"a": value})
     if not numpy_api.can_cast_same_kind(source.meta.dtype, target.meta.dtype):
         left(tx, "a copy into another kind of dtype")
     write(tx, target, source)
@@ -463,8 +457,8 @@ def _fact(name: str) -> Callable[[Tx, Args, Kwargs], Variable]:
     """np.shape, np.ndim, np.size of an array."""
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if len(args) == 1 and not kwargs else None
-        if not isinstance(value, NumpyNdarrayVariable):
+        value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
+        if not value.is_array():
             left(tx, f"np.{name} of such arguments")
         return from_constant(FACTS[name](value.meta))
 

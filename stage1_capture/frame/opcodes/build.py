@@ -145,5 +145,4 @@ def set_update(tx: Tx, i: Instruction) -> None:
 
 def list_to_tuple(tx: Tx, i: Instruction) -> None:
     made = tx.pop()
-    assert isinstance(made, ListVariable)
     tx.push(TupleVariable(made.items))

@@ -14,7 +14,6 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.base import NULL, Variable, iterate, realize
-from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -114,7 +113,6 @@ def call_function_ex(tx: Tx, i: Instruction) -> None:
 
 def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:
     """What MAKE_FUNCTION makes of a code object, before defaults and closure."""
-    assert isinstance(code, ConstantVariable)
     made = tx.function
     return UserFunctionVariable(
         code.value, made.globals, code.value.co_name, [], {}, [], globals_source=made.globals_source
@@ -129,7 +127,7 @@ def set_function_attribute(function: UserFunctionVariable, flag: int, value: Var
         case 2, ConstDictVariable(items=items):
             function.kwdefaults = items
         case 4, TupleVariable(items=items):
-            names = [v.value for v in map(realize, items[::2]) if isinstance(v, ConstantVariable)]
+            names = [v.value for v in map(realize, items[::2]) if v.is_python_constant()]
             function.annotations = dict(zip(names, items[1::2]))
         case 8, TupleVariable(items=items):
             function.closure = items  # type: ignore[assignment]

@@ -23,7 +23,6 @@ from stage1_capture.variables.exception import (
 )
 from stage1_capture.variables.generator import GeneratorVariable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- raise ---------------------------------------------------------------------------------------
@@ -82,9 +81,9 @@ def check_exc_match(tx: Tx, i: Instruction) -> None:
 
 
 def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
-    if isinstance(classes, TupleVariable):
+    if classes.family() is tuple:
         return any(matches(tx, raised, realize(c)) for c in classes.items)
-    cls = classes.real if isinstance(classes, UserDefinedObjectVariable) else None
+    cls = classes.known_object()
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     return issubclass(raised.python_type(tx), cls)

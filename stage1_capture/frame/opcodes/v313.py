@@ -12,7 +12,6 @@ from stage1_capture.frame.opcodes.v312 import TABLE as TABLE_312
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import compare
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.shown import CONVERSIONS, format_value, in_text, stand_in
 
 TABLE: dict[str, Handler] = {
@@ -67,7 +66,6 @@ def make_function(tx: Tx, i: Instruction) -> None:
 @handles("SET_FUNCTION_ATTRIBUTE", table=TABLE)
 def set_function_attribute_(tx: Tx, i: Instruction) -> None:
     value, function = tx.popn(2)
-    assert isinstance(function, UserFunctionVariable)
     set_function_attribute(function, i.arg, value)
     tx.push(function)
 
