@@ -408,9 +408,9 @@ def _call_function(tx: Tx, receiver: UserFunctionVariable, *args: Variable, **kw
 
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
 METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]
-METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)  # type: ignore
-METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])  # type: ignore
-METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)  # type: ignore
+METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)
+METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])
+METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 
 
 @method(GeneratorVariable, "throw")

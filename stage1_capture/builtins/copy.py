@@ -38,7 +38,7 @@ def copy_(tx: Tx, value: Variable) -> Variable:
     if value.family() is not None or value.is_array():
         return value.call_method(tx, "copy", [], {})
     if value.known_object() is not None:
-        return _object(tx, value, "__copy__", lambda v: v)
+        return _object(tx, value, "__copy__", lambda v: v)  # type: ignore[arg-type]
     tx.unsupported("GB0028", f"copy of {describe(value)}")
 
 

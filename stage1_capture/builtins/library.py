@@ -240,7 +240,7 @@ def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
 @builtin(collections.defaultdict)
 def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
     none = factory.is_python_constant()
-    if none and factory.value is not None:  # type: ignore[attr-defined]
+    if none and factory.value is not None:
         tx.throw(TypeError, "first argument must be callable or None")
     entries = dict_(tx, *values, **more).items
     return DefaultDictVariable(entries, collections.defaultdict, None if none else factory)

@@ -116,7 +116,7 @@ def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     """The keys and values of a dict, or of what has `keys()`; None for anything else."""
     inside = value.unwrapped()
-    if inside.family() is dict and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
+    if inside.family() is dict and (value is inside or _plain_mapping(type(value.real))):
         return dict(inside.items)
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
         return None

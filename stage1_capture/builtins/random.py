@@ -76,7 +76,7 @@ def _enter(name: str) -> None:
         hint = None
         if fits and all(v.is_python_constant() and number_operand(v) for v in values):
             if example not in OPEN:
-                values = [ConstantVariable(v.value) for v in values]  # type: ignore[attr-defined]
+                values = [ConstantVariable(v.value) for v in values]
             try:
                 hint = example(*map(hint_of, values))
             except TypeError:  # too few, or too many

@@ -117,7 +117,7 @@ def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
 
 def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     raised = args[0]
-    raised.args = args[1:]
+    raised.args = args[1:]  # type: ignore[attr-defined]
     return NONE
 
 

@@ -253,7 +253,7 @@ class InstructionTranslator:
     def cell(self, name: str) -> CellVariable:
         """The cell of a variable; a resume function is given it as an argument."""
         found = realize(self.locals[name])
-        return found
+        return found  # type: ignore[return-value]
 
     def load_cell(self, name: str) -> Variable:
         cell = self.cell(name)

@@ -28,7 +28,7 @@ from stage_contracts.tensor_meta import TensorMeta
 @builtin(Function.apply.__func__)  # type: ignore[attr-defined]
 def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
     """What forward returns, on the tape with backward as its derivative where an argument requires grad."""
-    name = realize(cls).real.__name__  # type: ignore[attr-defined]
+    name = realize(cls).real.__name__
     args = [realize(a) for a in given]
     inputs = [a for a in args if a.is_tensor() and a.meta.requires_grad]
     recording = tx.output.grad_enabled and bool(inputs)
@@ -103,7 +103,7 @@ def _on_the_tape(
             tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
         if any(out is a for a in args):
             tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
-        outputs.append(out)
+        outputs.append(out)  # type: ignore[arg-type]
     kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):
         tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")
@@ -155,7 +155,7 @@ def _follow_backward(
             )
         return [found[i] for i in wanted]
 
-    targets = [args[i].meta for i in wanted]  # type: ignore[attr-defined]
+    targets = [args[i].meta for i in wanted]
     return follow_backward(tx, f"{name}.backward", kept, targets, run)
 
 

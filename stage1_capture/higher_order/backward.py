@@ -242,7 +242,7 @@ def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     if len(found) != len(items):
         culprit = next(v for v in map(realize, items) if not v.is_tensor())
         tx.unsupported("GB0024", f"the gradient of {describe(culprit)}, which is no tensor")
-    return found
+    return found  # type: ignore[return-value]
 
 
 def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:

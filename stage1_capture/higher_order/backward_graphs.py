@@ -109,4 +109,4 @@ def _checked(tx: Tx, gradient: Variable, target: TensorMeta) -> TensorVariable |
     meta = gradient.meta
     if not same_shape(meta.shape, target.shape) or meta.dtype is not target.dtype:
         tx.unsupported("GB0024", f"a gradient {meta} for a tensor {target}")
-    return gradient
+    return gradient  # type: ignore[return-value]

@@ -55,7 +55,7 @@ def cond_(
         shown = " and ".join(", ".join(map(str, side.metas)) or describe(side.result) for side in sides)
         tx.unsupported("GB0077", f"cond whose branches return {shown}")
     taken, modules = _with_all_taken(sides, len(tensors))
-    results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())
+    results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())  # type: ignore[list-item]
     return with_tensors(sides[0].result, iter(results))
 
 
@@ -248,4 +248,4 @@ def _record(
     node = output.graph.call_function(
         op, (*nodes[0], *subgraphs, nodes[1], *numbers), val=metas, origins=(output.origin(),)
     )
-    return list(results_of(tx, node, metas).items)  # type: ignore[attr-defined]
+    return list(results_of(tx, node, metas).items)

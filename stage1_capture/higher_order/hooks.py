@@ -57,7 +57,7 @@ def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
         tx.unsupported("GB0025", f"{what} of a tensor that does not require grad raises RuntimeError")
     if tx.output.taken is not None:
         tx.unsupported("GB0025", f"{what} in a function that has a graph of its own")
-    return target
+    return target  # type: ignore[return-value]
 
 
 # ---- on a tensor from outside -----------------------------------------------------------------------------------

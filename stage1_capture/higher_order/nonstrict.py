@@ -43,8 +43,8 @@ def call_as_one_node(
     def number(tensor: Variable) -> int:
         tensor = realize(tensor)
         if tensor not in tensors:
-            tensors.append(tensor)
-        return tensors.index(tensor)
+            tensors.append(tensor)  # type: ignore[arg-type]
+        return tensors.index(tensor)  # type: ignore[arg-type]
 
     def value(variable: Variable) -> Any:
         variable = realize(variable)
@@ -84,7 +84,7 @@ def call_as_one_node(
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     results = record_node(tx, op, list(tensors), {}, metas)
-    return _as_returned(form[0], iter(results.items))  # type: ignore[attr-defined]
+    return _as_returned(form[0], iter(results.items))
 
 
 def operator_of_tensors(name: str, body: Callable[..., Any], count: int) -> Operator:

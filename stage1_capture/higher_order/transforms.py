@@ -132,7 +132,7 @@ def _node(
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     made = record_node(tx, op, list(operands), {}, metas)
-    return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))  # type: ignore
+    return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
@@ -233,7 +233,7 @@ def vjp(tx: Tx, function: Variable, *primals: Variable, has_aux: Variable = FALS
         output, _, *more = func.vjp(plain, *primals, has_aux=aux)
         return (output, *more)
 
-    output, *more = _node(tx, "vjp", inside, [given], run).items  # type: ignore[attr-defined]
+    output, *more = _node(tx, "vjp", inside, [given], run).items
     return TupleVariable([output, PullVariable(inside, given, aux), *more])
 
 

@@ -158,7 +158,7 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
     for place in REGISTRIES[:3]:
         registry: Any = value.attrs.get(place) if value.fresh else tx.output.known.get(id(own.get(place)))
         if registry is not None and (value.fresh or id(registry) in tx.output.effects.changed):
-            if name in (entries := realize(registry).items):  # type: ignore[attr-defined]
+            if name in (entries := realize(registry).items):
                 return realize(entries[name])
         elif name in own.get(place, ()):
             source: Source | None = value.child(name)

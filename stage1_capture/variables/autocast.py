@@ -54,7 +54,7 @@ def with_casts(
             return value
         if value.meta.device.type != device:
             return value
-        return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)
+        return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)  # type: ignore[arg-type]
 
     return list(map(cast, args)), {name: cast(v) for name, v in kwargs.items()}
 

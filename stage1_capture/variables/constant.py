@@ -117,9 +117,10 @@ class ConstantVariable(Variable):
         return union(symbol, self, right)
 
     def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        a = self.value  # which fixes an open number, whatever it is compared with
         if not isinstance(other, ConstantVariable):
             return None
-        a, b = self.value, other.value
+        b = other.value
         if a is b or type(a) is not type(b) or a != b:
             return a is b
         tx.unsupported("GB0046", f"the identity of the constant {a!r}")

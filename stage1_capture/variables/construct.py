@@ -153,7 +153,7 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
 
 def _type_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cls, *rest = args
-    return construct_plainly(tx, cls, rest, kwargs)
+    return construct_plainly(tx, cls, rest, kwargs)  # type: ignore[arg-type]
 
 
 def _new_call(maker: Any) -> Any:
@@ -165,7 +165,7 @@ def _new_call(maker: Any) -> Any:
             return TupleVariable(list(items.items), real, cls.source)
         if real in EMPTY:
             return tx.call(cls, rest, kwargs)
-        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)
+        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
 
     return call
 

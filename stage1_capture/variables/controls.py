@@ -60,8 +60,8 @@ def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwarg
 
 
 def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    if isinstance(function.real, Operator):  # type: ignore[attr-defined]
-        return call_operator(tx, function.real, args, kwargs)  # type: ignore[attr-defined]
+    if isinstance(function.real, Operator):
+        return call_operator(tx, function.real, args, kwargs)
     if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
         return CONTROLLED["nonstrict"](tx, rule, function, args, kwargs)
     return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
@@ -108,14 +108,14 @@ def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwar
 
 
 def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    real = getattr(function.real, rule.detail)  # type: ignore[attr-defined]
+    real = getattr(function.real, rule.detail)
     return tx.call(
         wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
     )
 
 
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    plain = type(function.real)._plain_class  # type: ignore[attr-defined]
+    plain = type(function.real)._plain_class
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
         tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")

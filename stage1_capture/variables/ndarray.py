@@ -192,7 +192,7 @@ def _dtype_or_class(value: Variable) -> Any:
     if isinstance(value, UserDefinedObjectVariable):
         return value.real
     plain = value.is_python_constant() and not value.is_open()
-    return value.value if plain else None  # type: ignore[attr-defined]
+    return value.value if plain else None
 
 
 # ---- what NumPy keeps to itself ---------------------------------------------------------------------------------

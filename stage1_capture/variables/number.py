@@ -182,14 +182,14 @@ def open_truth(value: NumberVariable) -> bool:
 
 
 def hint_of(value: Variable) -> Any:
-    return value.hint if isinstance(value, NumberVariable) else value.value  # type: ignore[attr-defined]
+    return value.hint if isinstance(value, NumberVariable) else value.value
 
 
 def text_of(value: Variable) -> str:
     if isinstance(value, NumberVariable):
         assert value.source is not None
         return value.source.expression()
-    number = value.value  # type: ignore[attr-defined]
+    number = value.value
     finite = type(number) is int or number - number == 0
     return f"({number!r})" if finite else f"float({str(number)!r})"
 
@@ -197,7 +197,7 @@ def text_of(value: Variable) -> str:
 def _as_size(value: Variable) -> Any:
     if isinstance(value, NumberVariable):
         return value.sym
-    return value.value if type(value.value) is int else None  # type: ignore[attr-defined]
+    return value.value if type(value.value) is int else None
 
 
 def _roots(*values: Variable) -> tuple[tuple[Source, Any], ...]:

@@ -82,7 +82,7 @@ def detached_of(tx: Tx, value: Variable) -> Variable:
     node.meta["stands_for_no_grad"] = True  # the program has no such call
     tx.output.detached_inside.add(node)
     if value.source is not None:
-        tx.output.mutable_through[detached] = value  # type: ignore[index]
+        tx.output.mutable_through[detached] = value  # type: ignore[index,assignment]
     return detached
 
 
@@ -146,7 +146,7 @@ def scalars_as_inputs(
         return args, kwargs
 
     def replaced(value: Variable) -> Variable:
-        return scalar_input(tx, value, device) if value.is_open() else value
+        return scalar_input(tx, value, device) if value.is_open() else value  # type: ignore[arg-type]
 
     new_args, new_kwargs = [replaced(a) for a in args], {k: replaced(v) for k, v in kwargs.items()}
     try:
@@ -190,9 +190,9 @@ def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVar
 
     def placed(value: Variable) -> Any:
         if value.is_open():
-            return tx.output.node_of_size(value) if leaf == tx.output.node_of else value.sym
+            return tx.output.node_of_size(value) if leaf == tx.output.node_of else value.sym  # type: ignore[arg-type]
         scalar = value.is_array() and isinstance(value.real, np.generic) and op.namespace == "cutaway"
-        return known_scalar(tx, value) if scalar else leaf(value.tensor if value.is_array() else value)
+        return known_scalar(tx, value) if scalar else leaf(value.tensor if value.is_array() else value)  # type: ignore[arg-type]
 
     return realize(variable).as_proxy(placed, refuse)
 
@@ -247,7 +247,7 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
     if result is None:
         return NONE
     made = results_of(tx, node, result)
-    return ListVariable(made.items) if op.listed else made  # type: ignore[attr-defined]
+    return ListVariable(made.items) if op.listed else made
 
 
 def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:

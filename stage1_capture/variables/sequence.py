@@ -89,7 +89,7 @@ class SequenceVariable(Variable):
 
     def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
         if symbol == "+" and right.family() is self.known:
-            return self.like([*self.items, *right.items])  # type: ignore[attr-defined]
+            return self.like([*self.items, *right.items])
         return self.reflected(tx, symbol, function, right)
 
     def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:

@@ -54,7 +54,7 @@ def refuse_store(tx: Tx, target: Variable, name: str) -> NoReturn:
     tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(target)}")
 
 
-def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Variable:
+def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     """object.__setattr__(target, name, value): a data descriptor of the class, or the object's own dict."""
     if not is_instance(target):
         refuse_store(tx, target, name)
@@ -126,7 +126,7 @@ def is_instance(target: Variable) -> bool:
     return not isinstance(target.known_object(), (type, types.ModuleType, type(None)))
 
 
-def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
+def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
     """`del target.name`: by a `__delattr__` of the user's where there is one."""
     if not is_instance(target):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
@@ -139,7 +139,7 @@ def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
     return tx.call(method, [target, from_constant(name)], {})
 
 
-def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
+def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
     """object.__delattr__(target, name)."""
     if not is_instance(target):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")

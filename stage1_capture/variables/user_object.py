@@ -391,7 +391,7 @@ def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> V
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     known = wrap_identity(output, real, source)
     base = python_base(type(real))
-    if base is not None and known.base is None:  # type: ignore[attr-defined]
+    if base is not None and known.base is None:
         known.base = constant_of(real, base)  # type: ignore[attr-defined]
     return known
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -71,15 +71,17 @@ def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | Non
     if row.name in TENSOR_METHODS and first.is_tensor() and out is None:
         rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
         return tx.call(load_attribute(tx, first, row.name), [], rest)
-    tensors = [v for v in given.values() if v.is_tensor()]
+    tensors: list[Any] = [v for v in given.values() if v.is_tensor()]
     if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
         left(tx, f"np.{row.name} of a tensor")
-    arrays = {n: NumpyNdarrayVariable(v) if v.is_tensor() else v for n, v in given.items()}
+    arrays: dict[str, Any] = {
+        n: NumpyNdarrayVariable(cast(Any, v)) if v.is_tensor() else v for n, v in given.items()
+    }
     result = apply(tx, row, arrays)
     if row.name in TAKE_TENSORS:
         return result
     if result.family() is tuple:
-        return TupleVariable([part.tensor for part in result.items])  # type: ignore[attr-defined]
+        return TupleVariable([part.tensor for part in result.items])
     return result.tensor
 
 
@@ -135,7 +137,7 @@ def _keyword_only(op: Operator, name: str) -> bool:
     return inspect.signature(op.body).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY  # type: ignore[arg-type]
 
 
-def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable | None) -> Variable:
+def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
     """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
     if result.family() in SEQUENCES:
         parts = [seen(tx, row, realize(r), first) for r in result.items]
@@ -311,7 +313,7 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
     arrays = [v for v in given.values() if v.is_array()]
     if not numbers or not arrays or row.name in CLOSED or "dtype" in given:
         return given
-    kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]  # type: ignore[attr-defined]
+    kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]
     kinds += [
         as_constant(v) for n, v in given.items() if n in OPERANDS and n not in numbers and _plain_number(v)
     ]
@@ -360,7 +362,7 @@ def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
         tx.output.guard("IDENTITY", AttrSource(AttrSource(root.source, "flags"), "writeable"), True)
 
 
-def into(tx: Tx, row: Row, out: Variable, result: Variable) -> Variable:
+def into(tx: Tx, row: Row, out: Any, result: Variable) -> Variable:
     """`out=`: the result, computed first, is written where it fits as NumPy's casting rule has it."""
     if out.family() is tuple and len(out.items) == 1:
         out = realize(out.items[0])
@@ -423,7 +425,7 @@ def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
             return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
         given = {"object": args[0], "dtype": ConstantVariable(dtype)}
         row = numpy_api.ROWS["array"]
-        made = apply(tx, row, given)
+        made: Any = apply(tx, row, given)
         made.scalar = not made.meta.shape
         return made
 
@@ -444,7 +446,7 @@ def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.copyto(dst, src)."""
     if len(args) != 2 or kwargs or not realize(args[0]).is_array():
         left(tx, "such a call of np.copyto")
-    target, value = (realize(a) for a in args)
+    target, value = (cast(Any, realize(a)) for a in args)
     row = numpy_api.ROWS["asarray"]
     source = value if value.is_array() else apply(tx, row, {"a": value})
     if not numpy_api.can_cast_same_kind(source.meta.dtype, target.meta.dtype):

@@ -160,7 +160,7 @@ def _copy(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) ->
     if order is not None and tx.constant(order, "an order") not in ("C", "K", "A"):
         left(tx, "a copy in another order")
     made = apply(tx, ROWS["copy"], {"a": array})
-    made.scalar = array.scalar
+    made.scalar = array.scalar  # type: ignore[attr-defined]
     return made
 
 
@@ -182,7 +182,7 @@ def _astype(tx: Tx, array: NumpyNdarrayVariable, dtype: Variable, **kwargs: Vari
         left(tx, f"astype with {', '.join(kwargs)}=")
     wanted = ConstantVariable(dtype_of(tx, dtype))
     made = seen(tx, None, record(tx, _ASTYPE, [array.tensor, wanted, copy]), array)
-    made.scalar = array.scalar
+    made.scalar = array.scalar  # type: ignore[attr-defined]
     return made
 
 
@@ -238,7 +238,7 @@ def _index(tx: Tx, key: Variable) -> Variable:
             return _known_index(tx, key)
         case SliceVariable(items=items):
             parts = [realize(i) for i in items]
-            return SliceVariable([_known_index(tx, p) if p.is_array() else p for p in parts])
+            return SliceVariable([_known_index(tx, p) if p.is_array() else p for p in parts])  # type: ignore[arg-type]
         case TensorVariable():
             left(tx, "an array indexed by a tensor")
     return argument(tx, ROWS["take"], "indices", key)
@@ -255,8 +255,8 @@ def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
 @method("__getitem__")
 def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
     made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
-    items = realize(key).items if realize(key).family() is tuple else [key]  # type: ignore[attr-defined]
-    dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)  # type: ignore
+    items = realize(key).items if realize(key).family() is tuple else [key]
+    dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)
     scalar = not made.meta.shape and not dots
     found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
     if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
@@ -292,7 +292,7 @@ def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable
 
 
 def _tensor(value: Variable) -> TensorVariable:
-    return value
+    return value  # type: ignore[return-value]
 
 
 # ---- attributes -------------------------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ def _array_and_constants(
     ]
     if not array.is_array():
         left(tx, f"np.{function.__name__} of {describe(array)}")
-    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]
+    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]  # type: ignore[return-value]
 
 
 def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
@@ -409,7 +409,7 @@ def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     (tensor,) = map(realize, args)
     if not tensor.is_tensor() or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
         left(tx, f"an array of {describe(tensor)}")
-    return NumpyNdarrayVariable(tensor)
+    return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 
 def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:

@@ -41,7 +41,7 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     data = realize(args[0]) if len(args) == 1 else None
     options = {name: realize(value) for name, value in kwargs.items()}
     if data is not None and data.is_array():
-        return tensor_of_array(tx, data, kwargs)
+        return tensor_of_array(tx, data, kwargs)  # type: ignore[arg-type]
     if data is not None and set(options) <= {"dtype", "device", "requires_grad"}:
         if tx.constant(options.pop("requires_grad", ConstantVariable(False)), "requires_grad="):
             tx.unsupported("GB0082", "tensor(..., requires_grad=True) makes a leaf of the tape")
@@ -64,7 +64,7 @@ def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | Non
         if type(number) is int:
             text = text_of(data)
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-        inside = scalar_input(tx, data, made.device)
+        inside = scalar_input(tx, data, made.device)  # type: ignore[arg-type]
         same = inside.meta.dtype is made.dtype
         words = [] if same else [ConstantVariable(made.dtype)]
         return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})

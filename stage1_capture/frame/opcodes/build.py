@@ -89,7 +89,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
     entries = as_mapping(tx, update)
     if entries is None:
         tx.unsupported("GB0042", "** of something that is not a dict")
-    repeated = set(entries) & set(target.items)  # type: ignore[attr-defined]
+    repeated = set(entries) & set(target.items)
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(
             TypeError,

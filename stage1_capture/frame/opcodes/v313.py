@@ -66,7 +66,7 @@ def make_function(tx: Tx, i: Instruction) -> None:
 @handles("SET_FUNCTION_ATTRIBUTE", table=TABLE)
 def set_function_attribute_(tx: Tx, i: Instruction) -> None:
     value, function = tx.popn(2)
-    set_function_attribute(function, i.arg, value)
+    set_function_attribute(function, i.arg, value)  # type: ignore[arg-type]
     tx.push(function)
 
 
