@@ -86,64 +86,79 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return dict_of(tx.output, value)
     waiting = pending(tx, cls, name)
     found = class_lookup(cls, name) if waiting is MISSING else MISSING
-    own = {} if value.fresh else own_dict(real)
     stored = value.attrs.get(name, MISSING)
     deleted = stored is None  # here
     if not value.fresh:
         refuse_second_way(tx.output, real)
-    if deleted:
-        if isinstance(found, types.MemberDescriptorType):
-            tx.throw(AttributeError, _empty_slot(cls, name))
-        if found is MISSING and waiting is MISSING:
-            return None
-        own, stored = {}, MISSING
+    if deleted and isinstance(found, types.MemberDescriptorType):
+        tx.throw(AttributeError, _empty_slot(cls, name))
+    if deleted and found is MISSING and waiting is MISSING:
+        return None
+    own = {} if value.fresh or deleted else own_dict(real)
     by_class = found is not MISSING and read_by_class(cls, name)
-    if stored is not MISSING and not by_class:
+    if stored not in (MISSING, None) and not by_class:
         return realize(stored)  # type: ignore[arg-type]
     if isinstance(found, property):
         return call_property(tx, value, found, name)
-    if isinstance(found, types.MemberDescriptorType):  # a slot
-        try:
-            return tx.wrap(found.__get__(real, cls), value.child(name))
-        except AttributeError:
-            if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
-                tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
-            tx.output.guard("ABSENT", value.source, name)
-            if value.fresh:  # the class may get something else under the name
-                tx.output.guard("IDENTITY", dict_source(value, name), found)
-                if class_lookup(cls, "__getattr__") is MISSING:
-                    guard_lacking(tx.output, value, "__getattr__")
-            tx.throw(AttributeError, _empty_slot(cls, name))
+    if isinstance(found, types.MemberDescriptorType):
+        return _slot(tx, value, found, name)
     if by_class:
-        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            return call_descriptor(tx, value, found, name)
-        if value.base is not None and isinstance(found, types.GetSetDescriptorType):
-            return value.base.var_getattr(tx, name)
-        tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
+        return _by_descriptor(tx, value, found, name)
     if name in own:
         return tx.wrap(own[name], attribute_source(tx.output, value, name))
-    if isinstance(real, Module) and found is MISSING:
-        registered = _registered(tx, value, own, name)
-        if registered is not None:
-            return registered
+    registered = _registered(tx, value, own, name) if isinstance(real, Module) and found is MISSING else None
+    if registered is not None:
+        return registered
     if waiting is not MISSING:
         if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
-            tx.output.guard("ABSENT_KEY", value.source and AttrSource(value.source, "__dict__"), name)
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
         return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=not deleted)
+    _guard_absent(tx, value, name)
+    return None
+
+
+def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
+    """What a slot of the class holds."""
+    cls = type(value.real)
+    try:
+        return tx.wrap(found.__get__(value.real, cls), value.child(name))
+    except AttributeError:
+        computed = class_lookup(cls, "__getattr__") is not MISSING
+        if value.source is not None and computed:
+            tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
+        tx.output.guard("ABSENT", value.source, name)
+        if value.fresh:  # the class may get something else under the name
+            tx.output.guard("IDENTITY", dict_source(value, name), found)
+            if not computed:
+                guard_lacking(tx.output, value, "__getattr__")
+        tx.throw(AttributeError, _empty_slot(cls, name))
+
+
+def _by_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
+    """A data descriptor of the class, which goes before what the object has."""
+    if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+        return call_descriptor(tx, value, found, name)
+    if value.base is not None and isinstance(found, types.GetSetDescriptorType):
+        return value.base.var_getattr(tx, name)
+    tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+
+
+def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+    """Nothing of that name is there: nor may there be later."""
+    computed = class_lookup(type(value.real), "__getattr__")
     if value.fresh:
         guard_lacking(tx.output, value, name)
-        if class_lookup(cls, "__getattr__") is MISSING:
+        if computed is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
-    elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
+    elif computed in (MISSING, Module.__getattr__):
         tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
         guard_lacking(tx.output, value, name)
-        if has_dict(real):
-            tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
-    return None
+        if has_dict(value.real):
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
 
 
 def _empty_slot(cls: type, name: str) -> str:

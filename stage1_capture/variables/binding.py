@@ -174,6 +174,22 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
     if isinstance(found, classmethod):
         method = tx.wrap(found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
+    of_c = _method_of_c(tx, value, found, name)
+    if of_c is not None:
+        return of_c
+    if not hasattr(type(found), "__get__"):
+        return tx.wrap(found, shown(value, name))
+    if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+        if on_instance and not value.fresh and isinstance(getattr(value.real, "__dict__", None), dict):
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)  # which would go first
+        return call_descriptor(tx, value, found, name)
+    if isinstance(found, _CACHED):
+        return UserMethodVariable(tx.wrap(found, dict_source(value, name)), value)
+    tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+
+
+def _method_of_c(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
+    """A method that the class has from one of C's, bound; None for anything else."""
     if name in _GENERIC and isinstance(found, types.WrapperDescriptorType):  # each class of C's has its own
         return UserMethodVariable(object_of(_GENERIC[name]), value)
     if value.base is not None and isinstance(found, _C_METHODS):
@@ -181,18 +197,8 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
     if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:
         tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
         return UserMethodVariable(object_of(found), value)  # of builtins/random.py, or a break
-    if any(found is known for known in OBJECT_METHODS):
-        return UserMethodVariable(object_of(found), value)
-    if hasattr(type(found), "__get__"):
-        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            if on_instance and not value.fresh and isinstance(getattr(value.real, "__dict__", None), dict):
-                place = value.source and AttrSource(value.source, "__dict__")
-                tx.output.guard("ABSENT_KEY", place, name)  # which would go first
-            return call_descriptor(tx, value, found, name)
-        if isinstance(found, _CACHED):
-            return UserMethodVariable(tx.wrap(found, dict_source(value, name)), value)
-        tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
-    return tx.wrap(found, shown(value, name))
+    known = any(found is method for method in OBJECT_METHODS)
+    return UserMethodVariable(object_of(found), value) if known else None
 
 
 def seen_from(value: Variable, name: str, *names: str) -> Source | None:

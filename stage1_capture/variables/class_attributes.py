@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 
 _TEXTS = ("__name__", "__qualname__", "__module__", "__doc__")
+_OF_TYPE = (*_TEXTS, "__mro__", "__bases__", "__class__", "__base__", "__dict__", "__subclasses__")
+_AS_IT_IS = (types.FunctionType, Operator, functools._lru_cache_wrapper)
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
@@ -35,52 +37,60 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     stored = pending(tx, real, name)
     if stored is not MISSING:
         return None if stored is None else realize(stored)
-    if name in _TEXTS:
-        return from_constant(getattr(real, name))
-    if name in ("__mro__", "__bases__"):
-        rows = getattr(real, name)
-        source = cls.source and AttrSource(cls.source, name)
-        return TupleVariable([tx.wrap(c, source and ItemSource(source, i)) for i, c in enumerate(rows)])
-    if name in ("__class__", "__base__"):
-        return tx.wrap(getattr(real, name), cls.child(name))
-    if name in ("__dict__", "__subclasses__"):
-        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
+    if name in _OF_TYPE:
+        return _of_type(tx, cls, name)
     meta = class_lookup(type(real), name)
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
-        place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
-        getter = tx.wrap(meta.fget, place)
-        return tx.inline(getter, [cls], {})
+        return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
+        tx.output.guard("LACKS", cls.child("__class__"), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
         found = found.__func__
-    elif isinstance(found, (classmethod, types.ClassMethodDescriptorType)):
-        if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
-            return object_of(found.__get__(None, real))
+    elif (shown := _shown(tx, cls, found, name)) is not None:
+        return shown
+    home = inherited(real, name)
+    return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
+
+
+def _of_type(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable:
+    """What `type` itself says of a class."""
+    if name in _TEXTS:
+        return from_constant(getattr(cls.real, name))
+    if name in ("__mro__", "__bases__"):
+        rows, source = getattr(cls.real, name), cls.child(name)
+        return TupleVariable([tx.wrap(c, source and ItemSource(source, i)) for i, c in enumerate(rows)])
+    if name in ("__class__", "__base__"):
+        return tx.wrap(getattr(cls.real, name), cls.child(name))
+    tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
+
+
+def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
+    """What lies in a class, where the class shows something else than that."""
+    real = cls.real
+    if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
+        return object_of(found.__get__(None, real))
+    if isinstance(found, classmethod):
         home = inherited(real, name)
         place = home and AttrSource(AttrSource(home, name), "__func__") or cls.child(name, "__func__")
         return UserMethodVariable(tx.wrap(found.__func__, place), cls)
-    elif name == "__new__" and found is object.__new__:
-        pass
-    elif isinstance(found, _C_METHODS):  # list.append, object.__setattr__
+    if name == "__new__" and found is object.__new__:
+        return None
+    if isinstance(found, _C_METHODS):  # list.append, object.__setattr__
         if is_users({"__name__": real.__module__}):  # which may get one of its own
             tx.output.guard("IDENTITY", cls.child(name), found)
         return object_of(found)
-    elif isinstance(found, property):
+    if isinstance(found, property):
         return tx.wrap(found, in_class(cls.source, real, name))
-    elif not isinstance(found, (types.FunctionType, Operator, functools._lru_cache_wrapper)) and hasattr(
-        type(found), "__get__"
-    ):
-        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            return _described(tx, cls, found, name)
-        tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
-    home = inherited(real, name)
-    return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
+    if isinstance(found, _AS_IT_IS) or not hasattr(type(found), "__get__"):
+        return None
+    if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+        return _described(tx, cls, found, name)
+    tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
 
 
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
@@ -115,36 +125,35 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     if index is None:
         return None
     found = order[index].__dict__[name]
-    base = receiver.source if of_class else receiver.class_place()
-    source: Source | None = None
-    if made_inside(cls):
-        home = base_place(order[index])
-        source = home and ItemSource(AttrSource(home, "__dict__"), name)
-    elif base is not None:
-        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
-    if isinstance(found, staticmethod) and source is not None:
-        source = AttrSource(source, "__func__")
-    if isinstance(found, staticmethod):  # __new__
-        found = found.__func__
-        unbound = True
-    else:
-        unbound = name == "__new__"
+    source = _place_behind(receiver, cls, start, index, name, of_class)
+    unbound = name == "__new__" or isinstance(found, staticmethod)
+    if isinstance(found, staticmethod):
+        found, source = found.__func__, source and AttrSource(source, "__func__")
     if any(found is known for known in OBJECT_METHODS):
-        bound = object_of(found)
-        return bound if unbound or of_class else UserMethodVariable(bound, receiver)
+        return object_of(found) if unbound or of_class else UserMethodVariable(object_of(found), receiver)
     if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
         return object_of(found)
     if isinstance(found, _C_METHODS) and receiver.base is not None:
         return UserMethodVariable(object_of(found), receiver)
     if isinstance(found, property) and not of_class:
-        getter = tx.wrap(found.fget, source and AttrSource(source, "fget"))
-        return tx.inline(getter, [receiver], {})
+        return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
     if isinstance(found, classmethod):
         function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
         return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
-    if not isinstance(found, types.FunctionType):
-        if not hasattr(type(found), "__get__"):
-            return tx.wrap(found, source)
+    if isinstance(found, types.FunctionType):
+        function = tx.wrap(found, None if is_library(found.__globals__) else source)
+        return function if unbound or of_class else UserMethodVariable(function, receiver)
+    if hasattr(type(found), "__get__"):
         tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
-    function = tx.wrap(found, None if is_library(found.__globals__) else source)
-    return function if unbound or of_class else UserMethodVariable(function, receiver)
+    return tx.wrap(found, source)
+
+
+def _place_behind(
+    receiver: Any, cls: type, start: int, index: int, name: str, of_class: bool
+) -> Source | None:
+    """How what super() finds is reached again."""
+    if made_inside(cls):
+        home = base_place(cls.__mro__[index])
+        return home and ItemSource(AttrSource(home, "__dict__"), name)
+    base = receiver.source if of_class else receiver.class_place()
+    return base and CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))

@@ -47,21 +47,29 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     maker = maker.__func__ if isinstance(maker, staticmethod) else maker
     if isinstance(maker, types.FunctionType):
         made = tx.call(load_attribute(tx, cls, "__new__"), [cls, *args], kwargs)
-        if not isinstance(made, UserDefinedObjectVariable) or not isinstance(made.real, real):
+        if not isinstance(made.known_object(), real):
             return made
     else:
         made = new(tx, cls, maker, args, kwargs)
     initial = class_lookup(real, "__init__")
     written = isinstance(initial, types.FunctionType)
-    if isinstance(made, UserDefinedObjectVariable) and not (written and is_users(initial.__globals__)):
+    if not (written and is_users(initial.__globals__)):
         guard_class(tx.output, made, "__init__")  # the class may get one of its own
-    if isinstance(initial, types.FunctionType):
-        method = made.special_method(tx, "__init__")
-        assert method is not None
-        answer = realize(tx.call(method, args, kwargs))
-        if not answer.is_none():
-            tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
-        return made
+    if not written:
+        return _initialised_in_c(tx, cls, made, maker, args, kwargs)
+    method: Any = made.special_method(tx, "__init__")
+    answer = realize(tx.call(method, args, kwargs))
+    if not answer.is_none():
+        tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
+    return made
+
+
+def _initialised_in_c(
+    tx: Tx, cls: UserDefinedObjectVariable, made: Any, maker: Any, args: Args, kwargs: Kwargs
+) -> Variable:
+    """After an `__init__` of Python's own: of object, an exception, a container."""
+    real: Any = cls.real
+    initial = class_lookup(real, "__init__")
     error = isinstance(made.real, BaseException)
     plain = initial is object.__init__ or error and initial in (BaseException.__init__, Exception.__init__)
     if made.base is not None:

@@ -110,11 +110,8 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
     sizes = _as_size(left), _as_size(right)
-    if (
-        symbol in _SIZE_ARITHMETIC
-        and all(s is not None for s in sizes)
-        and any(isinstance(s, SymInt) for s in sizes)
-    ):
+    open_size = None not in sizes and any(isinstance(s, SymInt) for s in sizes)
+    if symbol in _SIZE_ARITHMETIC and open_size:
         if symbol in _DIVISIONS and sizes[1] == 0:  # asked, so that it is guarded
             return None
         found = function(*sizes)
@@ -123,21 +120,29 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
         hint = function(a, b)
     except ArithmeticError:  # eager raises it
         return None
-    if type(hint) not in (int, float):
-        return None
     texts = text_of(left), text_of(right)
-    if symbol in _DIVISIONS:
-        output.guard("SHAPE", None, f"{texts[1]} != 0")
-    if symbol == "**":  # otherwise the result may be complex, or an error
-        if not (type(b) is int and b >= 0 and right.is_python_constant()) and not a > 0:
-            return None
-        if a > 0:
-            output.guard("SHAPE", None, f"{texts[0]} > 0")
-        if type(a) is int and type(b) is int:  # its sign decides whether the result is an int
-            output.guard("SHAPE", None, f"{texts[1]} >= 0" if b >= 0 else f"{texts[1]} < 0")
+    if type(hint) not in (int, float) or not _guarded(output, symbol, texts, a, b, right):
+        return None
     return NumberVariable(
         output, hint, ExpressionSource(f"({texts[0]} {symbol} {texts[1]})"), _roots(left, right)
     )
+
+
+def _guarded(
+    output: OutputGraph, symbol: str, texts: tuple[str, str], a: Any, b: Any, right: Variable
+) -> bool:
+    """Whether the result is a number for all values that the guards made here let through."""
+    if symbol in _DIVISIONS:
+        output.guard("SHAPE", None, f"{texts[1]} != 0")
+    if symbol != "**":  # which may give a complex number, or an error
+        return True
+    if not (type(b) is int and b >= 0 and isinstance(right, ConstantVariable)) and not a > 0:
+        return False
+    if a > 0:
+        output.guard("SHAPE", None, f"{texts[0]} > 0")
+    if type(a) is int and type(b) is int:  # its sign decides whether the result is an int
+        output.guard("SHAPE", None, f"{texts[1]} >= 0" if b >= 0 else f"{texts[1]} < 0")
+    return True
 
 
 def open_negative(value: Variable) -> Variable | None:

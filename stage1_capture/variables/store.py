@@ -156,38 +156,42 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
         tx.unsupported("GB0006", f"a del of {name}, which the class describes")
     guard_storing(tx.output, target, "__delattr__")
     slot = _slot(tx, target.real, found, name)
-    there = target.attrs.get(name) is not None
-    if not slot and has_dict(target.real):
-        there = name in dict_of(tx.output, target).items
-    filled = slot and not target.fresh and _fills(found, target.real)
-    if (
-        slot and not target.fresh
-    ):  # also where the program stored there before: it is deleted in what there is
-        if filled:
-            tx.wrap(found.__get__(target.real), target.child(name))
-        elif class_lookup(type(target.real), "__getattr__") is not MISSING:
-            tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
-        else:
-            tx.output.guard("ABSENT", target.source, name)
+    in_dict = not slot and has_dict(target.real)
+    there = name in dict_of(tx.output, target).items if in_dict else target.attrs.get(name) is not None
+    filled = slot and not target.fresh and _filled(tx, target, found, name)
     if slot and name not in target.attrs:
         there = filled
     guard_class(tx.output, target, name)
-    if not there and not slot and not has_dict(target.real):
-        try:
-            object.__delattr__(target.real, name)  # there is nothing to delete it from: Python says so
-        except AttributeError as error:
-            tx.throw(AttributeError, *error.args)
     if not there:
-        tx.throw(
-            AttributeError,
-            name if slot else f"{full_name(type(target.real))!r} object has no attribute {name!r}",
-        )
+        _nothing_to_delete(tx, target, name, slot)
     tx.output.will_change(target)
-    if filled or (not slot and has_dict(target.real) and ObjectDict(tx.output, target).deletes(name)):
+    if filled or (in_dict and ObjectDict(tx.output, target).deletes(name)):
         target.attrs[name] = None
     else:
         del target.attrs[name]
     return NONE
+
+
+def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
+    """Whether a slot holds something; also where the program stored there before: it is deleted in what there is."""
+    if _fills(slot, target.real):
+        tx.wrap(slot.__get__(target.real), target.child(name))
+        return True
+    if class_lookup(type(target.real), "__getattr__") is not MISSING:
+        tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
+    tx.output.guard("ABSENT", target.source, name)
+    return False
+
+
+def _nothing_to_delete(tx: Tx, target: Any, name: str, slot: bool) -> NoReturn:
+    """Python's AttributeError."""
+    if not slot and not has_dict(target.real):
+        try:
+            object.__delattr__(target.real, name)
+        except AttributeError as error:
+            tx.throw(AttributeError, *error.args)
+    words = f"{full_name(type(target.real))!r} object has no attribute {name!r}"
+    tx.throw(AttributeError, name if slot else words)
 
 
 def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:

@@ -30,7 +30,7 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array
-from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.number import EXACT, text_of
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
@@ -164,16 +164,9 @@ def bind(
 ) -> tuple[dict[str, Variable], Variable | None]:
     """(arguments by our names, `out`), from a call by NumPy's signature."""
     kwargs = {k: realize(v) for k, v in kwargs.items()}
-    if row.name in GATHERED:
-        return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}, None
-    if row.name == "gradient" and args:
-        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}, None
-    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
-        return {"a": args[0]}, None
-    if row.name == "einsum":
-        if not args or not args[0].is_python_constant():
-            left(tx, "einsum with its subscripts as lists")
-        return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}, None
+    special = _special_form(tx, row, args, kwargs)
+    if special is not None:
+        return special, None
     order, defaults = _signature(real, row)
     if len(args) > len(order):
         left(tx, f"np.{row.name} with {len(args)} arguments")
@@ -193,6 +186,21 @@ def bind(
             left(tx, f"np.{row.name} with {name}=")
     given = {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
     return given, None if out is None or _is(out, None) else out
+
+
+def _special_form(tx: Tx, row: Row, args: Args, kwargs: Kwargs) -> dict[str, Variable] | None:
+    """The arguments of a function that takes any number of some; None for any other."""
+    if row.name in GATHERED:
+        return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}
+    if row.name == "gradient" and args:
+        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}
+    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
+        return {"a": args[0]}
+    if row.name != "einsum":
+        return None
+    if not args or not args[0].is_python_constant():
+        left(tx, "einsum with its subscripts as lists")
+    return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}
 
 
 @cache
@@ -233,30 +241,23 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
     value = realize(value)
     if name == "dtype":
         return ConstantVariable(dtype_of(tx, value))
-    match value:
-        case NumberVariable():  # its value is not asked
-            return value
-        case NumpyNdarrayVariable():
-            return (
-                value.tensor
-                if name not in ("axis", "shape", "reps", "N", "M", "k", "n")
-                else fixed(tx, value)
-            )
-        case ListVariable() | TupleVariable() if (
-            name in LISTED and (many := _many_numbers(value)) is not None
-        ):
-            return constant_array(tx, many)
-        case ListVariable(items=items):
-            return ListVariable([argument(tx, row, name, i) for i in items])
-        case TupleVariable(items=items):
-            return TupleVariable([argument(tx, row, name, i) for i in items])
-        case ConstantVariable(value=np.generic() as scalar):
-            return constant_scalar(scalar).tensor
-        case ConstantVariable() | SliceVariable():
-            return value
+    if value.is_open():  # its value is not asked
+        return value
+    if value.is_array():
+        return fixed(tx, value) if name in _FIXED else value.tensor  # type: ignore[arg-type]
+    many = _many_numbers(value) if value.family() in SEQUENCES and name in LISTED else None
+    if many is not None:
+        return constant_array(tx, many)
+    if value.family() in SEQUENCES:
+        return value.mapped(lambda item: argument(tx, row, name, item))
+    if value.is_python_constant() and isinstance(value.value, np.generic):
+        return constant_scalar(value.value).tensor
+    if value.is_python_constant() or isinstance(value, SliceVariable):
+        return value
     left(tx, f"np.{row.name} of {describe(value)}")
 
 
+_FIXED = ("axis", "shape", "reps", "N", "M", "k", "n")  # what has to be known
 LISTED = {"object", "a", "x", "y", "x1", "x2", "b", "v", "p", "indices", "value", "weights", "test_elements"}
 FEW = 8  # numbers in a list that become nodes; more are an input of the graph
 

@@ -20,6 +20,7 @@ from stage1_capture.builtins.numpy.calls import (
     argument,
     call_row,
     dtype_of,
+    fixed,
     record,
     seen,
     writable,
@@ -244,9 +245,7 @@ def _index(tx: Tx, key: Variable) -> Variable:
     return argument(tx, ROWS["take"], "indices", key)
 
 
-def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
-    from stage1_capture.builtins.numpy.calls import fixed
-
+def _known_index(tx: Tx, key: Any) -> Variable:
     if not isinstance(key.real, np.integer):
         return key.tensor
     return fixed(tx, key)
