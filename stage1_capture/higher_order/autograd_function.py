@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
@@ -87,6 +88,16 @@ def _run_forward(
     return result
 
 
+def _returned_tensors(tx: Tx, args: list[Variable], result: Variable, name: str) -> list[Any]:
+    outputs = [realize(out) for out in result.row()]
+    for out in outputs:
+        if not out.is_tensor():
+            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
+        if any(out is a for a in args):
+            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
+    return outputs
+
+
 def _on_the_tape(
     tx: Tx,
     cls: Variable,
@@ -97,13 +108,7 @@ def _on_the_tape(
 ) -> Variable:
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
-    outputs: list[TensorVariable] = []
-    for out in map(realize, result.row()):
-        if not out.is_tensor():
-            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
-        if any(out is a for a in args):
-            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
-        outputs.append(out)  # type: ignore[arg-type]
+    outputs = _returned_tensors(tx, args, result, name)
     kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):
         tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")

@@ -23,7 +23,7 @@ from stage1_capture.higher_order.subgraph import (
     tensors_of,
     with_tensors,
 )
-from stage1_capture.state.graph_builder import Restart
+from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.variables.base import Variable, describe, iterate, realize
 from stage1_capture.variables.constant import ConstantVariable
@@ -103,7 +103,20 @@ def scan_(
     lengths = {t.meta.shape[axis] for t in rows if -t.meta.ndim <= axis < t.meta.ndim}
     if len(lengths) != 1 or 0 in lengths or any(axis >= t.meta.ndim for t in rows):
         tx.unsupported("GB0079", f"scan over dimension {axis} of {', '.join(str(t.meta) for t in rows)}")
-    axis %= rows[0].meta.ndim
+    return _scanned(tx, combine_fn, init, xs, state, rows, axis % rows[0].meta.ndim, backwards)
+
+
+def _scanned(
+    tx: Tx,
+    combine_fn: Variable,
+    init: Variable,
+    xs: Variable,
+    state: list,
+    rows: list,
+    axis: int,
+    backwards: bool,
+) -> Variable:
+    """The node of a scan whose arguments are known to fit."""
     along = [_moved(tx, t, axis, 0) for t in rows]
     metas = [*(t.meta for t in state), *(_row(t.meta) for t in along)]
 
@@ -219,6 +232,14 @@ def _with_all_taken(sides: Sequence[Subgraph], count: int) -> tuple[list[TensorV
     return taken, modules
 
 
+def _enter_grad_mode(output: OutputGraph) -> None:
+    """The first node decides the grad mode of the graph."""
+    if not output.graph.calls:
+        output.graph_mode = output.grad_enabled or output.options.graph_mode
+    if output.grad_enabled and not output.graph_mode:
+        raise Restart(replace(output.options, graph_mode=True))
+
+
 def _record(
     tx: Tx,
     op: OpaqueOperator,
@@ -229,13 +250,9 @@ def _record(
 ) -> list[Variable]:
     """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
     output = tx.output
-    for module in modules:
-        if draws_random_numbers(module.graph):
-            tx.unsupported("GB0013", f"random numbers inside {op.name}")
-    if not output.graph.calls:
-        output.graph_mode = output.grad_enabled or output.options.graph_mode
-    if output.grad_enabled and not output.graph_mode:
-        raise Restart(replace(output.options, graph_mode=True))
+    if any(draws_random_numbers(module.graph) for module in modules):
+        tx.unsupported("GB0013", f"random numbers inside {op.name}")
+    _enter_grad_mode(output)
     if output.graph_mode and not output.grad_enabled:
         operands = [cast(TensorVariable, detached_of(tx, t)) for t in operands]
     wants = output.grad_enabled and any(t.meta.requires_grad for t in operands)

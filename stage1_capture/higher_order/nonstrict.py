@@ -17,12 +17,11 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
 from stage1_capture.state.machine import CONTROLLED, Tx
-from stage1_capture.variables.base import Variable, from_constant, load_attribute, realize
+from stage1_capture.variables.base import SEQUENCES, Variable, from_constant, load_attribute, realize
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.tensor import TensorVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 class _Place:
@@ -30,6 +29,38 @@ class _Place:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def gathered_values(
+    tx: Tx, name: str, args: list[Variable], kwargs: dict[str, Variable], tensors: list, modules: list
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as real values, a place for each tensor; tensors and modules are noted in the order they come."""
+
+    def number(tensor: Variable) -> int:
+        tensor = realize(tensor)
+        if tensor not in tensors:
+            tensors.append(tensor)
+        return tensors.index(tensor)
+
+    def value(variable: Variable) -> Any:
+        variable = realize(variable)
+        if variable.is_tensor():
+            return _Place(number(variable))
+        kind, module = getattr(variable, "kind", None), variable.known_object()
+        if variable.family() is tuple:
+            made = [value(v) for v in variable.items]
+            return tuple(made) if kind is tuple else variable.kind(*made)
+        if variable.family() in SEQUENCES:
+            return [value(v) for v in variable.items]
+        if variable.family() is dict:
+            return variable.kind((k, value(v)) for k, v in variable.items.items())
+        if not isinstance(module, Module):
+            return tx.constant(variable, name)
+        own = [*module.named_parameters(), *module.named_buffers()]
+        modules.append((module, {key: number(_inside(tx, variable, key)) for key, _ in own}))
+        return module
+
+    return [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
 
 
 def call_as_one_node(
@@ -40,31 +71,7 @@ def call_as_one_node(
     tensors: list[TensorVariable] = []
     modules: list[tuple[Module, dict[str, int]]] = []
 
-    def number(tensor: Variable) -> int:
-        tensor = realize(tensor)
-        if tensor not in tensors:
-            tensors.append(tensor)  # type: ignore[arg-type]
-        return tensors.index(tensor)  # type: ignore[arg-type]
-
-    def value(variable: Variable) -> Any:
-        variable = realize(variable)
-        match variable:
-            case TensorVariable():
-                return _Place(number(variable))
-            case TupleVariable(items=items, kind=kind):
-                made = [value(v) for v in items]
-                return tuple(made) if kind is tuple else kind(*made)
-            case ListVariable(items=items):
-                return [value(v) for v in items]
-            case ConstDictVariable(items=items, kind=kind):
-                return kind((k, value(v)) for k, v in items.items())
-            case UserDefinedObjectVariable(real=Module() as module):
-                own = [*module.named_parameters(), *module.named_buffers()]
-                modules.append((module, {key: number(_inside(tx, variable, key)) for key, _ in own}))
-                return module
-        return tx.constant(variable, name)
-
-    given, named = [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
+    given, named = gathered_values(tx, name, args, kwargs, tensors, modules)
     form: list[Any] = []
 
     def body(*flat: Tensor) -> tuple:

@@ -44,6 +44,11 @@ def guard_mutation(output: OutputGraph) -> None:
     if len(apart) * len(inputs) > FEW_PAIRS:
         _guard_rows(output, "WRITTEN", apart, inputs)
         return
+    _guard_pairs(output, apart, inputs)
+
+
+def _guard_pairs(output: OutputGraph, apart: list[Any], inputs: list[Any]) -> None:
+    """What is written to is a whole tensor, and no other input is it or a view of it."""
     for target in apart:
         output.guard("IDENTITY", _base(target), None)
         for other in inputs:

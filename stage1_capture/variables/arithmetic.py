@@ -171,18 +171,18 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
         pass
     equality = symbol in ("==", "!=")
     kinds = left.family(), right.family()
-    if None not in kinds and (kinds[0] is kinds[1] or equality):
-        if kinds[0] is kinds[1]:
-            return left.compare_contents(tx, symbol, function, right)
+    if None not in kinds and kinds[0] is kinds[1]:
+        return left.compare_contents(tx, symbol, function, right)
+    if None not in kinds and equality:
         return ConstantVariable(symbol == "!=")
     first = derives(left.operand_class(), right.operand_class())
     if not first and _of_plain_values(left, right, dunder):
         return compare(tx, symbol, left, right.unwrapped())
     tries = [(left, right, dunder), (right, left, reflected)]
-    for receiver, other, name in reversed(tries) if first else tries:
-        result = _rich_compare(tx, receiver, other, name)
-        if not _declines(result):
-            return result
+    answers = (_rich_compare(tx, *each) for each in (reversed(tries) if first else tries))
+    answer = next((one for one in answers if not _declines(one)), None)
+    if answer is not None:
+        return answer
     if equality and left.is_compared_by_identity() and right.is_compared_by_identity():
         return ConstantVariable(is_same(tx, left, right) is (symbol == "=="))
     tx.unsupported("GB0038", f"{symbol} between {describe(left)} and {describe(right)}")

@@ -345,23 +345,21 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
         return value.attrs[name]
     if real is not None:
         refuse_second_way(tx.output, real)
-    if name == "__name__":
-        return from_constant(value.name) if real is None else tx.wrap(real.__name__, value.child(name))
-    if name == "__qualname__" and real is None:
-        return from_constant(value.code.co_qualname)
-    if name == "__qualname__":
-        return tx.wrap(real.__qualname__, value.child(name))
     if name == "__code__":
         return from_constant(value.code)
     if name in ("__get__", "__call__"):
         return UserMethodVariable(name, value)
     if name == "__class__":
         return from_constant(types.FunctionType)
-    if real is None:
-        return _of_one_made_inside(tx, value, name)
-    if name in ("__doc__", "__module__"):
-        return tx.wrap(getattr(real, name), value.child(name))
-    if name in _READ and hasattr(real, name):
+    return _of_one_made_inside(tx, value, name) if real is None else _of_real(tx, value, name)
+
+
+_WORDS = ("__name__", "__qualname__", "__doc__", "__module__")
+
+
+def _of_real(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    real: Any = value.real
+    if name in _WORDS or (name in _READ and hasattr(real, name)):
         return tx.wrap(getattr(real, name), value.child(name))
     if name in real.__dict__:
         return tx.wrap(real.__dict__[name], value.child(name))
@@ -373,6 +371,10 @@ def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variab
 
 def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
     match name:
+        case "__name__":
+            return from_constant(value.name)
+        case "__qualname__":
+            return from_constant(value.code.co_qualname)
         case "__defaults__":
             return TupleVariable(value.defaults) if value.defaults else NONE
         case "__kwdefaults__":

@@ -155,8 +155,9 @@ def _anything(tx: Tx, value: Any) -> Any:
 
 
 def _constant_itself(tx: Tx, value: Any) -> Any:
-    if type(value) is ConstantVariable and type(value.value) in AS_IT_IS:
-        return value.value
+    constant = value.value  # which fixes an open number
+    if type(value) is ConstantVariable and type(constant) in AS_IT_IS:
+        return constant
     return _anything(tx, value)
 
 

@@ -157,12 +157,17 @@ def scalars_as_inputs(
     wide = isinstance(fixed, TensorMeta) and fixed.dtype in (dt.float32, dt.float64, dt.int64)
     if not wide or fixed != open_:
         return args, kwargs
+    _guard_exact(tx, numbers)
+    return new_args, new_kwargs
+
+
+def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
+    """Integers that a float holds exactly; a drawn one is within its bounds."""
+    drawn = {draw.name for draw in tx.output.draws}
     for number in numbers:
         text = text_of(number)
-        drawn = any(text == draw.name for draw in tx.output.draws)  # within its bounds
-        if type(number.hint) is int and not drawn:
+        if type(number.hint) is int and text not in drawn:
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-    return new_args, new_kwargs
 
 
 def _metas(values: list[Variable]) -> list[Any]:
@@ -307,13 +312,16 @@ def _call_in_place(
     if tx.output.reversals and op.namespace == "cutaway":
         tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     _check_write(tx, op, target)
-    if target.source is not None and meta.requires_grad and is_grad_enabled():
-        tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
-    if target.source is None and meta.requires_grad and is_grad_enabled():
+    if meta.requires_grad and is_grad_enabled():
+        if target.source is not None:
+            tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
         _check_leaf(tx, op, target)
-    value = [t for a in (*args, *kwargs.values()) for t in realize(a).tensors()]
-    recorded = result.requires_grad if result is not None else any(t.meta.requires_grad for t in value)
-    if recorded and is_grad_enabled() and meta.dtype.is_floating_point and not meta.requires_grad:
+    if (
+        _is_recorded(args, kwargs, result)
+        and is_grad_enabled()
+        and meta.dtype.is_floating_point
+        and not meta.requires_grad
+    ):
         if target.source is not None:
             tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
         _check_alone(tx, op, tx.output.node_of(target))
@@ -321,6 +329,13 @@ def _call_in_place(
     _record(tx, op, args, kwargs, result)
     tx.output.mutated[target] = None
     return NONE if result is None else target
+
+
+def _is_recorded(args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None) -> bool:
+    """Whether the target is part of the tape after the write, where gradients are recorded."""
+    if result is not None:
+        return result.requires_grad
+    return any(t.meta.requires_grad for a in (*args, *kwargs.values()) for t in realize(a).tensors())
 
 
 def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:

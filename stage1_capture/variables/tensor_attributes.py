@@ -73,10 +73,15 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
             return shadow
     if name == "data" and not tx.output.options.data_is_written and isinstance(found, property):
         return read_data(tx, tensor)
-    if name in TENSOR_REFUSALS:
-        if isinstance(found, types.FunctionType):
-            return UserMethodVariable(name, tensor)  # it is the call that breaks
+    if name in TENSOR_REFUSALS and not isinstance(found, types.FunctionType):
         refuse(tx, name)
+    return _of_class(tx, tensor, found, name)
+
+
+def _of_class(tx: Tx, tensor: TensorVariable, found: Any, name: str) -> Variable | None:
+    """What lies in the class of tensors: operators, and functions and properties that are followed."""
+    if name in TENSOR_REFUSALS:
+        return UserMethodVariable(name, tensor)  # it is the call that breaks
     if isinstance(found, property):
         return tx.inline(tx.wrap(found.fget, None), [tensor], {})
     if isinstance(found, (Operator, types.FunctionType)):

@@ -141,17 +141,17 @@ def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
     """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
     if result.family() in SEQUENCES:
         parts = [seen(tx, row, realize(r), first) for r in result.items]
-        whole = isinstance(result, ListVariable) or (row is not None and row.name.endswith("split"))
-        return ListVariable(parts) if whole else TupleVariable(parts)
+        split = row is not None and row.name.endswith("split")
+        return ListVariable(parts) if split or result.family() is not tuple else TupleVariable(parts)
     if first is not None and result is first.tensor and not first.scalar:
         return first
     scalar = not result.meta.shape and (row is None or row.scalar)
     if first is None or row is None or not row.view:
         return NumpyNdarrayVariable(result, scalar=scalar)
     frozen = first.frozen or row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
-    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen)
-    if first.view is not None or first.derived:
-        made.derived = True
+    derived = first.view is not None or first.derived
+    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen, derived=derived)
+    if derived:
         tx.output.reversals.append(made)
     return made
 
@@ -322,6 +322,13 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
         wanted = numpy_api.result_type(kinds)
     except TypeError:
         return given
+    return _as_inputs(tx, given, numbers, wanted)
+
+
+def _as_inputs(
+    tx: Tx, given: dict[str, Variable], numbers: dict[str, Variable], wanted: dt.DType
+) -> dict[str, Variable]:
+    """Each number as a tensor without dimensions, an input of the graph; as they were where one does not fit."""
     result = dict(given)
     for name, value in numbers.items():
         number = realize(value)

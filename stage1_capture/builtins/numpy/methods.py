@@ -258,15 +258,21 @@ def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
     dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)
     scalar = not made.meta.shape and not dots
     found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
-    if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
-        computed = any(realize(i).is_array() for i in items)  # known only at run time
+    if made.meta.shape:
+        _note_view(tx, array, key, [realize(i) for i in items], found)
+    return found
+
+
+def _note_view(tx: Tx, array: Any, key: Variable, items: list[Variable], found: NumpyNdarrayVariable) -> None:
+    """A basic index makes a view; a reversed one, and one of such a one, is a copy in the graph."""
+    if all(map(_basic, items)):
+        computed = any(i.is_array() for i in items)  # known only at run time
         if array.derived:
             found.derived = True
-        elif computed or array.view is not None or any(_backwards(realize(i)) for i in items):
+        elif computed or array.view is not None or any(map(_backwards, items)):
             found.view = (array, key)
         if found.derived or found.view is not None:
             tx.output.reversals.append(found)
-    return found
 
 
 def _basic(item: Variable) -> bool:
