@@ -29,6 +29,7 @@
 #   make training-step   a whole training step beside torch's: eager, model compiled, step compiled
 #   make call-overhead   what a compiled call costs, beside torch.compile (the extra `oracle`)
 #   make capture-time    how long capture of the language model takes, beside torch's Dynamo
+#   make against-tree TREE=path  import, capture and calls beside another checkout of this repository
 #   make capture-coverage  which small programs are captured whole here and by torch's Dynamo
 #   make saved-bytes     what is saved for the backward here and by torch, on the four models
 #   make partition-times what each partitioner costs in time, forward and backward
@@ -50,10 +51,14 @@ TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_low
 KEEP = > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# A fault of the compiler itself ends a program with status 70, though the call ran eagerly (stage_contracts/events.py).
+export CUTAWAY_INTERNAL_ERRORS = exit
+
 # Every command: none of them is the name of a file it makes.
 .PHONY: install tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
+.PHONY: against-tree
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -177,6 +182,12 @@ cpu-speed: $(VENV)/installed-bench | build
 
 capture-time: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py $(KEEP)
+
+# TREE=path of another checkout, of the tag `start` say; what it is stands in the report.
+against-tree: $(VENV)/installed-test | build
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/against_tree.py $(TREE) > build/$@.txt
+	cat build/$@.txt
+	mv build/$@.txt reports/against-start.txt
 
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py $(KEEP)

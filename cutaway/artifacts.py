@@ -37,6 +37,9 @@ class ArtifactList(list["Artifacts"]):
             raise IndexError(say("no_artifacts", name=self.name))
         return super().__getitem__(index)
 
+    def __repr__(self) -> str:
+        return super().__repr__() if self else f"[]  # {say('no_artifacts', name=self.name)}"
+
 
 @dataclass
 class HalfArtifacts:

@@ -1,4 +1,4 @@
-"""The registry of backends: a name, or a callable of the user's, to what makes a captured graph run.
+"""The registry of backends: a name, or a callable of yours, to what makes a captured graph run.
 
 Input: what `compile(backend=...)` was told. The built-in ones are in inductor.py; programs register theirs, packages
 add theirs under the entry point `cutaway_backends`, and each of these is held to what it promises.
@@ -31,6 +31,7 @@ class Backend:
     name: str
     compile: Callable[[Graph, list, Pipeline, Artifacts], Callable[..., tuple]]
     builtin: bool = True
+    function: Callable | None = None  # the user's, where it is no built-in one
     open_sizes: bool = True  # takes graphs whose sizes are not all known (SymInt inputs and metas)
 
 
@@ -110,12 +111,10 @@ def foreign(name: str, function: Callable) -> Backend:
     def run(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifacts) -> Callable[..., tuple]:
         compiled = function(GraphModule(graph), inputs)
         if not callable(compiled):
-            raise TypeError(
-                f"the backend returned {type(compiled).__name__}, expected a callable on the graph's inputs"
-            )
+            raise TypeError(say("backend_not_callable", got=type(compiled).__name__))
         return checked(name, compiled, len(graph.outputs))
 
-    return Backend(name, run, builtin=False)
+    return Backend(name, run, builtin=False, function=function)
 
 
 def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tuple]:
@@ -129,10 +128,7 @@ def checked(name: str, run: Callable[..., Any], count: int) -> Callable[..., tup
             seen = f"{type(found).__name__} of {len(found)}"
         else:
             return found  # type: ignore[return-value]
-        raise BackendFailed(
-            f"backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs, "
-            f"{count} here; return (out,) for one"
-        )
+        raise BackendFailed(say("backend_result", name=name, seen=seen, count=count))
 
     return outputs
 

@@ -5,12 +5,14 @@ Input: a function, the arguments of the call that no entry was for, the Pipeline
 
 from __future__ import annotations
 
+import functools
 import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cutaway import repro
 from cutaway.artifacts import Artifacts
 from cutaway.backends import Backend
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
@@ -47,6 +49,7 @@ def compile_frame(
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.EVENT_LOG.mark()
     with events.timed("compile", fn.__qualname__) as details:
+        _phase(f"Step 1: torchdynamo start tracing {_place(fn)}")
         made = _captured_and_compiled(fn, args, kwargs, backend, pipeline, policy, fullgraph)
         if made.frame.late_guards is not None and (made.breaks or made.error):
             stage = stage_of(mark)
@@ -67,17 +70,30 @@ def compile_frame(
             if frame.residual is None or (frame.graph is not None and made.run is None)
             else residual_function(frame, fn, made.run, part)
         )
+        artifacts.frame = frame
+        with events.timed("pass", "compile_guards"):
+            check = guard_function(frame.guards, fn)
+        entry = Entry(frame.guards, check, run, frame, {"artifacts": artifacts})
+        with events.timed("pass", "check_guards", function=fn.__qualname__):
+            holds = check(*args, **kwargs)
+        if not holds:
+            failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
+            raise GuardsFailed(
+                f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+            )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
-    entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
-    if not entry.check(*args, **kwargs):
-        failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GuardsFailed(
-            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
-        )
-    artifacts.frame = frame
+        details["artifacts"] = weakref.ref(artifacts)
     artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _phase(text: str) -> None:
+    events.record("phase", text)
+
+
+def _place(fn: types.FunctionType) -> str:
+    return f"{fn.__qualname__} {fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
 
 
 @dataclass
@@ -96,7 +112,11 @@ def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
     name = open_.artifacts.function_name
     if open_.error is not None:
         if reaches_the_user(
-            open_.error, stage, open_.artifacts.fullgraph, open_.artifacts.pipeline or default_pipeline()
+            open_.error,
+            stage,
+            name,
+            open_.artifacts.fullgraph,
+            open_.artifacts.pipeline or default_pipeline(),
         ):
             raise open_.error
         Fault(name, stage, open_.error, "compiling with open sizes").tell()
@@ -130,12 +150,20 @@ def _captured_and_compiled(
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     artifacts.fullgraph = fullgraph
     made = Compiled(frame, artifacts, list(frame.breaks))
+    _phase(
+        f"Step 1: torchdynamo done tracing {fn.__qualname__} ({'; '.join(b.code for b in frame.breaks) or 'return'})"
+    )
     if frame.graph is not None and frame.residual is not None:
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
+            _phase(f"Step 2: calling compiler function {backend.name}")
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
-                made.run = backend.compile(frame.graph, inputs, pipeline, artifacts)
+                compile_graph = functools.partial(backend.compile, frame.graph, inputs, pipeline, artifacts)
+                made.run = repro.compiled(
+                    "dynamo", fn.__qualname__, backend, frame.graph, inputs, compile_graph
+                )
+            _phase(f"Step 2: done compiler function {backend.name}")
         except Unsupported as refusal:
             made.breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:
@@ -144,7 +172,8 @@ def _captured_and_compiled(
                 return made
             if backend.builtin:  # a fault of ours (internal_errors.py)
                 raise
-            if not config.current().capture.suppress_errors:
+            settings = config.current().capture
+            if not settings.suppress_errors or settings.repro_after:
                 what = f"{type(error).__name__}: {error}"
                 raise BackendFailed(say("backend_raised", name=backend.name, error=what)) from error
             reason = f"backend {backend.name} raised {type(error).__name__}: {error}"

@@ -11,6 +11,7 @@ import functools
 import types
 from typing import TYPE_CHECKING, Any
 
+from cutaway.artifacts import ArtifactList
 from stage0_eager.nn.module import Module
 from stage_contracts.controls import Rule
 
@@ -40,6 +41,8 @@ def call_through(module: Module, call: CompiledFunction) -> None:
 def _class_with_call(cls: type, module: Module, call: CompiledFunction) -> type:
     """A subclass of `cls` that says it is `cls` and calls `call(module, ...)`."""
     functools.update_wrapper(call, cls.forward)  # type: ignore[attr-defined]
+    if isinstance(call.artifacts, ArtifactList):
+        call.artifacts.name = f"the compiled {cls.__qualname__}"
     slots = {
         n: m for c in cls.__mro__ for n, m in vars(c).items() if isinstance(m, types.MemberDescriptorType)
     }

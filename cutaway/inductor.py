@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cutaway import repro
 from cutaway.artifacts import Artifacts, HalfArtifacts
-from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.as_captured import as_captured
 from cutaway.building import emitted_program, in_background
 from cutaway.launch_errors import recover_backward, recover_forward
 from cutaway.policies import builds_in_background, until_ready
@@ -56,6 +57,8 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("emit", 3, "source (building.py, which asks the cache first)"),
     ("build", 4, "loaded kernels"),
     ("launch", 4, "a callable on arrays"),
+    ("compile_guards", 1, "the guards as one Python function (compile_frame.py, as the next)"),
+    ("check_guards", 4, "that they hold on the call they were made from"),
 )
 
 
@@ -104,9 +107,8 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 # (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
 Updates = Sequence[tuple[int, int]]
 Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-CompileHalf = Callable[
-    ..., Finish
-]  # (graph, updates) -> what waits for the build: so halves build at the same time
+# (graph, updates) -> what waits for the build: so halves build at the same time
+CompileHalf = Callable[..., Finish]
 
 
 # ---- stage 2 --------------------------------------------------------------------------------------------------
@@ -122,15 +124,37 @@ def ahead_of_time(
 
     A graph that writes to inputs refuses a call in which they share memory with others (shared_memory.py).
     """
+    compile_half = _saving_failures(compile_half, artifacts)
     on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
     compile_graph = functools.partial(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
     )
     functional, run = compile_graph(on_tensors)
-    run = with_errors_of_eager(on_tensors, run, functional.rng_calls)
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
+
+
+def _saving_failures(compile_half: CompileHalf, artifacts: Artifacts) -> CompileHalf:
+    """`compile_half`, what fails in it saved as a program under repro_after="aot"."""
+    if config.current().capture.repro_after != "aot":
+        return compile_half
+
+    def compile_and_save(core: Graph, updates: Updates = ()) -> Finish:
+        kept: list[HalfArtifacts | None] = []
+
+        def run() -> Callable[..., tuple]:
+            made, half = compile_half(core, updates)()
+            kept.append(half)
+            return made
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts | None]:
+            name = f"{artifacts.function_name}_{core.name}"
+            return repro.compiled("aot", name, artifacts.backend, core, repro.drawn_for(core), run), kept[0]
+
+        return finish
+
+    return compile_and_save
 
 
 def two_graphs(
@@ -156,7 +180,7 @@ def two_graphs(
         halves = compile_half(partition.forward), compile_half(partition.backward)
         (forward, artifacts.forward), (backward, artifacts.backward) = (finish() for finish in halves)
         recover = (
-            recover_forward(graph, functional, artifacts),
+            recover_forward(graph, artifacts),
             recover_backward(partition.backward, artifacts),
         )
         return functional, make_runtime_wrapper(functional, forward, backward, joint, partition, recover)
@@ -166,7 +190,7 @@ def two_graphs(
     plain = all(len(plan) == 2 for plan in functional.results or ())
     updates = [(functional.num_outputs + k, i) for k, i in enumerate(functional.writes)] if plain else []
     forward, artifacts.forward = compile_half(core, updates)()
-    recover = recover_forward(graph, functional, artifacts), raise_it
+    recover = recover_forward(graph, artifacts), raise_it
     return functional, make_runtime_wrapper(functional, forward, recover=recover)
 
 
@@ -186,6 +210,7 @@ def lower_and_build(
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
+    events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
     half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
     program, constants = emitted_program(half, half.target)
     is_built, built = in_background(build_all, program, pipeline)
@@ -198,7 +223,9 @@ def lower_and_build(
             events.record("fallback", "numpy", reason=str(missing))
             return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
-        return step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        events.record("phase", f"Step 3: inductor done compiling {core.name}")
+        return run
 
     def finish() -> HalfArtifacts:
         if builds_in_background() and device == CPU:

@@ -136,10 +136,26 @@ def _failed(event: events.Event, later: Sequence[events.Event]) -> bool:
     return "error" in event.details and not any(e.name == step and "error" not in e.details for e in later)
 
 
-def reaches_the_user(error: Exception, stage: str, fullgraph: bool, pipeline: Pipeline) -> bool:
-    """Whether this is raised as it is."""
-    if fullgraph or isinstance(error, FOR_THE_USER) or config.current().capture.suppress_errors is False:
+def reaches_the_user(error: Exception, stage: str, name: str, fullgraph: bool, pipeline: Pipeline) -> bool:
+    """Whether this is raised as it is. A fault of ours that the user asked to see says so in a note."""
+    if isinstance(error, FOR_THE_USER) or _of_a_swapped_seam(stage, pipeline):
         return True
+    asked = fullgraph or raises_faults()
+    if asked:
+        note = say("internal_error_raised", stage=stage, name=name)
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    return asked
+
+
+def raises_faults() -> bool:
+    """Whether the settings say that a fault of the compiler is raised."""
+    settings = config.current().capture
+    return settings.suppress_errors is False or settings.repro_after is not None
+
+
+def _of_a_swapped_seam(stage: str, pipeline: Pipeline) -> bool:
+    """Whether the seam that failed is the user's, or took what one of theirs made."""
     default = default_pipeline()
     swapped = [
         i for i, seam in enumerate(DEFAULT_SEAMS) if getattr(pipeline, seam) is not getattr(default, seam)
@@ -148,4 +164,4 @@ def reaches_the_user(error: Exception, stage: str, fullgraph: bool, pipeline: Pi
         (i for i, seam in enumerate(DEFAULT_SEAMS) if stage.partition(".")[0].endswith(seam)),
         len(DEFAULT_SEAMS),
     )
-    return any(i <= at for i in swapped)  # the seam itself, or one that took what it made
+    return any(i <= at for i in swapped)

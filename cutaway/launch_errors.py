@@ -12,31 +12,41 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cutaway.as_captured import as_captured
-from cutaway.internal_errors import Fault, reaches_the_user, same_error
+from cutaway.internal_errors import Fault, raises_faults, reaches_the_user, same_error
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.random.generator import default_generator
 from stage2_autograd.runtime.input_checks import LeafWritten
-from stage_contracts import config
 from stage_contracts.errors import OutOfRange
 from stage_contracts.graph import Graph
 
 if TYPE_CHECKING:
     from cutaway.artifacts import Artifacts
-    from stage_contracts.joint import FunctionalGraph
 
-Recover = Callable[[Exception, Sequence[Any]], tuple]
+Recover = Callable[..., tuple]
 
 
-def recover_forward(captured: Graph, functional: FunctionalGraph, artifacts: Artifacts) -> Recover:
-    """(what the forward raised, the call's tensors) -> the results, by the captured graph, operator by operator."""
+def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
+    """(what the forward raised, the call's tensors, the draws it did) -> the results, by the captured graph.
+
+    It runs operator by operator. Where memory was written already, `rest` gives the results: eager would write again.
+    """
     passes, tell = _passes_as_it_is(artifacts, captured), _told_once()
 
-    def recover(error: Exception, tensors: Sequence[Any]) -> tuple:
-        if passes(error):
+    def recover(error: Exception, tensors: Sequence[Any], drawn: int = 0, rest: Any = None) -> tuple:
+        outside = isinstance(error, OutOfRange)
+        if not outside and passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error)
-        if functional.rng_calls:  # eager draws them again
-            default_generator().advance(-functional.rng_calls)
+        if rest is not None:
+            tell(fault)
+            return rest()
+        if drawn:  # eager draws them again
+            default_generator().advance(-drawn)
+        # eager raises torch's own error, after the writes that come before it; else it was a false alarm
+        if outside:
+            results = as_captured(captured)(*tensors)
+            tell(fault)
+            return results
         return _instead(as_captured(captured), tensors, fault, tell)
 
     return recover
@@ -50,13 +60,17 @@ def recover_backward(core: Graph, artifacts: Artifacts) -> Recover:
         if passes(error):
             raise error
         fault = Fault(artifacts.function_name, "launch", error, "running the backward of")
-        return _instead(interpreter(core), arrays, fault, tell)
+        return _instead(interpreter(core), arrays, fault, tell, same_words)
 
     return recover
 
 
 def _instead(
-    run: Callable[..., tuple], operands: Sequence[Any], fault: Fault, tell: Callable[[Fault], None]
+    run: Callable[..., tuple],
+    operands: Sequence[Any],
+    fault: Fault,
+    tell: Callable[[Fault], None],
+    same: Callable[[Exception, Exception], bool] = same_error,
 ) -> tuple:
     try:
         results = run(*operands)
@@ -65,22 +79,27 @@ def _instead(
     else:
         tell(fault)
         return results
-    if not same_error(error, fault.error):
+    if not same(error, fault.error):
         tell(fault)
     raise error from None
+
+
+def same_words(one: Exception, other: Exception) -> bool:
+    """Of a backward, where a core graph stands in for eager: a type alone may be a fault of ours in both."""
+    return same_error(one, other) and str(one) == str(other)
 
 
 def _passes_as_it_is(artifacts: Artifacts, graph: Graph) -> Callable[[Exception], bool]:
     """Whether an error is the user's to see: it says so, the user asked for it, or it may be their own operator's."""
     # the settings in force at compile time travel with the compiled code
-    strict = artifacts.fullgraph or config.current().capture.suppress_errors is False
+    strict = artifacts.fullgraph or raises_faults()
     users = {code for n in graph.calls if (code := _code_of_the_user(n.target)) is not None}
 
     def passes(error: Exception) -> bool:
         if strict or isinstance(error, OutOfRange | LeafWritten) or (users and _raised_in(error, users)):
             return True
         assert artifacts.pipeline is not None
-        return reaches_the_user(error, "launch", False, artifacts.pipeline)
+        return reaches_the_user(error, "launch", artifacts.function_name, False, artifacts.pipeline)
 
     return passes
 

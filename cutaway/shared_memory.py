@@ -12,14 +12,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cutaway.artifacts import Artifacts
-from cutaway.as_captured import as_captured, with_errors_of_eager
+from cutaway.as_captured import as_captured
 from cutaway.internal_errors import Fault, reaches_the_user, stage_of
 from stage2_autograd.runtime.input_checks import LeafWritten
 from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of, run_on_their_memory
-from stage_contracts import events
+from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 
 if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph
@@ -42,6 +42,7 @@ def on_shared_memory_too(
     sizes_open = next(open_sizes_in([n.val for n in graph.placeholders]), None) is not None
     eager = as_captured(graph)
     variants: dict[Any, Callable[..., tuple] | None] = {}
+    settings = config.current()  # those in force at compile time hold for a variant too
 
     def guarded(*tensors: Any) -> tuple:
         try:
@@ -63,17 +64,19 @@ def on_shared_memory_too(
             mark = events.EVENT_LOG.mark()
             variants[pattern] = None  # not again, whatever comes
             try:
-                there, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
-                made = run_on_their_memory(pattern, graph, functional, made)
-                variants[pattern] = with_errors_of_eager(graph, made, there.rng_calls)
+                with config.patch(settings):
+                    _, made = compile_graph(on_their_memory(graph, pattern), artifacts=replace(artifacts))
+                variants[pattern] = run_on_their_memory(pattern, graph, functional, made)
             except Unsupported:
                 pass
             except Exception as error:
                 stage = stage_of(mark)
                 assert artifacts.pipeline is not None
-                if reaches_the_user(error, stage, artifacts.fullgraph, artifacts.pipeline):
-                    raise
-                Fault(artifacts.function_name, stage, error).tell()
+                name = artifacts.function_name
+                with config.patch(settings):
+                    if reaches_the_user(error, stage, name, artifacts.fullgraph, artifacts.pipeline):
+                        raise
+                Fault(name, stage, error).tell()
         return variants.get(pattern)
 
     return guarded

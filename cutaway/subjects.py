@@ -36,14 +36,49 @@ SUBJECTS = {
     "istft": "Fourier transforms need complex numbers, which are not here",
     "tensorboard": "writing to TensorBoard is not planned",
     "cpp_extension": "building C++ extensions is not planned; cutaway.library registers functions as operators",
+    "accelerator": "a choice of accelerator is not planned; torch.cuda and device= name the machine",
+    "benchmark": "timers are not planned; time.perf_counter around a few calls measures them",
+    "bottleneck": "a profiler is planned; cutaway.explain shows compile times",
+    "deterministic": "the setting runtime.deterministic of cutaway.config chooses nothing by measurement",
+    "dlpack": "the exchange of memory by DLPack is not planned; numpy() and from_numpy share memory",
+    "flop_counter": "a counter of operations is not planned; fn.artifacts holds the graphs of a compiled function",
+    "futures": "several processes are planned; today a program runs in one",
+    "mobile_optimizer": "other machines than CPUs and NVIDIA's GPUs are not planned",
+    "model_zoo": "models from the network are not planned; load your own state_dict with torch.load",
+    "monitor": "counters for a monitor are not planned; torch._dynamo.utils.counters counts what was compiled",
+    "mtia": "the machines are CPUs and NVIDIA's GPUs",
+    "quantized": "quantised numbers are not planned; bfloat16 and float16 are the narrow types",
+    "quasirandom": "quasi-random numbers are not planned; torch.rand draws numbers",
+    "signal": "windows and filters are not planned; torch.cos and torch.arange make a window",
+    "storage": "storages are not here; a tensor's memory is its numpy()",
+    "testing": "torch's helpers for tests are not planned; torch.allclose and numpy.testing compare",
+    "types": "torch's names for type checkers are not planned; annotate with torch.Tensor",
 }
+
+
+PRIVATE = "torch's private modules are not here; what is public has its public name"
 
 
 def no_attribute(path: str, known: Iterable[str]) -> str:
     """What to say where `path` ("torch.hub") is not here and its module has `known`."""
-    module, _, name = path.rpartition(".")
+    name = path.rpartition(".")[2]
     if name in SUBJECTS:
         return say("subject_missing", path=path, sentence=SUBJECTS[name])
+    return say("no_attribute", path=path, hint=_nearest(path, known))
+
+
+def no_import(path: str, known: Iterable[str], whole_module: bool) -> str:
+    """As no_attribute, where an import asks: `import torch.hub`, or `from torch import hub` if not `whole_module`."""
+    name = path.rpartition(".")[2]
+    sentence = SUBJECTS.get(name) or (PRIVATE if name[0] == "_" else "")
+    private = f": {PRIVATE}" if "._" in path else ""  # inside torch._inductor, of which little is here
+    hint = f": {sentence}" if sentence else _nearest(path, known) or private
+    if whole_module:
+        return say("module_missing", path=path, hint=hint)
+    return say("name_missing", path=path, hint=hint)
+
+
+def _nearest(path: str, known: Iterable[str]) -> str:
+    module, _, name = path.rpartition(".")
     found = near(name, known)
-    hint = f"; the nearest it has is {module}.{found}" if found else ""
-    return say("no_attribute", path=path, hint=hint)
+    return f"; the nearest it has is {module}.{found}" if found else ""

@@ -1,23 +1,29 @@
 """The configuration: one typed, immutable object; each stage's section is a frozen dataclass here.
 
-Input: defaults below, then environment variables `CUTAWAY_<SECTION>_<FIELD>`, then `config.patch(...)`, which
-holds for its block in this thread or task. The value in force at compile time travels with the compiled code.
+Input: defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
+torch's), then `config.patch(...)`, which holds for its block in this thread or task. The value in force at compile time
+travels with the compiled code.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
+import tomllib
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
-from stage_contracts.messages import did_you_mean, near, say
+from stage_contracts.messages import checks_fields, did_you_mean, near, say
 
 
+@checks_fields
 @dataclass(frozen=True)
 class CaptureConfig:
     recompile_limit: int = 8  # entries of one compiled function before new cases run eager
@@ -27,11 +33,17 @@ class CaptureConfig:
     error_on_recompile: bool = False  # so does any recompile
     automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
     assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
+    # None: what fails in the compiler runs eagerly and is recorded, a failing user-defined backend raises.
     # True: both run eagerly. False: both raise.
     suppress_errors: bool | None = None
+    dynamic_shapes: bool = True  # off: every size is known, whatever compile() was told
+    disable: bool = False  # nothing is compiled: compiled functions run eagerly
+    only_function: str = ""  # compile functions of this name only; all others run eagerly
+    # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
+    repro_after: str | None = None
 
 
+@checks_fields
 @dataclass(frozen=True)
 class AutogradConfig:
     partitioner: str = (
@@ -45,19 +57,21 @@ class AutogradConfig:
     dump_passes: str = ""  # names of passes after which the graph is printed to stderr, or "all"
 
 
+@checks_fields
 @dataclass(frozen=True)
 class LoweringConfig:
     fusion: bool = True  # off: one kernel per loop nest
     comments: bool = True  # the user's lines above the statements they became
 
 
+@checks_fields
 @dataclass(frozen=True)
 class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
     # -fopenmp              `omp simd` and threads
-    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
-    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -fno-math-errno       functions need not set errno: nothing reads it, and SIMD functions cannot
+    # -fno-trapping-math    nothing reads the floating-point status flags, so a branch may become a select
     # -ffp-contract=off     a * b + c stays two roundings, as in eager
     # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
@@ -75,6 +89,19 @@ class RuntimeConfig:
     cuda_graphs: bool = False  # capture GPU programs as CUDA graphs (mode="reduce-overhead")
 
 
+@checks_fields
+@dataclass(frozen=True)
+class DebugConfig:
+    logs: str = ""  # what is logged from the start, as CUTAWAY_LOGS has it: "+dynamo,graph_breaks,-guards"
+    log_file: str = ""  # where logs go; "" is stderr
+    log_format: str = "text"  # or "json": one object a line
+    trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
+    folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
+    folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
+    verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
+
+
+@checks_fields
 @dataclass(frozen=True)
 class Config:
     """All sections. Read as `config.current().runtime.cache_dir`."""
@@ -83,16 +110,53 @@ class Config:
     autograd: AutogradConfig = field(default_factory=AutogradConfig)
     lowering: LoweringConfig = field(default_factory=LoweringConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
 
 
-# Fields that torch has a variable for, too. Ours wins.
-TORCH_VARIABLES = {"runtime.force_disable_caches": "TORCHINDUCTOR_FORCE_DISABLE_CACHES"}
+# Fields that torch, too, has variables for, the newest first. Ours wins.
+TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
+    "capture.automatic_dynamic_shapes": ("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",),
+    "capture.disable": ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
+    "capture.dynamic_shapes": ("TORCHDYNAMO_DYNAMIC_SHAPES",),
+    "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
+    "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
+    "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
+    "debug.folder": ("TORCH_COMPILE_DEBUG",),
+    "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
+    "debug.log_file": ("TORCH_LOGS_OUT",),
+    "debug.logs": ("TORCH_LOGS",),
+    "debug.trace_folder": ("TORCH_TRACE",),
+    "debug.verbose": ("TORCHDYNAMO_VERBOSE",),
+    "runtime.cache": ("TORCHINDUCTOR_FX_GRAPH_CACHE",),
+    "runtime.cache_dir": ("TORCHINDUCTOR_CACHE_DIR",),
+    "runtime.cuda_graphs": ("TORCHINDUCTOR_CUDAGRAPHS",),
+    "runtime.deterministic": ("TORCHINDUCTOR_DETERMINISTIC",),
+    "runtime.force_disable_caches": (
+        "TORCH_COMPILE_FORCE_DISABLE_CACHES",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    ),
+}
 
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-# Variables that are read elsewhere: cutaway/logs.py, stage_contracts/events.py, and the tests of golden texts.
-OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_INTERNAL_ERRORS", "CUTAWAY_UPDATE_GOLDEN")
+# Variables whose value means something else than the field's.
+_MEANS: dict[str, Callable[[str], str]] = {
+    "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
+}
+# Fields with a shorter name of ours as well.
+SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
+# Fields that know a few words.
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "capture.repro_after": (None, "dynamo", "aot"),
+    "debug.log_format": ("text", "json"),
+}
+# Variables that are no field's: what they are for.
+OTHER_VARIABLES = {
+    "CUTAWAY_CONFIG": "a TOML file with a table per section, read before the variables",
+    "CUTAWAY_INTERNAL_ERRORS": "exit: a fault of the compiler ends the process with status 70",
+    "CUTAWAY_UPDATE_GOLDEN": "1: the tests of golden texts write them",
+}
 
 
 def variable_of(section: str, name: str) -> str:
@@ -100,30 +164,68 @@ def variable_of(section: str, name: str) -> str:
     return f"CUTAWAY_{section}_{name}".upper()
 
 
+def variables_of(field_name: str) -> tuple[str, ...]:
+    """The environment variables of a field ("debug.logs"), in the order in which one wins over the next."""
+    short = SHORT_VARIABLES.get(field_name)
+    section, _, name = field_name.partition(".")
+    return (*([short] if short else []), variable_of(section, name), *TORCH_VARIABLES.get(field_name, ()))
+
+
 def from_environment(
     environment: Mapping[str, str] = os.environ, malformed: Callable[[str], None] | None = None
 ) -> Config:
-    """The defaults with `CUTAWAY_*` variables applied. Raises ValueError for a value of the wrong type, or tells
-    `malformed` and leaves the default."""
-    changes: dict[str, Any] = {}
-    for section in fields(Config):
-        section_type = typing.get_type_hints(Config)[section.name]
-        types = typing.get_type_hints(section_type)
-        values = {}
-        for f in fields(section_type):
-            variable = variable_of(section.name, f.name)
-            if variable not in environment:
-                variable = TORCH_VARIABLES.get(f"{section.name}.{f.name}", variable)
-            if variable not in environment:
-                continue
+    """The defaults with CUTAWAY_CONFIG's file and `CUTAWAY_*` variables applied. Raises ValueError for a value of the
+    wrong type, or tells `malformed` and leaves the default."""
+
+    def wrong(problem: str) -> None:
+        if malformed is None:
+            raise ValueError(problem)
+        malformed(problem)
+
+    config = _from_file(environment.get("CUTAWAY_CONFIG", ""), wrong)
+    for name, wanted in field_types().items():
+        variable = next((v for v in variables_of(name) if v in environment), None)
+        if variable is not None:
             try:
-                values[f.name] = _parse(variable, environment[variable], types[f.name])
-            except ValueError as error:
-                if malformed is None:
-                    raise
-                malformed(str(error))
-        changes[section.name] = section_type(**values)
-    return Config(**changes)
+                value = _parse(variable, _MEANS.get(variable, str)(environment[variable]), wanted)
+                _check_choice(name, value, variable)
+                config = with_changes(config, {name: value})
+            except (TypeError, ValueError) as error:
+                wrong(str(error))
+    return config
+
+
+def _from_file(path: str, wrong: Callable[[str], None]) -> Config:
+    """The defaults with what a TOML file says: `[runtime]`, below it `cache = false`."""
+    config = Config()
+    if not path:
+        return config
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        wrong(f"CUTAWAY_CONFIG={path!r} cannot be read: {error}")
+        return config
+    for section, table in tables.items():
+        if not isinstance(table, dict):
+            wrong(f"CUTAWAY_CONFIG={path!r}: {section} stands outside a table such as [runtime]")
+            continue
+        for name, value in table.items():
+            try:
+                config = with_changes(config, {f"{section}.{name}": value})
+            except (AttributeError, TypeError) as error:
+                wrong(f"CUTAWAY_CONFIG={path!r}: {error}")
+    return config
+
+
+@functools.cache
+def field_types() -> dict[str, Any]:
+    """Every field by its name ("runtime.cache") and its type."""
+    sections = typing.get_type_hints(Config)
+    return {
+        f"{section.name}.{f.name}": typing.get_type_hints(sections[section.name])[f.name]
+        for section in fields(Config)
+        for f in fields(sections[section.name])
+    }
 
 
 def _shown(wanted: Any) -> str:
@@ -131,8 +233,10 @@ def _shown(wanted: Any) -> str:
 
 
 def _parse(variable: str, text: str, wanted: Any) -> Any:
-    if wanted == (bool | None):
-        wanted = bool
+    if type(None) in typing.get_args(wanted):
+        wanted = typing.get_args(wanted)[0]
+        if wanted is str and not text:
+            return None
     if wanted is bool:
         if text.lower() in _TRUE or text.lower() in _FALSE:
             return text.lower() in _TRUE
@@ -143,27 +247,36 @@ def _parse(variable: str, text: str, wanted: Any) -> Any:
         raise ValueError(f"{variable}={text!r}: expected {wanted.__name__}") from None
 
 
+def _check_choice(key: str, value: Any, called: str = "") -> None:
+    if value not in CHOICES.get(key, (value,)):
+        words, hint = " or ".join(map(repr, CHOICES[key])), did_you_mean(value, CHOICES[key])
+        raise TypeError(say("wrong_choice", field=called or key, known=words, value=value, hint=hint))
+
+
 def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
     """As from_environment, but nothing here stops the import: what is wrong is a warning."""
 
     def warn(text: str) -> None:
-        warnings.warn(text, stacklevel=3)
+        try:
+            warnings.warn(text, stacklevel=3)
+        except Warning:  # `python -W error` makes it an exception, and an import must not fail for a variable
+            print(text, file=sys.stderr)
 
-    known = [variable_of(s.name, f.name) for s in fields(Config) for f in fields(getattr(Config(), s.name))]
+    known = [v for f in field_types() for v in variables_of(f) if v.startswith("CUTAWAY_")]
     known += OTHER_VARIABLES
     for name in environment:
         if name.startswith("CUTAWAY_") and name not in known:
-            warn(say("unknown_variable", name=name, hint=did_you_mean(name, known), known=", ".join(known)))
+            warn(say("unknown_variable", name=name, hint=_variable_hint(name, known)))
     return from_environment(environment, lambda problem: warn(say("malformed_variable", problem=problem)))
 
 
-_ENVIRONMENT = environment_in_words()
-_CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
-
-
-def current() -> Config:
-    """The configuration in force here."""
-    return _CURRENT.get() or _ENVIRONMENT
+def _variable_hint(name: str, known: list[str]) -> str:
+    """The variable that is meant, its section left out or not; else all there are."""
+    names = {f"CUTAWAY_{f.name}".upper(): variable_of(s.name, f.name)
+             for s in fields(Config) for f in fields(getattr(Config(), s.name))}  # fmt: skip
+    found = near(name, [*known, *names])
+    meant = found if found in known else names.get(found or "")
+    return f"; did you mean {meant!r}?" if found else f"; there are {', '.join(known)}"
 
 
 def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
@@ -179,16 +292,27 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         ]
         if len(owners) != 1:
             known = [f"{s.name}.{f.name}" for s in fields(Config) for f in fields(getattr(config, s.name))]
-            meant = near(key, [*known, *(k.partition(".")[2] for k in known)])
-            raise AttributeError(say("unknown_field", name=key, known=meant or ", ".join(known)))
+            otherwise = f"; expected one of {', '.join(known)}"
+            hint = did_you_mean(key, [*known, *(k.partition(".")[2] for k in known)], otherwise)
+            raise AttributeError(say("unknown_field", name=key, hint=hint))
         section = getattr(config, owners[0])
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
                 f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
             )
+        _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
+
+
+_ENVIRONMENT = environment_in_words()
+_CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
+
+
+def current() -> Config:
+    """The configuration in force here."""
+    return _CURRENT.get() or _ENVIRONMENT
 
 
 def change(**changes: Any) -> None:
@@ -197,9 +321,11 @@ def change(**changes: Any) -> None:
 
 
 @contextmanager
-def patch(changes: Mapping[str, Any] | None = None, **more: Any) -> Iterator[Config]:
-    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only."""
-    token = _CURRENT.set(with_changes(current(), {**(changes or {}), **more}))
+def patch(changes: Mapping[str, Any] | Config | None = None, **more: Any) -> Iterator[Config]:
+    """`with config.patch(cache=False):` a changed configuration for this block, in this thread or task only. Given a
+    whole Config (`config.current()` of another time, say), that one holds."""
+    base, given = (changes, {}) if isinstance(changes, Config) else (current(), changes or {})
+    token = _CURRENT.set(with_changes(base, {**given, **more}))
     try:
         yield current()
     finally:

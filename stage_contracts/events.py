@@ -34,6 +34,8 @@ KINDS = {
     "realize": "a pointwise result became a buffer; details name the rule that asked for it",
     "fusion": "two scheduler nodes were or were not fused, and why",
     "launch": "a program ran (recorded only while a profiler is on)",
+    "phase": "a phase of a compile begins or ends, in torch's words (`Step 1: ...`)",
+    "trace": "capture came to a line or an instruction (recorded only while a log asks for it)",
 }
 
 
@@ -66,6 +68,7 @@ class EventLog:
         self._numbers = itertools.count()
         self._counters: Counter[str] = Counter()
         self._listeners: list[Callable[[Event], None]] = []
+        self.tracing = False  # whether capture records where it is
 
     def record(
         self,

@@ -12,12 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
-from stage_contracts.guard_constants import is_told_by_equality, lacks, same_constant
+from stage_contracts.guard_constants import (
+    are_plain,
+    is_told_by_equality,
+    lacks,
+    lacks_all,
+    reads_by,
+    same_constant,
+)
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
 from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
-from stage_contracts.source import ExpressionSource, RowSource, Source, depth
+from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -66,8 +73,13 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
+    "READS": GuardKind(9, "reads_by({s}, {e})", "what a class has as __getattribute__ and __getattr__"),
+    "PLAIN": GuardKind(
+        9, "are_plain({s}, {e})", "names that a class does not compute: it lacks them, or has values there"
+    ),
     "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
     "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
+    "PRESENT": GuardKind(9, "{e} in {s}", "a key that is there, before what reads it"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
 }
@@ -154,6 +166,10 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             lambda value, named: named(value),
         ),
     ),
+    "LACKS": (
+        Spelling(lambda names: type(names) is tuple, "lacks_all({s}, {e})", lambda names, named: repr(names)),
+    ),
+    "READS": (Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),),
     "KEYS": (
         Spelling(  # objects: each is itself and no other
             lambda keys: not _are_strings(keys) and not _is_literal(keys),
@@ -167,6 +183,11 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ),
     ),
 }
+
+
+def _row(values: tuple, named: Callable[[Any], str]) -> str:
+    """A tuple of functions, or None."""
+    return f"({', '.join('None' if value is None else named(value) for value in values)})"
 
 
 def _are_strings(keys: tuple) -> bool:
@@ -210,6 +231,9 @@ CHECKS = {
         same_objects,
         same_constant,
         lacks,
+        lacks_all,
+        are_plain,
+        reads_by,
         apart,
         written_apart,
         no_gradients,
@@ -302,13 +326,19 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
+# What is asked of an object first, so that reading its attributes runs none of the user's code.
+_BEFORE_READS = {"LACKS": "__class__", "READS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
+
+
 def _turn(guard: Guard) -> tuple[int, int]:
-    """When a guard is checked. Reading `o.bar` of an object whose class is another by now may run the user's code, so
-    `type(o)` is asked before; looking for what is absent reads it too."""
+    """When a guard is checked. Reading `o.bar` of an object whose class is another by now, or computes `bar` by now,
+    may run the user's code, so `type(o)` and what `o.__class__` has are asked before; looking for what is absent reads
+    it too."""
     if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
         steps = DEEPEST  # text, of any path
     else:
         steps = max(map(depth, (guard.source, guard.expected)))
+        steps -= isinstance(guard.source, AttrSource) and guard.source.name == _BEFORE_READS.get(guard.kind)
     return steps + (guard.kind == "ABSENT"), GUARD_KINDS[guard.kind].rank
 
 

@@ -22,8 +22,14 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_field": (
         "AttributeError",
         "options or config.patch name a field that the configuration does not have",
-        "no configuration field {name!r}; expected one of {known}",
+        "no configuration field {name!r}{hint}",
         "take one of the fields that stage_contracts/config.py lists",
+    ),
+    "unknown_field_of": (
+        "TypeError",
+        "replace() names a field that a Pipeline or a section of the configuration does not have",
+        "{record} has no field {name!r}{hint}; it has {known}",
+        "write the field as the message spells it",
     ),
     "unknown_mode": (
         "RuntimeError",
@@ -58,7 +64,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_variable": (
         "warning",
         "the environment has a variable CUTAWAY_... that means nothing",
-        "cutaway: the environment variable {name} means nothing here{hint}; there are {known}",
+        "cutaway: the environment variable {name} means nothing here{hint}",
         "unset it, or write it as the message spells it",
     ),
     "malformed_variable": (
@@ -78,6 +84,18 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "a whole subject of torch's that is not here",
         "Cutaway has no {path}: {sentence}",
         "what the sentence says",
+    ),
+    "module_missing": (
+        "ModuleNotFoundError",
+        "code that runs under torch_api imports a module of torch's that is not here",
+        "Cutaway has no module {path}{hint}",
+        "what the message says; code that can do without it catches ImportError",
+    ),
+    "name_missing": (
+        "ImportError",
+        "code that runs under torch_api imports a name from a module of torch's, which is not there",
+        "Cutaway has no {path}{hint}",
+        "what the message says; code that can do without it catches ImportError",
     ),
     "no_artifacts": (
         "IndexError",
@@ -117,12 +135,94 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "shows what to report",
         "report it; config suppress_errors=False raises it instead",
     ),
+    "internal_error_raised": (
+        "note",
+        "the compiler itself failed under fullgraph=True or suppress_errors=False: the error is raised as it is",
+        "cutaway: an error of the compiler itself, in {stage}, while it compiled {name}; please report it with this "
+        "traceback, the function and the shapes and dtypes of its arguments",
+        "report it; without these settings the function runs eagerly",
+    ),
+    "repro_saved": (
+        "note",
+        "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and what comes after failed",
+        "cutaway: repro_after={after}: {path} fails as this did; it holds the whole graph and its inputs, for there "
+        "is no minifier yet",
+        "run the file; cut lines away by hand while it still fails",
+    ),
+    "repro_not_saved": (
+        "note",
+        "repro_after is set, and the program that would fail again could not be written",
+        "cutaway: repro_after={after}: no program was saved, for {problem}",
+        "mend what it names; the error itself is above",
+    ),
+    "wrong_choice": (
+        "TypeError",
+        "a field of the configuration that knows a few words is given another",
+        "{field} expects one of {known}, got {value!r}{hint}",
+        "take one of these words",
+    ),
+    "graph_break": (
+        "Unsupported",
+        "fullgraph=True meets what capture cannot take into the graph; the catalogue of breaks has each code",
+        "graph break {code} ({title}): {reason}",
+        "what the hint says, or compile without fullgraph=True: the frame is split there",
+    ),
+    "class_out_of_range": (
+        "IndexError",
+        "a loss is given a class that its scores have no column for; eager and compiled",
+        "Target {bad} is out of bounds.",
+        "give classes from 0 to the number of columns less one, or ignore_index",
+    ),
+    "target_of_classes": (
+        "RuntimeError",
+        "cross_entropy or nll_loss is given targets that are neither classes nor probabilities of the scores' shape",
+        "0D or 1D target tensor expected, multi-target not supported",
+        "give one class a row, or probabilities of the scores' own shape",
+    ),
+    "target_size": (
+        "ValueError",
+        "binary_cross_entropy_with_logits is given targets of another shape",
+        "{function}: target size ({target}) must be the same as input size ({input})",
+        "give the targets the shape of the input",
+    ),
+    "target_broadcast": (
+        "warning",
+        "a loss that broadcasts, as mse_loss, is given targets of another shape",
+        "Using a target size ({target}) that is different to the input size ({input}). This will likely lead to "
+        "incorrect results due to broadcasting. Please ensure they have the same size.",
+        "give the targets the shape of the input",
+    ),
+    "variance_negative": (
+        "ValueError",
+        "gaussian_nll_loss is given a negative variance; compiled too, for capture leaves the call to Python",
+        "var has negative entry/entries",
+        "give a variance, not its logarithm",
+    ),
+    "probability_expected": (
+        "RuntimeError",
+        "eager binary_cross_entropy is given what is no probability; compiled it gives NaN, as torch's",
+        "all elements of {name} should be between 0 and 1",
+        "apply sigmoid first, or take binary_cross_entropy_with_logits",
+    ),
     "backend_raised": (
         "BackendFailed",
-        "a backend of the user's raised",
+        "a user-defined backend raised",
         "backend {name!r} raised {error}\nits own lines are above; config suppress_errors=True runs such graphs "
         "eagerly",
         "look at the chained exception",
+    ),
+    "backend_not_callable": (
+        "BackendFailed",
+        "a backend of the user's gives no function back",
+        "the backend returned {got}, expected a callable on the graph's inputs",
+        "return a function of the graph's inputs, for example graph_module.forward",
+    ),
+    "backend_result": (
+        "BackendFailed",
+        "what a backend of the user's made returns something else than a tuple of the graph's outputs",
+        "backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs, {count} here; "
+        "return (out,) for one",
+        "return a tuple with one entry for each output",
     ),
 }  # fmt: skip
 
@@ -147,10 +247,10 @@ def near(name: Any, known: Iterable[Any]) -> str | None:
     return min(found)[1] if found else None
 
 
-def did_you_mean(name: Any, known: Iterable[Any]) -> str:
-    """`; did you mean 'fullgraph'?`, or nothing."""
+def did_you_mean(name: Any, known: Iterable[Any], otherwise: str = "") -> str:
+    """`; did you mean 'fullgraph'?`, or `otherwise`."""
     found = near(name, known)
-    return f"; did you mean {found!r}?" if found else ""
+    return f"; did you mean {found!r}?" if found else otherwise
 
 
 def _letters(name: str) -> str:
@@ -174,6 +274,7 @@ def distance(a: str, b: str) -> int:
 # ---- options ---------------------------------------------------------------------------------------------------
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def checks_options(function: F) -> F:
@@ -192,3 +293,22 @@ def checks_options(function: F) -> F:
         return function(*args, **options)
 
     return checked  # type: ignore[return-value]
+
+
+def checks_fields(cls: type[T]) -> type[T]:
+    """Decorator of a dataclass: `replace(record, fusee=...)` raises TypeError with the field that is surely meant."""
+    make = cls.__init__
+    known = list(inspect.signature(cls).parameters)
+
+    @functools.wraps(make)
+    def checked(self: T, *values: Any, **named: Any) -> None:
+        for name in named:
+            if name not in known:
+                hint, all_of_them = did_you_mean(name, known), ", ".join(known)
+                raise TypeError(
+                    say("unknown_field_of", record=cls.__name__, name=name, hint=hint, known=all_of_them)
+                )
+        make(self, *values, **named)
+
+    cls.__init__ = checked  # type: ignore[assignment, method-assign]
+    return cls

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from stage_contracts.messages import checks_fields
+
 if TYPE_CHECKING:
     from stage_contracts.capture import CapturedFrame
     from stage_contracts.graph import Graph
@@ -126,6 +128,7 @@ class Dispatch(Protocol):
         ...
 
 
+@checks_fields
 @dataclass(frozen=True)
 class Pipeline:
     """All seams of the machine, in the order the program flows through them."""

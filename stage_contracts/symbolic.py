@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,8 @@ class ShapeEnv:
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
     zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
+    # before anything was assumed
+    first_ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
     answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`, until something is assumed
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
@@ -59,7 +61,7 @@ class ShapeEnv:
 
         self.answers = {}
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
-        self.hints[symbol], self.ranges[symbol] = hint, (low, high)
+        self.hints[symbol], self.ranges[symbol], self.first_ranges[symbol] = hint, (low, high), (low, high)
         return SymInt(symbol, self)
 
     def evaluate(self, expr: Any) -> Any:
@@ -127,6 +129,15 @@ class ShapeEnv:
         holds = bool(self.evaluate(condition))
         self._record(condition if holds else sympy.Not(condition))
         return holds
+
+    def knowing_less(self) -> Iterator[None]:
+        """Set what is known back to the beginning, then to each later state, before one assumption after the other."""
+        assumed, self.assumptions = self.assumptions, []
+        self.ranges, self.replacements, self.zeros, self.products = dict(self.first_ranges), {}, set(), {}
+        self.answers = {}
+        for each in assumed:
+            yield
+            self._record(each.condition)
 
     def _record(self, condition: Any) -> None:
         import sympy

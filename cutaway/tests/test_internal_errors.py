@@ -116,6 +116,24 @@ def test_a_late_variant(monkeypatch):
     assert original is not inductor.two_graphs
 
 
+def test_a_late_variant_has_the_settings_of_its_function(monkeypatch):
+    def f(x, y):
+        x.add_(1)
+        return x + y
+
+    compiled = cutaway.compile(f, options={"suppress_errors": False})
+    compiled(cutaway.ones(3), cutaway.ones(3))
+
+    def fails(*_):
+        raise Planted
+
+    monkeypatch.setattr(inductor, "lower_and_build", fails)
+    mark, x = events.EVENT_LOG.mark(), cutaway.ones(3)
+    with pytest.raises(Planted):
+        compiled(x, x)
+    assert faults(mark) == [] and x.tolist() == [1, 1, 1]
+
+
 def index_out_of_range(x):
     return x[cutaway.tensor([9])]
 

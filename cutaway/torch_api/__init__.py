@@ -19,6 +19,7 @@ from cutaway.subjects import no_attribute
 from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
+from cutaway.torch_api.missing import MISSING
 from stage0_eager import nn, optim
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import autograd
@@ -145,9 +146,11 @@ def as_torch() -> Iterator[ModuleType]:
         ours = modules()
         before = {name: module for name, module in sys.modules.items() if _is_torch(name)}
         _replace(ours)
+        sys.meta_path.insert(0, MISSING)
         try:
             yield ours["torch"]
         finally:
+            sys.meta_path.remove(MISSING)
             _replace(before)
 
 

@@ -11,7 +11,9 @@ import warnings
 import numpy as np
 
 from stage0_eager.table.core import core as c
+from stage0_eager.transforms.trace import TracedArray
 from stage_contracts import dtype as dt
+from stage_contracts.messages import say
 
 # How torch's messages call dtypes.
 NAMES = {
@@ -53,6 +55,11 @@ def _seen_in_range(index, size, kind, says):
         if low < 0 or high >= size:
             raise kind(says.format(bad=high if high >= size else low, size=size))
     return True
+
+
+def numbers_are_seen(x):
+    """False while code is traced: there are only metas then."""
+    return not isinstance(getattr(x, "_data", None), TracedArray)
 
 
 def within(x, low, high, nan=False):
@@ -103,7 +110,7 @@ def _check_places(input, target):
     """With further dimensions each place has its class."""
     given, want = list(target.shape), list(input.shape)
     if input.ndim <= 2 and target.ndim > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
+        raise RuntimeError(say("target_of_classes"))
     if input.ndim == 4 and target.ndim != 3:
         raise RuntimeError(
             "only batches of spatial targets supported (3D tensors) but got targets of dimension: "
@@ -132,7 +139,6 @@ def warn_of_broadcast(input, target):
     """The losses that broadcast say that this is rarely meant."""
     if input.shape != target.shape:
         warnings.warn(
-            f"Using a target size ({list(target.shape)}) that is different to the input size ({list(input.shape)}). "
-            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+            say("target_broadcast", target=list(target.shape), input=list(input.shape)),
             stacklevel=4,
         )

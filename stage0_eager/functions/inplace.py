@@ -5,7 +5,6 @@ Input: a tensor to write to, then the arguments of the function without the unde
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from stage0_eager.autograd import views
@@ -153,17 +152,14 @@ overwrite.derivative(input=lambda g, input_meta: zeros(input_meta), data=lambda 
 
 def in_place_form(name: str, function: Operator) -> Operator:
     """The row `name_`: what `function` gives, written into its first argument."""
-    signature = inspect.signature(function.bind)
-    words, call = [], []
-    starred = False
-    for key, p in signature.parameters.items():
-        if p.kind is p.KEYWORD_ONLY and not starred:
-            words.append("*")
-            starred = True
-        words.append(key if p.default is p.empty else f"{key}={p.default!r}")
-        call.append(f"{key}={key}")
+    code, last = function.bind.__code__, function.bind.__defaults__ or ()
+    defaults = dict(zip(function.params[code.co_argcount - len(last) : code.co_argcount], last, strict=True))
+    defaults |= function.bind.__kwdefaults__ or {}
+    words = [f"{key}={defaults[key]!r}" if key in defaults else key for key in function.params]
+    words[code.co_argcount : code.co_argcount] = ["*"] * (code.co_kwonlyargcount > 0)
+    call = [f"{key}={key}" for key in function.params]
     if name not in _SAVE_NO_INPUT:
-        call[0] = f"kept(input, ({''.join(f'{key}, ' for key in list(signature.parameters)[1:])}))"
+        call[0] = f"kept(input, ({''.join(f'{key}, ' for key in function.params[1:])}))"
     namespace: dict[str, Any] = {"function": function, "write": write_computed, "kept": kept}
     exec(
         f"def {name}_({', '.join(words)}):\n    return write(input, function({', '.join(call)}))\n",

@@ -14,7 +14,7 @@ from typing import Any
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Tx, builtin
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.variables.base import Variable, describe, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
 from stage1_capture.variables.builder import class_variable
@@ -23,7 +23,7 @@ from stage1_capture.variables.derived import blank
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.ndarray import NumpyNdarrayVariable
-from stage1_capture.variables.object_dict import dict_of, has_dict
+from stage1_capture.variables.object_dict import dict_of
 from stage1_capture.variables.operators import call_operator
 from stage1_capture.variables.sequence import ListVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable

@@ -1,7 +1,7 @@
 """Attributes of objects and modules, by Python's own order, with a guard for each thing found.
 
 Input: an abstract object and a name, from `var_getattr` of variables/user_object.py. Properties are inlined; everything
-else is read off `__dict__`s and registries, so that no code of the user's runs. What cannot be followed (unknown
+else is read off `__dict__`s and registries, so that no user code runs. What cannot be followed (unknown
 descriptors) is a break.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.binding import (
@@ -21,7 +21,9 @@ from stage1_capture.variables.binding import (
     call_descriptor,
     call_property,
     dict_source,
+    guard_getters,
     guard_lacking,
+    guard_plain,
     on_class,
     pending,
 )
@@ -29,13 +31,12 @@ from stage1_capture.variables.builder import REGISTRIES, class_variable
 from stage1_capture.variables.object_dict import (
     attribute_source,
     dict_of,
-    has_dict,
     own_dict,
     read_by_class,
     refuse_second_way,
 )
 from stage_contracts.python_version import VERSION
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, Source
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -52,7 +53,7 @@ def module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Va
         tx.unsupported("GB0022", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0022", f"{name}, which {module.real.__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {module.real.__name__} computes in __getattr__")
     tx.output.guard("ABSENT", module.source, name)
     return None
 
@@ -61,7 +62,7 @@ def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> V
     """By the class and the object; where that fails, a property too, by `__getattr__`."""
     computed = class_lookup(type(value.real), "__getattr__")
     try:
-        found = plain_attribute(tx, value, name)
+        found = plain_attribute(tx, value, name, registries=computed is Module.__getattr__)
     except Raised as raised:
         if computed is MISSING or not isinstance(raised.value.real, AttributeError):
             raise
@@ -72,14 +73,18 @@ def instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> V
     if found is not None or computed in (MISSING, Module.__getattr__):
         return found
     if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0022", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {type(value.real).__name__} computes in __getattr__")
     getter = tx.wrap(computed, on_class(value, "__getattr__"))
     return tx.inline(getter, [value, from_constant(name)], {})
 
 
-def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
+def plain_attribute(
+    tx: Tx, value: UserDefinedObjectVariable, name: str, registries: bool = False
+) -> Variable | None:
+    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class. registries: what
+    Module.__getattr__ finds too."""
     real, cls = value.real, type(value.real)
+    guard_getters(tx.output, value)
     if name == "__class__":
         return class_variable(tx, value, cls)
     if name == "__dict__" and has_dict(real):
@@ -106,8 +111,10 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return _by_descriptor(tx, value, found, name)
     if name in own:
         return tx.wrap(own[name], attribute_source(tx.output, value, name))
-    registered = _registered(tx, value, own, name) if isinstance(real, Module) and found is MISSING else None
+    nowhere = registries and found is MISSING and waiting is MISSING
+    registered = _registered(tx, value, own, name) if nowhere else None
     if registered is not None:
+        guard_plain(tx.output, value, name)
         return registered
     if waiting is not MISSING:
         if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
@@ -115,15 +122,16 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         return None if waiting is None else realize(waiting)
     if found is not MISSING:
         return bind(tx, value, found, name, on_instance=not deleted)
-    _guard_absent(tx, value, name)
+    _guard_absent(tx, value, name, registries)
     return None
 
 
 def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """What a slot of the class holds."""
     cls = type(value.real)
+    guard_plain(tx.output, value, name)
     try:
-        return tx.wrap(found.__get__(value.real, cls), value.child(name))
+        return tx.wrap(found.__get__(value.real, cls), _slot_source(value, name))
     except AttributeError:
         computed = class_lookup(cls, "__getattr__") is not MISSING
         if value.source is not None and computed:
@@ -142,23 +150,33 @@ def _by_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: s
         return call_descriptor(tx, value, found, name)
     if value.base is not None and isinstance(found, types.GetSetDescriptorType):
         return value.base.var_getattr(tx, name)
-    tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+    tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
 
 
-def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
+def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str, registries: bool) -> None:
     """Nothing of that name is there: nor may there be later."""
     computed = class_lookup(type(value.real), "__getattr__")
     if value.fresh:
         guard_lacking(tx.output, value, name)
         if computed is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
-    elif computed in (MISSING, Module.__getattr__):
+    elif registries or computed is MISSING:
         tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
         guard_lacking(tx.output, value, name)
         if has_dict(value.real):
             tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
+
+
+def _slot_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+    """What a slot holds. An empty one is not to ask a user-defined `__getattr__`."""
+    source = value.child(name)
+    if source is None or class_lookup(type(value.real), "__getattr__") is MISSING:
+        return source
+    return CallSource(
+        AttrSource(AttrSource(AttrSource(source.base, "__class__"), name), "__get__"), (source.base,)
+    )
 
 
 def _empty_slot(cls: type, name: str) -> str:

@@ -2,7 +2,7 @@
 
 Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them. The file of
 each kind of value has the function that makes it, and enters it into the tables here. Only types and identities are
-looked at, and the values of Python constants; no code of the user's runs.
+looked at, and the values of Python constants; no user code runs.
 """
 
 from __future__ import annotations

@@ -15,7 +15,14 @@ from stage1_capture.state.graph_builder import is_library, is_users
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
 from stage1_capture.variables.base import Variable, from_constant, realize
-from stage1_capture.variables.binding import OBJECT_METHODS, base_place, in_class, inherited, pending
+from stage1_capture.variables.binding import (
+    OBJECT_METHODS,
+    base_place,
+    guard_metaclass,
+    in_class,
+    inherited,
+    pending,
+)
 from stage1_capture.variables.builder import class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
@@ -45,6 +52,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
+    if cls.source is not None:
+        guard_metaclass(tx.output, cls.source, real, name)
+        if is_users({"__name__": real.__module__}):
+            tx.output.guard_plain(cls.source, real, name)
     if meta is MISSING and type(real) is not type:
         tx.output.guard("LACKS", cls.child("__class__"), name)
     if found is MISSING:
@@ -90,7 +101,7 @@ def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Var
         return None
     if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
         return _described(tx, cls, found, name)
-    tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
+    tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
 
 
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
@@ -123,6 +134,7 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     start = order.index(value.owner) + 1
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
     if index is None:
+        _guard_nothing_behind(tx, receiver, cls, start, name, of_class)
         return None
     found = order[index].__dict__[name]
     source = _place_behind(receiver, cls, start, index, name, of_class)
@@ -155,5 +167,17 @@ def _place_behind(
     if made_inside(cls):
         home = base_place(cls.__mro__[index])
         return home and ItemSource(AttrSource(home, "__dict__"), name)
+    return _found_behind(receiver, start, name, of_class)
+
+
+def _found_behind(receiver: Any, start: int, name: str, of_class: bool) -> Source | None:
     base = receiver.source if of_class else receiver.class_place()
     return base and CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
+
+
+def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: str, of_class: bool) -> None:
+    """What super() does not find now may be there later."""
+    if not made_inside(cls):
+        tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
+    for outside in cls.__mro__[start:] if made_inside(cls) else ():
+        tx.output.guard("LACKS", base_place(outside), name)

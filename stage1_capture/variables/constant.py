@@ -135,7 +135,7 @@ class ConstantVariable(Variable):
 NONE = ConstantVariable(None)
 FROM_CONSTANT_BY_CLASS[object] = ConstantVariable
 
-# Constants that may be folded: immutable, with operations that run no code of the user's.
+# Constants that may be folded: immutable, with operations that run no user code.
 CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset, complex)
 
 

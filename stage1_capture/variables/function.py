@@ -196,7 +196,7 @@ class TransformVariable(Variable):
 
 @dataclass(eq=False)
 class NestedFunctionVariable(Variable):
-    """A function of the user's that is called in Python: its compiled version stands in."""
+    """A user function that is called in Python: its compiled version stands in."""
 
     function: Variable
 

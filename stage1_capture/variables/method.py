@@ -71,7 +71,7 @@ def builtin_attribute(tx: Tx, value: Any, name: str, known: type | None = None) 
     found = class_lookup(kind, name)
     there = found is not MISSING and name != "__dict__"
     if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-        tx.unsupported("GB0022", f"the descriptor {kind.__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")
     if not there and known not in (None, kind) and is_users({"__name__": kind.__module__}):
         place = value.child("__class__") or RegisteredSource(register(kind))
         tx.output.guard("LACKS", place, name)

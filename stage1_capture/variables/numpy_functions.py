@@ -32,7 +32,8 @@ def left(tx: Tx, what: str) -> NoReturn:
 def is_numpys(real: Any) -> bool:
     """Whether something callable is part of NumPy, so that its source is not followed."""
     if isinstance(real, _NAMED):
-        owner = getattr(real, "__self__", None)  # of a method: a generator of random numbers
+        # of a method: a generator of random numbers. A class is not asked: its metaclass may be the user's
+        owner = None if isinstance(real, type) else getattr(real, "__self__", None)
         home = getattr(real, "__module__", None) or type(owner).__module__
         return str(home).split(".")[0] == "numpy" and not (
             isinstance(real, type) and issubclass(real, BaseException)

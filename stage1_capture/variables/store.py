@@ -1,7 +1,7 @@
 """Stores to attributes: what `obj.name = value` and `del obj.name` do, by Python's own order.
 
 Input: an abstract object, a name and a value. On an object from outside the store is a side effect, replayed after
-the graph; setters and `__setattr__` of the user's are followed.
+the graph; user-defined setters and `__setattr__` are followed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.variables.base import Variable, describe, from_constant
-from stage1_capture.variables.binding import dict_source, guard_class, guard_storing, on_class
+from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
-from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
+from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
 from stage_contracts.source import AttrSource, Source
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
         store_mode(tx, name, value)
     elif type(real) is types.ModuleType:
         if is_library(vars(real)):
-            tx.unsupported("GB0006", "a change of the library's own state")
+            tx.unsupported("GB0092", "a change of the library's own state")
         if hasattr(types.ModuleType, name):  # `__dict__`
             tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
         tx.output.effects.store_global(vars(real), name, value)
@@ -98,7 +98,7 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
 
 
 def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Variable | None) -> None:
-    """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
+    """A plain value on a user-defined class: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = value is not None and value.is_plain_data()
     found = class_lookup(real, name)
@@ -127,7 +127,7 @@ def is_instance(target: Variable) -> bool:
 
 
 def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
-    """`del target.name`: by a `__delattr__` of the user's where there is one."""
+    """`del target.name`: by a user-defined `__delattr__` where there is one."""
     if not is_instance(target):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     deleter = class_lookup(type(target.real), "__delattr__")
@@ -174,6 +174,7 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
 
 def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
     """Whether a slot holds something; also where the program stored there before: it is deleted in what there is."""
+    guard_plain(tx.output, target, name)
     if _fills(slot, target.real):
         tx.wrap(slot.__get__(target.real), target.child(name))
         return True

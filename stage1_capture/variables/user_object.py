@@ -260,7 +260,7 @@ class UserDefinedObjectVariable(Variable):
         tx.unsupported("GB0010", "an iterator from outside is walked")
 
     def ask_length(self, tx: Tx) -> None:
-        """The length is asked of a class of the user's, and what it gives is gone by. A TypeError says nothing."""
+        """A user-defined class is asked for the length, and what it gives is gone by. A TypeError says nothing."""
         for name in ("__len__", "__length_hint__"):
             found = class_lookup(type(self.real), name)
             if isinstance(found, types.FunctionType) and is_users(found.__globals__):
@@ -405,10 +405,20 @@ def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Va
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:
-    """A class of the user's that sees every read of an attribute would see those of guards, and of capture, too."""
+    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
     asked = class_lookup(cls, "__getattribute__")
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
         output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
+    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
+        output.unsupported(
+            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
+        )
+
+
+def _wrap_class(output: OutputGraph, real: type, source: Source | None) -> Variable:
+    if class_lookup(type(real), "__getattribute__") is not type.__getattribute__:
+        output.unsupported("GB0052", f"the class {real.__name__}, whose metaclass has a __getattribute__")
+    return wrap_identity(output, real, source)
 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -453,7 +463,7 @@ BUILDERS_BY_CLASS.update(
         object: wrap_object,
         Module: _wrap_module,
         Optimizer: _wrap_optimizer,
-        type: wrap_identity,
+        type: _wrap_class,
         enum.Enum: _wrap_enum,
     }
 )

@@ -7,21 +7,18 @@ min_cut_rematerialization_partition: a value is a pair of vertices, and the edge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from stage2_autograd.aliasing import shares_storage
 from stage2_autograd.partition.checkpoints import checkpointed
+from stage2_autograd.partition.max_flow import NetworkEdge, sink_side
 from stage_contracts.graph import Node, map_args, meta_of, nodes_in
 from stage_contracts.joint import JointGraph, bytes_at_hints
 from stage_contracts.tensor_meta import TensorMeta
 
-UNBOUNDED = 2**31 - 1  # scipy's capacities are int32
 WRITING = 16  # how many bytes saved cost as much as one that is written for the backward alone
-FINITE = 2**29  # all finite capacities together stay below this, so that no flow reaches UNBOUNDED
 
 
 @dataclass(frozen=True)
@@ -85,51 +82,41 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
         for node in task.values
     ]
     given = {n for n in task.values if n.op == "placeholder" or (n in task.forward and not repeats(n))}
-    edges = [*_value_edges(weights), *_flow_edges(number, given, task.read)]
-    after = _reaches_sink(edges, 2 * len(number), 2 * len(number) + 1)
-    return [node for node, i in number.items() if not after[2 * i] and after[2 * i + 1]]
+    edges, ends, size = _network(weights, number, given, task.read)
+    after = sink_side(edges, size, _SOURCE, _SINK)
+    return [
+        node
+        for node, weight, (begin, end) in zip(task.values, weights, ends, strict=True)
+        if weight is not None and after[end] and not after[begin]
+    ]
 
 
-# The network: value i is an edge from vertex 2i to vertex 2i + 1, cut where it is saved; then come source and sink.
-NetworkEdge = tuple[int, int, int]  # tail, head, capacity
+_SOURCE, _SINK = 0, 1
 
 
-def _value_edges(weights: list[int | None]) -> Iterator[NetworkEdge]:
-    """What saving each value costs, in units that keep the sum finite; None cannot be saved."""
-    unit = max(1, -(-sum(w for w in weights if w is not None) // FINITE))
-    for i, weight in enumerate(weights):
-        yield 2 * i, 2 * i + 1, UNBOUNDED if weight is None else -(-weight // unit)
+def _network(
+    weights: list[int | None], number: Mapping[Node, int], given: Collection[Node], read: Collection[Node]
+) -> tuple[list[NetworkEdge], list[tuple[int, int]], int]:
+    """The edges, the two vertices of each value, and how many vertices there are.
 
-
-def _flow_edges(
-    number: Mapping[Node, int], given: Collection[Node], read: Collection[Node]
-) -> Iterator[NetworkEdge]:
-    """From the source to what is given, from each value to its readers, to the sink from what the backward reads."""
-    source, sink = 2 * len(number), 2 * len(number) + 1
+    An edge between the two vertices of a value is cut where the value is saved (None cannot be); one from a value to
+    its reader never is. What is given begins at the source, and what the backward reads ends at the sink.
+    """
+    unbounded = 1 + sum(weight for weight in weights if weight is not None)
+    ends = [
+        (_SOURCE if node in given else 2 * i + 2, _SINK if node in read else 2 * i + 3)
+        for node, i in number.items()
+    ]
+    edges = [
+        (begin, end, unbounded if weight is None else weight)
+        for (begin, end), weight in zip(ends, weights, strict=True)
+    ]
     for node, i in number.items():
-        if node in given:
-            yield source, 2 * i, UNBOUNDED
-        for used in node.all_input_nodes:
-            if used in number:
-                yield 2 * number[used] + 1, 2 * i, UNBOUNDED
-        if node in read:
-            yield 2 * i + 1, sink, UNBOUNDED
-
-
-def _reaches_sink(edges: list[NetworkEdge], source: int, sink: int) -> np.ndarray:
-    """Which vertices are behind the last minimum cut: those from which the sink can take more flow."""
-    from scipy.sparse import csr_matrix
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    size = sink + 1
-    tails, heads, capacities = np.array(edges, np.int32).reshape(-1, 3).T
-    network = csr_matrix((capacities, (tails, heads)), (size, size))
-    flow = maximum_flow(network, source, sink).flow
-    residual = (network.astype(np.int64) - flow.astype(np.int64)).T.tocsr()
-    residual.eliminate_zeros()
-    after = np.zeros(size, bool)
-    after[breadth_first_order(residual, sink, return_predecessors=False)] = True
-    return after
+        begin = ends[i][0]
+        if begin != _SOURCE:  # flow never returns to the source, nor leaves the sink
+            tails = (ends[number[used]][1] for used in node.all_input_nodes if used in number)
+            edges += [(tail, begin, unbounded) for tail in tails if tail != _SINK]
+    return edges, ends, 2 * len(number) + 2
 
 
 def cost(node: Node, in_memory: bool) -> int | None:

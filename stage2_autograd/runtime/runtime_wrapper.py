@@ -17,16 +17,16 @@ from stage0_eager.random.generator import default_generator
 from stage0_eager.state import STATE
 from stage0_eager.tensor import Tensor, up_to_date
 from stage2_autograd.runtime.compiled_backward import CompiledBackward, SavingPlan
-from stage2_autograd.runtime.input_checks import Check, input_checks
-from stage2_autograd.runtime.write_back import as_they_are, finisher
+from stage2_autograd.runtime.input_checks import input_checks
+from stage2_autograd.runtime.write_back import Written, as_they_are, donated, finisher
 from stage_contracts.graph import meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
-Recover = Callable[[Exception, Sequence[Any]], tuple]  # (what was raised, the operands) -> the results
-Start = Callable[[Sequence[Tensor]], tuple]  # a call's tensors -> the arrays that the forward made of them
+# (what was raised, the operands, random draws done, what is left to do) -> the results
+Recover = Callable[..., tuple]
 
 
-def raise_it(error: Exception, operands: Sequence[Any]) -> tuple:
+def raise_it(error: Exception, operands: Sequence[Any], drawn: int = 0, rest: Any = None) -> tuple:
     raise error
 
 
@@ -44,8 +44,8 @@ def make_runtime_wrapper(
         written inputs, saved values.
     backward: arrays of the saved values and the tangents to one array (or None) per input. None, with
         `joint` and `partition`, for inference.
-    recover: what to do when the forward or its write-back raises, of which then nothing is left, and when the
-        backward does.
+    recover: what to do when the forward or its write-back raises, and when the backward does. Nothing is left of them
+        then but `drawn` random draws; or memory was written, and `rest` is what is left to do.
     Raises RuntimeError, with eager's messages, for what eager rejects.
     """
     inference = _without_tape(functional, forward, recover[0])
@@ -60,10 +60,10 @@ def _without_tape(
     """A call that records nothing."""
     count = functional.num_outputs + len(functional.writes)
     checks, finish = input_checks(functional), finisher(functional)
-    start = _starter(functional, forward, checks)
+    draws, draw = functional.rng_calls, _random_state(functional)
 
     # most inference: nothing to do but the call
-    if not checks and not functional.rng_calls and finish is as_they_are:
+    if not checks and not draws and finish is as_they_are:
 
         def call(*tensors: Tensor) -> tuple[Tensor, ...]:
             try:
@@ -74,11 +74,20 @@ def _without_tape(
         return call
 
     def run(*tensors: Tensor) -> tuple[Tensor, ...]:
+        drawn, made = 0, ()  # type: int, tuple
         try:
-            made = start(tensors)
+            for check in checks:
+                check(tensors)
+            state = draw()
+            drawn = draws
+            made = forward(*[t._data for t in tensors], *state)
             return finish(tensors, [Tensor(a) for a in made[:count]])
+        except Written as written:
+            return recover(written.cause, tensors, drawn, written.rest)
         except Exception as error:
-            return recover(error, tensors)
+            if not donated(functional, tensors, made):
+                return recover(error, tensors, drawn)
+            return recover(error, tensors, drawn, lambda: finish(tensors, [Tensor(a) for a in made[:count]]))
 
     return run
 
@@ -94,8 +103,8 @@ def _on_tape(
 ) -> Callable[..., tuple]:
     """A call that is one node on the tape, where gradients are recorded and asked for; else `inference`."""
     count = functional.num_outputs + len(functional.writes)
-    start = _starter(functional, forward, (*input_checks(functional), _bring_views_up_to_date))
-    finish = finisher(functional)
+    checks, finish = (*input_checks(functional), _bring_views_up_to_date), finisher(functional)
+    draws, draw = functional.rng_calls, _random_state(functional)
     plan = SavingPlan(partition, joint, functional)
     counts = any(functional.versions) or bool(functional.writes)
     wanted = tuple(i for i, g in enumerate(partition.backward.outputs) if g is not None)
@@ -104,8 +113,13 @@ def _on_tape(
     def run_on_tape(*tensors: Tensor) -> tuple[Tensor, ...]:
         if not STATE.grad_enabled or not any(tensors[i].requires_grad for i in wanted):
             return inference(*tensors)
+        drawn = 0
         try:
-            made = start(tensors)
+            for check in checks:
+                check(tensors)
+            state = draw()
+            drawn = draws
+            made = forward(*[t._data for t in tensors], *state)
             outputs = [Tensor(a) for a in made[:count]]
             edges = [Edge(tensors[i], position=i) for i in wanted if tensors[i].requires_grad]
             layouts = plan.layouts_of(tensors)
@@ -114,38 +128,19 @@ def _on_tape(
             for index, i in enumerate(joint.tangent_outputs):
                 out = outputs[i]
                 out.requires_grad, out._grad_fn, out._output_index = True, node, index
-            made_of_them = finish(tensors, outputs)
-            if counts:  # what was written on the way is what the backward expects
-                node.expect_versions_of_now()
-            return made_of_them
+            if not counts:
+                return finish(tensors, outputs)
+            # what was written on the way is what the backward expects
+            return finish(tensors, outputs, node.expect_versions_of_now)
+        except Written as written:
+            return recover_forward(written.cause, tensors, drawn, written.rest)
         except Exception as error:
-            return recover_forward(error, tensors)
+            return recover_forward(error, tensors, drawn)
 
     return run_on_tape
 
 
 # ---- before the forward -------------------------------------------------------------------------------------
-
-
-def _starter(functional: FunctionalGraph, forward: Callable[..., tuple], checks: tuple[Check, ...]) -> Start:
-    """The checks, then the forward on the arrays of a call's tensors and, last, the state of its random draws."""
-    if not functional.rng_calls:
-
-        def start(tensors: Sequence[Tensor]) -> tuple:
-            for check in checks:
-                check(tensors)
-            return forward(*[t._data for t in tensors])
-
-        return start
-
-    draw = _random_state(functional)
-
-    def start_drawing(tensors: Sequence[Tensor]) -> tuple:
-        for check in checks:
-            check(tensors)
-        return forward(*[t._data for t in tensors], draw())
-
-    return start_drawing
 
 
 def _bring_views_up_to_date(tensors: Sequence[Tensor]) -> None:
@@ -154,12 +149,20 @@ def _bring_views_up_to_date(tensors: Sequence[Tensor]) -> None:
             up_to_date(t)
 
 
-def _random_state(functional: FunctionalGraph) -> Callable[[], Any]:
-    """A function: (seed, counter) for one call of the graph, whose draws the generator has then done."""
+def _random_state(functional: FunctionalGraph) -> Callable[[], tuple]:
+    """A function: what the forward gets last at one call. Nothing; or (seed, counter), whose draws the generator has
+    then done. If it fails, it has not."""
     calls, generator = functional.rng_calls, default_generator()
+    if not calls:
+        return tuple
     device = meta_of(functional.graph.placeholders[-1]).device
 
-    def draw() -> Any:
-        return array_library.move(np.array(generator.advance(calls), np.int64), device)
+    def draw() -> tuple:
+        state = generator.advance(calls)
+        try:
+            return (array_library.move(np.array(state, np.int64), device),)
+        except Exception:
+            generator.advance(-calls)
+            raise
 
     return draw

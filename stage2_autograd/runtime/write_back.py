@@ -2,7 +2,8 @@
 
 Input: the functional graph (what it writes, which views its results are) and, at each call, the input tensors and the
 graph's outputs. Versions, views and histories end as the eager function would have left them. What may fail comes
-before memory is written; if it fails, each tensor is as it was, so that eager can take over.
+before memory is written; if it fails, each tensor is as it was, so that eager can take over. Once memory is written
+eager must not begin again: Written says so, and how to do the rest.
 """
 
 from __future__ import annotations
@@ -14,13 +15,29 @@ from stage0_eager.autograd.tape import version_of
 from stage0_eager.autograd.views import write_through
 from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-Finish = Callable[[Sequence[Tensor], list[Tensor]], tuple[Tensor, ...]]
+# (input tensors, outputs, what to do before memory is written) -> results
+Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
+Copy = tuple[Any, Any]  # (memory, its new values)
 
 
-def as_they_are(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
+class Written(Exception):
+    """A fault once memory was written, its cause. `rest()` does what is left, and may be called again."""
+
+    def __init__(self, cause: Exception, rest: Callable[[], tuple[Tensor, ...]]) -> None:
+        super().__init__(str(cause))
+        self.cause, self.rest = cause, rest
+
+
+def nothing() -> None:
+    """What there is to do before memory is written, without a tape."""
+
+
+def as_they_are(
+    tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
+) -> tuple[Tensor, ...]:
     """No input is written, and the results are the graph's outputs."""
     return tuple(outputs)
 
@@ -37,30 +54,62 @@ def finisher(functional: FunctionalGraph) -> Finish:
 
     lay_out = _result_maker(functional, results)
 
-    def finish(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
-        for i, seen in counted:
-            version_of(outputs[i])[0] = seen
+    def finish(
+        tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
+    ) -> tuple[Tensor, ...]:
         undo: list[Undo] = []
-        copies: list[
-            tuple[Any, Any]
-        ] = []  # last: a result that is a view of a written input sees them all the same
+        copies: list[Copy] = []  # last: a result that is a view of a written input sees them all the same
         try:
+            for i, seen in counted:
+                version_of(outputs[i])[0] = seen
             for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
                 undo.append(_undoing(tensors[i], on_tape=value.requires_grad))
                 copies += _write_back(tensors[i], value, seen)
             made = lay_out(tensors, outputs)
-            for memory, new in copies:
-                memory[...] = new
+            for memory, _ in copies:
+                refuse_read_only(memory)
+            before()
         except BaseException:
             for put_back in reversed(undo):
                 put_back()
             raise
+        try:
+            copy_all(copies)
+        except Exception as error:
+
+            def rest() -> tuple[Tensor, ...]:
+                copy_all(copies)
+                return made
+
+            raise Written(error, rest) from error
         return made
 
     return finish
 
 
-def _write_back(target: Tensor, value: Tensor, seen: int) -> list[tuple[Any, Any]]:
+def donated(functional: FunctionalGraph, tensors: Sequence[Tensor], made: Sequence[Any]) -> bool:
+    """Whether the launch that made these arrays wrote an input at once: it gives the input's own array for it."""
+    written = zip(functional.writes, made[functional.num_outputs :], strict=False)
+    return any(tensors[i]._data is array for i, array in written)
+
+
+def writeable(memory: Any) -> bool:
+    return bool(getattr(memory.flags, "writeable", True))  # on a GPU all memory is
+
+
+def refuse_read_only(memory: Any) -> None:
+    """Eager's error, before the first write."""
+    if not writeable(memory):
+        raise ValueError("assignment destination is read-only")
+
+
+def copy_all(copies: Sequence[Copy]) -> None:
+    """Write the new values. Twice is as good as once."""
+    for memory, new in copies:
+        memory[...] = new
+
+
+def _write_back(target: Tensor, value: Tensor, seen: int) -> list[Copy]:
     """The input becomes the value, after as many writes as eager would have `seen`. What memory is still to be copied:
     (to, from)."""
     version_of(target)[0] += seen
@@ -87,7 +136,8 @@ def _undoing(target: Tensor, on_tape: bool) -> Undo:
         return undo_version
 
     data = target._data
-    was = data.copy() if target._view is not None else None  # `write_through` writes memory at once
+    at_once = target._view is not None and writeable(data)  # as `write_through` writes memory
+    was = data.copy() if at_once else None
     kept = [(t, t._grad_fn, t._view, t.requires_grad, t.__dict__.copy()) for t in (root(target), target)]
 
     def undo() -> None:
@@ -106,7 +156,7 @@ def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) 
     """The user's results: outputs, inputs and constants, some through views of the user's own tape."""
     constants = functional.graph.attributes
     open_results = next(open_sizes_in(results), None) is not None
-    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
+    read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
 
     def lay_out(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}

@@ -20,12 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stage4_runtime.runtime import cache_size
 from stage4_runtime.runtime.private_folder import NotPrivate, cache_root, private_folder, secret_key
 from stage_contracts import config, events
 
 FORMAT = "1"  # part of every key: change it when an entry's meaning changes
 ENTRY = "entry.json"
 _DAY = 86_400  # seconds
+_FULL = 0.9  # of the limit stays when entries are removed
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def adopt_entry(record: Mapping[str, Any], files: Mapping[str, bytes]) -> bool:
     if folder.is_dir():
         return False
     _publish_entry(root, folder, str(record["name"]), digests, files)
+    evict(root, config.current().runtime.cache_bytes, keep=folder)
     return True
 
 
@@ -136,18 +139,26 @@ def _checked(folder: Path, secret: bytes) -> tuple[dict[str, Any], dict[str, byt
 
 
 def evict(root: Path, limit: int, keep: Path | None = None) -> None:
-    """Remove entries, least recently used first, until the rest is within `limit` bytes."""
+    """Count the new entry `keep`; where all are more than `limit` bytes, remove those least recently used.
+
+    Then so many go that the next stores find room: to look at every entry takes seconds where there are thousands.
+    """
     for leftover in (*root.glob("new-*"), *root.glob("old-*")):  # of processes that died while storing
         if time.time() - leftover.stat().st_mtime > _DAY:
             shutil.rmtree(leftover, ignore_errors=True)
+    known = cache_size.add(root, _age_and_size(keep)[1] if keep else 0)
+    if known is not None and known <= limit:
+        return
     aged = [(*_age_and_size(folder), folder) for folder in entries(root)]
     total = sum(size for _, size, _ in aged)
-    for _, size, folder in sorted(aged, key=lambda e: e[0]):
-        if total <= limit:
-            return
-        if folder != keep:
-            _discard(root, folder)
-            total -= size
+    if total > limit:
+        for _, size, folder in sorted(aged, key=lambda e: e[0]):
+            if total <= limit * _FULL:
+                break
+            if folder != keep:
+                _discard(root, folder)
+                total -= size
+    cache_size.set_to(root, total)
 
 
 # ---- inside ----------------------------------------------------------------------------------------------

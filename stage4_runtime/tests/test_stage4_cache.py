@@ -225,6 +225,35 @@ def test_the_least_recently_used_entries_go_first(private_cache):
     assert [cache.load(key) is not None for key in keys] == [True, False, True, True]
 
 
+def test_a_store_seldom_looks_at_every_entry(private_cache, monkeypatch):
+    """Before there was a file with the size, each store did: 2.7 s where there are 12,000 entries."""
+    walks, walk = [], cache.entries
+    monkeypatch.setattr(cache, "entries", lambda root: walks.append(root) or walk(root))
+
+    def held():
+        return sum(p.stat().st_size for p in (private_cache / "entries").glob("*/*/*"))
+
+    cache.store(KEY, FILES)
+    size = held()
+    with config.patch(cache_bytes=40 * size):
+        for n in range(200):
+            cache.store(cache.Key("k", {"source": f"{n:03}"}), {"data": bytes(sum(map(len, FILES.values())))})
+            assert held() <= 40 * size, n
+    assert held() > 30 * size and 2 < len(walks) < 80
+
+
+@pytest.mark.parametrize("damage", [b"", b"12345678123", bytes(8 * 5000), None])
+def test_a_size_that_cannot_be_known_is_counted_again(private_cache, damage):
+    cache.store(KEY, FILES)
+    size = sum(p.stat().st_size for p in (private_cache / "entries").glob("*/*/*"))
+    stored = private_cache / "stored"
+    stored.unlink() if damage is None else stored.write_bytes(damage)
+    with config.patch(cache_bytes=size + 10):
+        cache.store(cache.Key("other", {"source": "1"}), FILES)
+    assert cache.load(KEY) is None
+    assert stored.stat().st_size == 16
+
+
 def test_what_is_larger_than_the_cache_is_not_kept(private_cache):
     with config.patch(cache_bytes=10):
         assert not cache.store(KEY, FILES)

@@ -64,7 +64,7 @@ def test_patches_nest_and_end():
         (
             {"cach": True},
             AttributeError,
-            "no configuration field 'cach'; expected one of cache",
+            "no configuration field 'cach'; did you mean 'cache'",
         ),
         ({"capture.cache": True}, AttributeError, "no configuration field 'capture.cache'"),
         ({"runtime.cache": 1}, TypeError, "runtime.cache expects bool, got int 1"),

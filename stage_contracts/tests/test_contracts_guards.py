@@ -93,6 +93,15 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
+    "LACKS all": (Guard("LACKS", X, ("real", "imag")), "lacks_all(x, ('real', 'imag'))", (str,), [(int,), (complex,)]),
+    "READS": (
+        Guard("READS", X, (object.__getattribute__, None)), "reads_by(x, (object.__getattribute__, None))", (Thing,),
+        [(type("Own", (), {"__getattr__": len}),), (type("Own", (Thing,), {"__getattribute__": len}),)],
+    ),
+    "PLAIN": (
+        Guard("PLAIN", X, ("foo", "bar")), "are_plain(x, ('foo', 'bar'))", (type("Own", (Thing,), {"foo": 1}),),
+        [(type("Own", (Thing,), {"bar": property()}),), (type("Own", (Thing,), {"foo": 1, "bar": classmethod(len)}),)],
+    ),
     "LACKS": (Guard("LACKS", X, "real"), "lacks(x, 'real')", (str,), [(int,), (bool,)]),
     **{
         f"EQUALS of {value!r}": (Guard("EQUALS", X, value), "", (again,), [(other,) for other in others])
@@ -116,6 +125,7 @@ CASES = {
     "KEYS": (Guard("KEYS", X, ("a", "b")), "tuple(x) == ('a', 'b')", ({"a": 1, "b": 2},), [({"b": 1, "a": 2},), ({},)]),
     "KEYS of numbers": (Guard("KEYS", X, (1, 2)), "", ({1: 0, 2: 0},), [({True: 0, 2: 0},), ({1.0: 0, 2: 0},)]),
     "ABSENT": (Guard("ABSENT", X, "hook"), "not hasattr(x, 'hook')", (Thing(),), [(Thing(hook=1),)]),
+    "PRESENT": (Guard("PRESENT", X, "k"), "'k' in x", ({"k": 1},), [({},)]),
     "ABSENT_KEY": (Guard("ABSENT_KEY", X, "k"), "'k' not in x", ({},), [({"k": 1},)]),
     "SHAPE": (Guard("SHAPE", X, "x.shape[0] < 5"), "x.shape[0] < 5", (FakeTensor(),), [(FakeTensor(shape=(9, 3)),), (1,)]),
 }  # fmt: skip

@@ -140,7 +140,7 @@ def test_configuration_that_is_kept_fixed_or_unknown():
     dynamo.config.capture_scalar_outputs = False
     with pytest.raises(NotImplementedError, match="capture_scalar_outputs is False here"):
         dynamo.config.capture_scalar_outputs = True
-    with pytest.raises(AttributeError, match="it has recompile_limit"):
+    with pytest.raises(AttributeError, match="the nearest it has is torch._dynamo.config.recompile_limit"):
         print(dynamo.config.recompile_limits)
     with pytest.raises(AttributeError, match="no torch._dynamo.config.nonsense"):
         dynamo.config.patch(nonsense=1).__enter__()
@@ -211,7 +211,7 @@ MISTAKES = {
     "dynamic": (lambda: compiled(dynamic="yes"), TypeError, "dynamic expects None, True or False, got 'yes'"),
     "a mode nearby": (lambda: compiled(mode="max_autotune"), RuntimeError, "did you mean 'max-autotune'"),
     "a list of modes": (lambda: compiled(mode=["default"]), RuntimeError, "Unrecognized mode=.'default'."),
-    "an option": (lambda: compiled(options={"runtime.cach": 1}), RuntimeError, "expected one of runtime.cache"),
+    "an option": (lambda: compiled(options={"runtime.cach": 1}), RuntimeError, "did you mean .runtime.cache."),
     "an option's type": (lambda: compiled(options={"runtime.cache": 1}), RuntimeError, "expects bool, got int 1"),
     "an option's name": (lambda: compiled(options={3: 1}), RuntimeError, "is named by a string, got 3"),
     "no options": (lambda: compiled(options=3), TypeError, "options expects a mapping, .* got int"),

@@ -3,7 +3,11 @@
 Input: the function called as a row of stage_contracts/messages.py. SURROUNDINGS: the variables a program is started with.
 """
 
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
+
+from cutaway.nn import functional as F
 
 import cutaway
 from cutaway.torch_api import torch
@@ -34,13 +38,13 @@ def unknown_stance():
 
 
 def unknown_log():
-    from cutaway.logs import set_logs
+    from cutaway.debug.logs import set_logs
 
     set_logs(graph_break=True)
 
 
 def unknown_log_variable():
-    from cutaway.logs import logs_of_environment
+    from cutaway.debug.logs import logs_of_environment
 
     logs_of_environment("recompile, nonsense")
 
@@ -59,6 +63,24 @@ def no_attribute():
 
 def subject_missing():
     return torch.hub
+
+
+def unknown_field_of():
+    replace(cutaway.DEFAULT_PIPELINE, fusee=None)
+
+
+def wrong_choice():
+    cutaway.config.change(repro_after="ato")
+
+
+def module_missing():
+    with cutaway.torch_api.as_torch():
+        import torch.hub  # noqa: F401
+
+
+def name_missing():
+    with cutaway.torch_api.as_torch():
+        from torch import hub  # noqa: F401
 
 
 def no_artifacts():
@@ -82,7 +104,8 @@ def seam_result():
     cutaway.compile(double, pipeline=pipeline)(cutaway.ones(3))
 
 
-def internal_error():
+@contextmanager
+def a_faulty_pass():
     """A pass of the compiler that fails, as a fault of ours would."""
     from cutaway import inductor
 
@@ -91,9 +114,65 @@ def internal_error():
 
     kept, inductor.lower_and_build = inductor.lower_and_build, fails
     try:
-        return cutaway.compile(double)(cutaway.ones(3))
+        yield
     finally:
         inductor.lower_and_build = kept
+
+
+def internal_error():
+    with a_faulty_pass():
+        return cutaway.compile(double)(cutaway.ones(3))
+
+
+def internal_error_raised():
+    with a_faulty_pass():
+        cutaway.compile(double, fullgraph=True)(cutaway.ones(3))
+
+
+def repro_saved():
+    with a_faulty_pass(), cutaway.config.patch(repro_after="dynamo"):
+        cutaway.compile(double)(cutaway.ones(3))
+
+
+def repro_not_saved():
+    """A file stands where the folder would."""
+    Path("cutaway_repro").write_text("", encoding="utf-8")
+    with a_faulty_pass(), cutaway.config.patch(repro_after="aot"):
+        cutaway.compile(double)(cutaway.ones(3))
+
+
+def graph_break():
+    def says_so(x):
+        print("a side effect")
+        return x * 2
+
+    cutaway.compile(says_so, fullgraph=True)(cutaway.ones(3))
+
+
+def class_out_of_range():
+    loss = cutaway.compile(F.cross_entropy)
+    loss(cutaway.zeros(2, 3), cutaway.tensor([0, 7]))
+
+
+def target_of_classes():
+    F.cross_entropy(cutaway.zeros(2, 3), cutaway.zeros(2, 4))
+
+
+def target_size():
+    F.binary_cross_entropy_with_logits(cutaway.zeros(2, 3), cutaway.zeros(2, 1))
+
+
+def target_broadcast():
+    F.mse_loss(cutaway.zeros(2, 3), cutaway.zeros(2, 1))
+
+
+def variance_negative():
+    loss = cutaway.compile(F.gaussian_nll_loss)
+    loss(cutaway.zeros(2), cutaway.zeros(2), cutaway.tensor([1.0, -1.0]))
+
+
+def probability_expected():
+    F.binary_cross_entropy(cutaway.tensor([0.5, 1.5]), cutaway.tensor([0.0, 1.0]))
 
 
 def backend_raised():
@@ -101,3 +180,11 @@ def backend_raised():
         raise KeyError("a fault of the backend")
 
     cutaway.compile(double, backend=broken)(cutaway.ones(3))
+
+
+def backend_not_callable():
+    cutaway.compile(double, backend=lambda graph, inputs: None)(cutaway.ones(3))
+
+
+def backend_result():
+    cutaway.compile(double, backend=lambda graph, inputs: lambda *tensors: tensors[0])(cutaway.ones(3))

@@ -23,6 +23,7 @@ import rich.progress as bars
 from rich.console import Console
 
 import tests.oracle.samples  # noqa: F401  (fills spec.ROWS)
+from stage_contracts import events
 from stage_contracts.tests.report_heading import heading
 from tests.oracle.compare import Mismatch
 from tests.oracle.compiled import Refused, links, pair_is_eager, stage2_is_eager
@@ -40,13 +41,14 @@ def verdict(pair: Pair) -> Verdict:
     first, second = (links()[i] for i in pair)
     names = f"{first.row.name}, then {second.row.name}"
     try:
-        outcome = pair_is_eager(first, second)
+        with events.no_internal_errors():
+            outcome = pair_is_eager(first, second)
         return ("agree", "", "") if outcome == "agree" else ("raise", names, outcome)
     except Refused as refusal:
         alone = {case.row.name: _refused_alone(case) for case in (first, second)}
         found = [name for name, why in alone.items() if why]
         return ("refused", f"{found[0]}: ", alone[found[0]]) if found else ("refused", "", str(refusal))
-    except Mismatch as error:
+    except (AssertionError, Mismatch) as error:  # the first: the compiler itself failed
         return "differ", names, str(error).splitlines()[0][:100]
 
 

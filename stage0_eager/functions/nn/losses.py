@@ -13,6 +13,7 @@ from stage0_eager.functions.index_checks import (
     NAMES,
     check_classes,
     in_range,
+    numbers_are_seen,
     warn_of_broadcast,
     within,
 )
@@ -21,7 +22,9 @@ from stage0_eager.functions.reductions import log_softmax
 from stage0_eager.table.core import core as c
 from stage0_eager.table.operator import operator
 from stage_contracts import dtype as dt
+from stage_contracts.breaks import Unsupported
 from stage_contracts.core_metas import broadcast_shapes, promoted_dtype
+from stage_contracts.messages import say
 
 
 def _relu(x):
@@ -49,7 +52,7 @@ def _as_common_float(name, input, target):
 def _same_size(name, input, target):
     if input.shape != target.shape:
         raise ValueError(
-            f"{name}: target size ({tuple(target.shape)}) must be the same as input size ({tuple(input.shape)})"
+            say("target_size", function=name, target=tuple(target.shape), input=tuple(input.shape))
         )
 
 
@@ -68,7 +71,7 @@ def binary_cross_entropy(input, target, weight=None, reduction="mean"):
         raise RuntimeError(f"Found dtype {NAMES[target.dtype]} but expected {NAMES[input.dtype]}")
     for name, numbers in (("input", input), ("target", target)):
         if not within(numbers, 0, 1):
-            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
+            raise RuntimeError(say("probability_expected", name=name))
     yes = c.maximum(c.log(input), -100.0)
     no = c.maximum(c.log1p(c.neg(input)), -100.0)
     loss = c.sub(c.mul(c.sub(target, 1), no), c.mul(target, yes))
@@ -211,19 +214,21 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """0.5 * (log v + (input - target)**2 / v) with v = max(var, eps), whose gradient ignores the bound.
 
-    A negative variance is refused where its numbers can be seen: in eager code, and of a Python number.
+    A negative variance is refused; capture leaves the call to Python, as torch's does, which sees the numbers.
     """
     if isinstance(var, (int, float)):
         if var < 0:
-            raise ValueError("var has negative entry/entries")
+            raise ValueError(say("variance_negative"))
         var = c.full(input.shape, float(var), input.dtype, input.device)
     if var.shape != input.shape:
         if tuple(var.shape) == tuple(input.shape[:-1]):
             var = c.reshape(var, (*var.shape, 1))
         elif tuple(var.shape) != (*input.shape[:-1], 1):
             raise ValueError("var is of incorrect size")
+    if not numbers_are_seen(var):
+        raise Unsupported("gaussian_nll_loss looks for a negative variance", code="GB0003")
     if not within(var, 0, math.inf, nan=True):
-        raise ValueError("var has negative entry/entries")
+        raise ValueError(say("variance_negative"))
     bounded = c.maximum(var, eps)
     bounded = c.add(var, c.detach(c.sub(bounded, var)))
     difference = c.sub(input, target)
@@ -272,7 +277,7 @@ def _nll(logp, target, weight, ignore_index, reduction, smoothing):
     expanded = (*logp.shape[:dim], 1, *logp.shape[dim + 1 :])
     # a comparison with the class numbers instead of a gather: one fused kernel, and a gradient without scatter
     kept = c.ne(target, ignore_index)
-    target = in_range(c.where(kept, target, 0), classes, IndexError, "Target {bad} is out of bounds.")
+    target = in_range(c.where(kept, target, 0), classes, IndexError, say("class_out_of_range", bad="{bad}"))
     hit = c.eq(c.reshape(target, expanded), ids)
     if weight is not None:
         weight = c.reshape(weight, ids_shape)
