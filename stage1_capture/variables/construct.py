@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import inspect
 import types
-from typing import Any
+from typing import Any, cast
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
@@ -54,7 +54,7 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     initial = class_lookup(real, "__init__")
     written = isinstance(initial, types.FunctionType)
     if not (written and is_users(initial.__globals__)):
-        guard_class(tx.output, made, "__init__")  # the class may get one of its own
+        guard_class(tx.output, cast(Any, made), "__init__")  # the class may get one of its own
     if not written:
         return _initialised_in_c(tx, cls, made, maker, args, kwargs)
     method: Any = made.special_method(tx, "__init__")

@@ -239,7 +239,7 @@ def _index(tx: Tx, key: Variable) -> Variable:
             return _known_index(tx, key)
         case SliceVariable(items=items):
             parts = [realize(i) for i in items]
-            return SliceVariable([_known_index(tx, p) if p.is_array() else p for p in parts])  # type: ignore[arg-type]
+            return SliceVariable([_known_index(tx, p) if p.is_array() else p for p in parts])
         case TensorVariable():
             left(tx, "an array indexed by a tensor")
     return argument(tx, ROWS["take"], "indices", key)
