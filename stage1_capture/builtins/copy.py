@@ -121,6 +121,20 @@ def _object(
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     if value.special_method(tx, name) is not None and name == "__copy__":
         return tx.call(load_attribute(tx, value, name), [], {})
+    entries = _copied_attributes(tx, value, name)
+    new = UserDefinedObjectVariable(
+        blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
+    )
+    if made is not None:
+        made[id(value)] = new
+    for key, attribute in list(entries.items()):
+        new.attrs[key] = inside(attribute)
+    return new
+
+
+def _copied_attributes(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Any:
+    """The attributes of an object that is copied one by one. Breaks where its class has a say in that."""
+    cls = type(value.real)
     if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")
@@ -130,14 +144,7 @@ def _object(
     for asked, *_ in _ASKED:
         if class_lookup(cls, asked) in (MISSING, Module.__getattr__):  # the class may get one later
             guard_class(tx.output, value, asked)
-    new = UserDefinedObjectVariable(
-        blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
-    )
-    if made is not None:
-        made[id(value)] = new
-    for key, attribute in list(entries.items()):
-        new.attrs[key] = inside(attribute)
-    return new
+    return entries
 
 
 # What copying asks of a class, and what else than object's says nothing new. It asks the new object too, so that a

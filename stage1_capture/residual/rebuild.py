@@ -91,16 +91,10 @@ class Rebuilder:
 
     def expression(self, value: Variable) -> str:
         """Python that is the value, when `lines` have run."""
-        if isinstance(value, LazyVariable) and value.value is not None and value.value.is_open():
-            value = value.value
-        if value.is_open():  # the arguments may change later
-            assert value.source is not None
-            return self.codegen.source(value.source, early=True)
-        if value.source is not None:
-            return self.codegen.source(value.source)
+        found = self.from_outside(value) or self.from_outside(realize(value))
+        if found is not None:
+            return found
         value = realize(value)
-        if value.source is not None:
-            return self.codegen.source(value.source)
         if id(value) in self.names:
             return self.names[id(value)]
         make = _MAKE.get(type(value)) or next((m for c, m in _MAKE.items() if isinstance(value, c)), None)
@@ -115,6 +109,14 @@ class Rebuilder:
             return name
         text = make(self, value)
         return self.name(value, text) if shared or id(value) in self.names else text
+
+    def from_outside(self, value: Variable) -> str | None:
+        """How a value that came from outside is reached; None for any other."""
+        if isinstance(value, LazyVariable) and value.value is not None and value.value.is_open():
+            value = value.value
+        if value.source is None:
+            return None
+        return self.codegen.source(value.source, early=value.is_open())  # the arguments may change later
 
     def later(self, fill: Callable[[], None]) -> None:
         """Fill something now, or when the classes under way are made, which may lie in it."""

@@ -52,10 +52,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
-    if cls.source is not None:
-        guard_metaclass(tx.output, cls.source, real, name)
-        if is_users({"__name__": real.__module__}):
-            tx.output.guard_plain(cls.source, real, name)
+    _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
         tx.output.guard("LACKS", cls.child("__class__"), name)
     if found is MISSING:
@@ -66,6 +63,14 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         return shown
     home = inherited(real, name)
     return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
+
+
+def _guard_read(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> None:
+    """Neither the class nor its metaclass is to run code where a guard reads `Cls.name`."""
+    if cls.source is not None:
+        guard_metaclass(tx.output, cls.source, cls.real, name)
+        if is_users({"__name__": cls.real.__module__}):
+            tx.output.guard_plain(cls.source, cls.real, name)
 
 
 def _of_type(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable:
@@ -138,23 +143,28 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
         return None
     found = order[index].__dict__[name]
     source = _place_behind(receiver, cls, start, index, name, of_class)
-    unbound = name == "__new__" or isinstance(found, staticmethod)
+    unbound = of_class or name == "__new__" or isinstance(found, staticmethod)
     if isinstance(found, staticmethod):
         found, source = found.__func__, source and AttrSource(source, "__func__")
+    if isinstance(found, classmethod):
+        function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
+        return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
+    if isinstance(found, property) and not of_class:
+        return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
+    return _seen_by(tx, receiver, found, source, name, unbound)
+
+
+def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, unbound: bool) -> Variable:
+    """What super() shows of something it found. unbound: as it is, without the receiver."""
     if any(found is known for known in OBJECT_METHODS):
-        return object_of(found) if unbound or of_class else UserMethodVariable(object_of(found), receiver)
+        return object_of(found) if unbound else UserMethodVariable(object_of(found), receiver)
     if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
         return object_of(found)
     if isinstance(found, _C_METHODS) and receiver.base is not None:
         return UserMethodVariable(object_of(found), receiver)
-    if isinstance(found, property) and not of_class:
-        return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
-    if isinstance(found, classmethod):
-        function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
-        return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
     if isinstance(found, types.FunctionType):
         function = tx.wrap(found, None if is_library(found.__globals__) else source)
-        return function if unbound or of_class else UserMethodVariable(function, receiver)
+        return function if unbound else UserMethodVariable(function, receiver)
     if hasattr(type(found), "__get__"):
         tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
     return tx.wrap(found, source)

@@ -370,29 +370,11 @@ def _of_real(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
 
 
 def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
-    match name:
-        case "__name__":
-            return from_constant(value.name)
-        case "__qualname__":
-            return from_constant(value.code.co_qualname)
-        case "__defaults__":
-            return TupleVariable(value.defaults) if value.defaults else NONE
-        case "__kwdefaults__":
-            return ConstDictVariable(value.kwdefaults) if value.kwdefaults else NONE
-        case "__closure__":
-            return TupleVariable(list(value.closure)) if value.closure else NONE
-        case "__annotations__":
-            value.attrs[name] = ConstDictVariable(dict(value.annotations))
-            return value.attrs[name]
-        case "__type_params__":
-            return TupleVariable([])
-        case "__module__":
-            return from_constant(value.globals.get("__name__"))
-        case "__doc__":
-            code = value.code
-            return from_constant(
-                code.co_consts[0] if code.co_consts and type(code.co_consts[0]) is str else None
-            )
+    if name == "__annotations__":
+        value.attrs[name] = ConstDictVariable(dict(value.annotations))
+        return value.attrs[name]
+    if name in _MADE_INSIDE:
+        return _MADE_INSIDE[name](value)
     if hasattr(types.FunctionType, name):
         tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
     return None
@@ -400,3 +382,20 @@ def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Varia
 
 _STORED = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
                  "__type_params__")  # fmt: skip
+
+
+def _doc(value: UserFunctionVariable) -> Variable:
+    first = value.code.co_consts[0] if value.code.co_consts else None
+    return from_constant(first if type(first) is str else None)
+
+
+_MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
+    "__name__": lambda f: from_constant(f.name),
+    "__qualname__": lambda f: from_constant(f.code.co_qualname),
+    "__defaults__": lambda f: TupleVariable(f.defaults) if f.defaults else NONE,
+    "__kwdefaults__": lambda f: ConstDictVariable(f.kwdefaults) if f.kwdefaults else NONE,
+    "__closure__": lambda f: TupleVariable(list(f.closure)) if f.closure else NONE,
+    "__type_params__": lambda f: TupleVariable([]),
+    "__module__": lambda f: from_constant(f.globals.get("__name__")),
+    "__doc__": _doc,
+}

@@ -110,7 +110,7 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
     sizes = _as_size(left), _as_size(right)
-    open_size = None not in sizes and any(isinstance(s, SymInt) for s in sizes)
+    open_size = all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes)
     if symbol in _SIZE_ARITHMETIC and open_size:
         if symbol in _DIVISIONS and sizes[1] == 0:  # asked, so that it is guarded
             return None

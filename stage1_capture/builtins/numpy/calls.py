@@ -176,16 +176,22 @@ def bind(
             left(tx, f"np.{row.name} with two values for {name}")
         bound[name] = value
     out = bound.pop("out", None)
+    given = _given(tx, row, bound, defaults)
+    return given, None if out is None or _is(out, None) else out
+
+
+def _given(tx: Tx, row: Row, bound: dict[str, Variable], defaults: dict[str, Any]) -> dict[str, Variable]:
+    """What a call says beside NumPy's defaults, by our names. What our row does not take is NumPy's."""
     given: dict[str, Variable] = {}
     for name, value in bound.items():
         ours = name if name in row.op.params else f"{name}_"
+        said = not _is(value, defaults.get(name, inspect.Parameter.empty))
         if ours in row.op.params:
-            if not _is(value, defaults.get(name, inspect.Parameter.empty)) or ours in ("axis", "dtype"):
+            if said or ours in ("axis", "dtype"):
                 given[ours] = value
-        elif not _is(value, defaults.get(name, inspect.Parameter.empty)):
+        elif said:
             left(tx, f"np.{row.name} with {name}=")
-    given = {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
-    return given, None if out is None or _is(out, None) else out
+    return {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
 
 
 def _special_form(tx: Tx, row: Row, args: Args, kwargs: Kwargs) -> dict[str, Variable] | None:
