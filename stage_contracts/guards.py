@@ -326,7 +326,7 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
-# What is asked of an object first, so that reading its attributes runs none of the user's code.
+# Checked before an object's attributes are read, so that the read runs no user code.
 _BEFORE_READS = {"LACKS": "__class__", "READS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
 
 
