@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import (
     guard_class,
     guard_getters,
@@ -22,7 +22,11 @@ from stage1_capture.variables.binding import (
     guard_storing,
 )
 from stage1_capture.variables.builder import REGISTRIES, lazily
+from stage1_capture.variables.mapping import ObjectDictVariable
 from stage_contracts.source import AttrSource, ItemSource, Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def dict_of(output: OutputGraph, owner: UserDefinedObjectVariable) -> ObjectDictVariable:
@@ -176,9 +180,8 @@ class ObjectDict(MutableMapping):
     def _guard(self, kind: str, expected: Any) -> None:
         if not self.owner.fresh and self.owner.source is not None:
             place = AttrSource(self.owner.source, "__dict__")
+            # a user-defined class may write past __setattr__
             trusted = isinstance(self.owner.real, Module) and is_library(
                 {"__name__": type(self.owner.real).__module__}
             )
-            self.output.guard(
-                kind, place, expected, trusted
-            )  # a class of the user's may write past __setattr__
+            self.output.guard(kind, place, expected, trusted)
