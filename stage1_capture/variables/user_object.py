@@ -67,11 +67,7 @@ from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
-from stage_contracts.source import (
-    AttrSource,
-    RegisteredSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, RegisteredSource, Source
 
 
 @dataclass(eq=False)
