@@ -25,7 +25,6 @@ from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
-from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
         1, "modes() == {e}", "autocast, inference mode, the default dtype and device: what of it is switched"
     ),
     "TENSOR": GuardKind(
-        2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"
+        2, "check_tensor({s}, {e})", "a tensor's class, shape, strides, dtype, device, requires_grad"
     ),
     "OPEN_TENSOR": GuardKind(
         2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
@@ -138,7 +137,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
+    if isinstance(value, (TensorOf, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -194,11 +193,25 @@ def _are_strings(keys: tuple) -> bool:
     return all(type(key) is str for key in keys)
 
 
-def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
-    """Whether a tensor is what `meta` says. Reads attributes only."""
+@dataclass(frozen=True, slots=True)
+class TensorOf:
+    """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
+
+    cls: Any
+    meta: Any  # a TensorMeta; an OpenMeta where sizes are left open
+
+    def __str__(self) -> str:
+        return str(self.meta)
+
+
+def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
+    """Whether a tensor is what is wanted. Reads attributes only."""
+    if type(tensor) is not wanted.cls:
+        return False
+    meta = wanted.meta
     # metas of arrays are made once and kept, so that most often it is the very same one
-    return getattr(tensor, "meta", None) is meta or (
-        getattr(tensor, "dtype", None) is meta.dtype
+    return tensor.meta is meta or (
+        tensor.dtype is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides
         and tensor.requires_grad is meta.requires_grad
@@ -206,11 +219,13 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     )
 
 
-def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
-    """Whether a tensor is what `meta` says, at any of the open sizes."""
-    shape = getattr(tensor, "shape", ())
+def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
+    """Whether a tensor is what is wanted, at any of the open sizes."""
+    if type(tensor) is not wanted.cls:
+        return False
+    meta, shape = wanted.meta, tensor.shape
     return (
-        getattr(tensor, "dtype", None) is meta.dtype
+        tensor.dtype is meta.dtype
         and len(shape) == len(meta.sizes)
         and all(want is None or want == size for want, size in zip(meta.sizes, shape, strict=True))
         and tensor.stride() == meta.strides(shape)

@@ -13,7 +13,7 @@ from typing import Any
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.graph_builder import is_users, is_users_class
 from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup, made_inside
 from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
@@ -76,7 +76,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
     """A user-defined class may get other bases later."""
-    if source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+    if source is not None and cls.__flags__ & _HEAP and is_users_class(cls):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
 

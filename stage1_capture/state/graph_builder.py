@@ -345,6 +345,16 @@ def is_users(module_globals: dict[str, Any]) -> bool:
     return top not in _NOT_THE_USERS or ".tests" in name
 
 
+def is_library_class(cls: type) -> bool:
+    """As is_library, of the module that a class says it is from. A class made without a module says none."""
+    return is_library({"__name__": getattr(cls, "__module__", "")})
+
+
+def is_users_class(cls: type) -> bool:
+    """As is_users, of the module that a class says it is from."""
+    return is_users({"__name__": getattr(cls, "__module__", "")})
+
+
 # The number of an object is another in each process: a name with it would hide that a graph is known to the cache.
 _NUMBERED = re.compile(r"registered\(\d+\)")
 _ARITHMETIC = re.compile(r" [-+*/]+ ")  # a number that Python computes before the graph

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from stage0_eager.nn import Module
+from stage0_eager.tensor import Tensor
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.harness import tensor
 
@@ -48,10 +49,20 @@ def made():
     class Slotted:
         __slots__ = ("bar",)
 
-    names = (Other, Another, Second, Meta, Made, Net)
+    class OwnTensor(Tensor):
+        bar = "own"
+
+    names = (Other, Another, Second, Meta, Made, Net, OwnTensor)
     slotted = Slotted()
     slotted.bar = 1
-    objects = {"o": Second(), "made": Made(), "net": Net(), "slotted": slotted, "seen": []}
+    objects = {
+        "o": Second(),
+        "made": Made(),
+        "net": Net(),
+        "slotted": slotted,
+        "seen": [],
+        "tensor": tensor(2),
+    }
     return {cls.__name__: cls for cls in names} | objects
 
 
@@ -115,6 +126,10 @@ def reads_buffer_plainly(x, w):
         return object.__getattribute__(w["net"], "bar") is not None
     except AttributeError as error:
         return str(error)
+
+
+def computes(x, w):
+    return type(w["tensor"] * 2).__name__, getattr(w["tensor"], "bar", "none")
 
 
 def stores(x, w):
@@ -215,12 +230,17 @@ def attribute_goes(w):
     vars(w["o"]).pop("bar", None)
 
 
+def tensor_becomes_one_of_the_users(w):
+    w["tensor"].__class__ = w["OwnTensor"]
+
+
 def nothing(w):
     pass
 
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),
     "another base, of a class that the program calls (7001327)": (is_one_made_inside, nothing, other_base),

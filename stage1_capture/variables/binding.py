@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.graph_builder import (
+    OutputGraph,
+    is_library,
+    is_library_class,
+    is_users,
+    is_users_class,
+)
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_inside
 from stage1_capture.variables.base import Variable, describe
@@ -76,7 +82,7 @@ def inherited(cls: type, name: str) -> Source | None:
 
 def base_place(base: type) -> Source | None:
     """How a base of a class that was made inside is reached again; None for one made inside too, and for Python's."""
-    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library({"__name__": base.__module__})
+    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library_class(base)
     return None if ours else RegisteredSource(register(base))
 
 
@@ -130,7 +136,7 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined class may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
-    if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+    if cls.__flags__ & _HEAP and is_users_class(cls):
         output.guard("LACKS", value.class_place(), name)  # of which no module's epoch tells
 
 
@@ -153,7 +159,7 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
 
 def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
     """What a user-defined metaclass computes for its classes: it sees where a guard reads `C.name`."""
-    if is_users({"__name__": type(cls).__module__}):
+    if is_users_class(type(cls)):
         output.guard("READS", AttrSource(place, "__class__"), getters(type(cls)))
         output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
 
@@ -169,7 +175,7 @@ def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
     cls, place = type(value.real), value.class_place()
-    if place is None or not cls.__flags__ & _HEAP or not is_users({"__name__": cls.__module__}):
+    if place is None or not cls.__flags__ & _HEAP or not is_users_class(cls):
         return None
     if depth(place) < depth(output.class_places.setdefault(cls, place)):
         output.class_places[cls] = place
@@ -181,7 +187,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
-    elif not isinstance(target.real, Module) or is_users({"__name__": type(target.real).__module__}):
+    elif not isinstance(target.real, Module) or is_users_class(type(target.real)):
         output.guard("IDENTITY", dict_source(target, name), found)
 
 

@@ -11,7 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import is_library, is_users
+from stage1_capture.state.graph_builder import is_library, is_users_class
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
 from stage1_capture.variables.base import Variable, from_constant, realize
@@ -69,7 +69,7 @@ def _guard_read(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> None:
     """Neither the class nor its metaclass is to run code where a guard reads `Cls.name`."""
     if cls.source is not None:
         guard_metaclass(tx.output, cls.source, cls.real, name)
-        if is_users({"__name__": cls.real.__module__}):
+        if is_users_class(cls.real):
             tx.output.guard_plain(cls.source, cls.real, name)
 
 
@@ -97,7 +97,7 @@ def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Var
     if name == "__new__" and found is object.__new__:
         return None
     if isinstance(found, _C_METHODS):  # list.append, object.__setattr__
-        if is_users({"__name__": real.__module__}):  # which may get one of its own
+        if is_users_class(real):  # which may get one of its own
             tx.output.guard("IDENTITY", cls.child(name), found)
         return object_of(found)
     if isinstance(found, property):

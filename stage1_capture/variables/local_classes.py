@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.graph_builder import is_library_class
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
@@ -93,7 +93,7 @@ def _base(tx: Tx, base: Variable) -> type:
         _refuse(tx, f"whose base {real.__name__} has __init_subclass__")
     if class_lookup(real, "__del__") is not MISSING:
         _refuse(tx, f"whose base {real.__name__} has __del__")
-    if is_library({"__name__": real.__module__}) and real is not Module:
+    if is_library_class(real) and real is not Module:
         _refuse(tx, f"whose base is {real.__name__}")
     if tx.output.class_stores:  # which the prototype would not show
         _refuse(tx, "after a change of a class")

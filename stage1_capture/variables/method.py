@@ -9,7 +9,7 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
-from stage1_capture.state.graph_builder import is_users
+from stage1_capture.state.graph_builder import is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant
@@ -72,7 +72,7 @@ def builtin_attribute(tx: Tx, value: Any, name: str, known: type | None = None) 
     there = found is not MISSING and name != "__dict__"
     if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
         tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")
-    if not there and known not in (None, kind) and is_users({"__name__": kind.__module__}):
+    if not there and known not in (None, kind) and is_users_class(kind):
         place = value.child("__class__") or RegisteredSource(register(kind))
         tx.output.guard("LACKS", place, name)
     return UserMethodVariable(name, value) if there else None

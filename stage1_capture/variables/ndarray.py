@@ -112,7 +112,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
     if kind == "TENSOR":
         output.guard("ARRAY", source, ArrayMeta(real.dtype, real.shape, real.strides))
     else:
-        output.guard("OPEN_ARRAY", source, fact)
+        output.guard("OPEN_ARRAY", source, fact.meta)
     inside = TensorVariable(meta, real=tensor, source=ArraySource(where))
     return builder.once(output, real, source, lambda: NumpyNdarrayVariable(inside, real=real, source=source))
 

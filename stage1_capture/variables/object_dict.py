@@ -11,7 +11,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
-from stage1_capture.state.graph_builder import OutputGraph, is_library
+from stage1_capture.state.graph_builder import OutputGraph, is_library_class
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import (
@@ -80,7 +80,7 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
     ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
-    own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
+    own = name in REGISTRIES or name == "training" or is_library_class(cls)
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
@@ -181,7 +181,5 @@ class ObjectDict(MutableMapping):
         if not self.owner.fresh and self.owner.source is not None:
             place = AttrSource(self.owner.source, "__dict__")
             # a user-defined class may write past __setattr__
-            trusted = isinstance(self.owner.real, Module) and is_library(
-                {"__name__": type(self.owner.real).__module__}
-            )
+            trusted = isinstance(self.owner.real, Module) and is_library_class(type(self.owner.real))
             self.output.guard(kind, place, expected, trusted)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from stage0_eager.nn import Parameter
-from stage1_capture.state.graph_builder import OutputGraph, is_users
+from stage1_capture.state.graph_builder import OutputGraph, is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import (
@@ -240,7 +240,7 @@ class TupleVariable(SequenceVariable):
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
                 tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
-            if is_users({"__name__": self.kind.__module__}):
+            if is_users_class(self.kind):
                 place = self.child("__class__") or RegisteredSource(register(self.kind))
                 tx.output.guard("IDENTITY", AttrSource(place, name), found)
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]

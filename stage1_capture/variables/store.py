@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager.state import STATE
-from stage1_capture.state.graph_builder import is_library
+from stage1_capture.state.graph_builder import is_library, is_library_class
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
 from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
@@ -103,7 +103,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     data = value is not None and value.is_plain_data()
     found = class_lookup(real, name)
     shown = found is MISSING or not any(class_lookup(type(found), n) is not MISSING for n in DESCRIPTOR)
-    user = real.__flags__ & _HEAP and not is_library({"__name__": real.__module__})
+    user = real.__flags__ & _HEAP and not is_library_class(real)
     plain = (
         class_lookup(type(real), "__setattr__") is type.__setattr__
         and class_lookup(type(real), name) is MISSING

@@ -26,7 +26,7 @@ from stage1_capture.variables.tensor_attributes import (
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.graph import Node
-from stage_contracts.guards import OpenMeta
+from stage_contracts.guards import OpenMeta, TensorOf
 from stage_contracts.source import AttrSource, ItemSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -126,7 +126,7 @@ def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Va
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
         return wrap_as_object(output, real, source)  # nothing is done with it here
     under = source in output.epoch_sources and isinstance(real, Parameter)
-    meta, fact = real.meta, ("TENSOR", real.meta)
+    meta, fact = real.meta, ("TENSOR", TensorOf(type(real), real.meta))
     if not isinstance(real, Parameter) and id(real) not in output.known:
         meta, fact = open_meta(output, real, source)
     elif id(real) in output.known:  # a second way to it: that it is the same object says everything
@@ -135,7 +135,7 @@ def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Va
     return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
 
 
-def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, Any]]:
+def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, TensorOf]]:
     """The tensor's meta with the sizes that the policy leaves open, and the guard for what is not."""
     meta = real.meta
     dims = output.policy.open_dims(source.expression(), real)
@@ -143,7 +143,7 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
     fixed = tuple(None if d in dims else size for d, size in enumerate(meta.shape))
     guard = OpenMeta(meta.dtype, meta.device, meta.requires_grad, fixed, order)
     if not dims or guard.strides(meta.shape) != meta.strides:  # a layout with gaps: for these sizes only
-        return meta, ("TENSOR", meta)
+        return meta, ("TENSOR", TensorOf(type(real), meta))
     shape = [
         output.sizes.open(
             ItemSource(AttrSource(source, "shape"), d), size, dims[d].name, dims[d].low, dims[d].high
@@ -153,7 +153,8 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
         for d, size in enumerate(meta.shape)
     ]
     output.strict |= {size.expr: (source, d) for d, size in enumerate(shape) if d in dims and dims[d].strict}
-    return meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape))), ("OPEN_TENSOR", guard)
+    opened = meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape)))
+    return opened, ("OPEN_TENSOR", TensorOf(type(real), guard))
 
 
 BUILDERS_BY_CLASS[Tensor] = _wrap_tensor

@@ -21,7 +21,7 @@ from stage0_eager.state import STATE
 from stage0_eager.table.operator import Operator
 from stage0_eager.triton.kernels import is_triton_kernel
 from stage1_capture.state.entry import STACK_PREFIX
-from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.graph_builder import OutputGraph, is_library_class, is_users
 from stage1_capture.state.machine import (
     BUILTINS,
     CALLED_BY_CLASS,
@@ -111,7 +111,7 @@ class UserDefinedObjectVariable(Variable):
         cls = type(self.real)
         if made_inside(cls):
             return None
-        if self.class_source is None and self.fresh and not is_library({"__name__": cls.__module__}):
+        if self.class_source is None and self.fresh and not is_library_class(cls):
             return RegisteredSource(register(cls))
         return self.class_source
 

@@ -95,9 +95,9 @@ def _change(guard: Guard, scope: Mapping[str, Any]) -> str:
 
 def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
     """The first field of the meta that differs; for shapes and strides of equal rank, the one dimension."""
-    meta = guard.expected
-    if not hasattr(seen, "dtype") or not callable(getattr(seen, "stride", None)):
-        return f"type({subject}): Tensor -> {type(seen).__name__}"
+    wanted, meta = guard.expected.cls, guard.expected.meta
+    if type(seen) is not wanted:
+        return f"type({subject}): {wanted.__name__} -> {type(seen).__name__}"
     shape = tuple(seen.shape)
     if isinstance(meta, OpenMeta):  # an open size is whatever it is
         sizes, alike = meta.sizes, len(meta.sizes) == len(shape)
