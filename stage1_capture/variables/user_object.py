@@ -168,8 +168,9 @@ class UserDefinedObjectVariable(Variable):
             return CONTROLLED[rule.kind](tx, rule, self, args, kwargs)
         if is_numpys(real):
             return call_in_numpy(tx, real, args, kwargs)
-        if type(real) in CALLED_BY_CLASS:
-            return CALLED_BY_CLASS[type(real)](tx, self, args, kwargs)
+        kind = Operator if isinstance(real, Operator) else type(real)  # a custom operator too
+        if kind in CALLED_BY_CLASS:
+            return CALLED_BY_CLASS[kind](tx, self, args, kwargs)
         if type(real).__name__ == "ConstexprFunction":  # triton.cdiv
             return tx.fold(real.fn, args, kwargs)
         if isinstance(real, _OF_C) and not self.fresh:
