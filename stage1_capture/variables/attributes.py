@@ -197,6 +197,8 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
     if known is not None:
         kind = getattr(value, "kind", known)
         found = class_lookup(kind, name)
+        if name == "__class__" and isinstance(found, types.GetSetDescriptorType):
+            return class_variable(tx, value, value.python_type(tx))
         there = found is not MISSING and name != "__dict__"
         if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")

@@ -64,6 +64,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if name in ("__dict__", "__subclasses__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     meta = class_lookup(type(real), name)
+    if pending(tx, type(real), name) is not MISSING:
+        tx.unsupported(
+            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
+        )
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
         getter = wrap(tx.output, meta.fget, place)
