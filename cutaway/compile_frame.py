@@ -59,7 +59,13 @@ def compile_frame(
         if frame.late_guards is not None:  # the later stages may have asked about sizes
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
-            events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
+            events.record(
+                "graph_break",
+                graph_break.code,
+                origin=graph_break.origin,
+                graph_break=graph_break,
+                passed_on=_is_passed_on(graph_break, frame),
+            )
         wrong = [b for b in breaks if fullgraph or b.error]
         if wrong:
             first = wrong[0]
@@ -86,6 +92,15 @@ def compile_frame(
     artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _is_passed_on(graph_break: GraphBreak, frame: CapturedFrame) -> bool:
+    """Whether a frame breaks in a function that it inlines, which then is compiled alone, and breaks there too."""
+    if graph_break not in frame.breaks or graph_break.origin is None:
+        return False
+    from stage1_capture.frame.bytecode import instructions  # only a frame that breaks asks
+
+    return all(instruction.origin != graph_break.origin for instruction in instructions(frame.code))
 
 
 def _phase(text: str) -> None:

@@ -29,6 +29,30 @@ def layer(x, w):
 for rows in (4, 5):
     layer(cutaway.ones(rows, 8), cutaway.ones(8, 2))
 """,
+    "profiled.py": """\
+from cutaway.torch_api import torch
+
+def step(x):
+    y = x.sin()
+    print("between")
+    return y.cos() * 2
+
+with torch._dynamo.utils.CompileProfiler() as prof:
+    profiled = torch.compile(step, backend=prof)
+    profiled(torch.ones(3))
+    profiled(torch.ones(4))
+    print(prof.report())
+""",
+    "timed.py": """\
+from cutaway.torch_api import torch
+
+def loss(x, w):
+    return (x @ w).relu().mean()
+
+w = torch.randn(64, 16, requires_grad=True)
+torch.compile(loss)(torch.randn(32, 64), w).backward()
+print(torch._dynamo.utils.compile_times())
+""",
 }
 
 # mark -> (variables, words after `python`, how many lines to show)
@@ -47,6 +71,10 @@ SHOWN = {
         ["-m", "cutaway.cli", "switches"],
         10,
     ),
+    "profiled": ({}, ["profiled.py"], 60),
+    "timed": ({"CUTAWAY_RUNTIME_CACHE": "0"}, ["timed.py"], 20),
+    "doctor": ({}, ["-m", "cutaway.cli", "doctor", "--report"], 60),
+    "threads": ({"OMP_NUM_THREADS": "four"}, ["-m", "cutaway.cli", "doctor", "--only", "threads"], 5),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),
 }
 
@@ -70,7 +98,7 @@ def shown(name):
         printed = run(variables, words, folder).rstrip().splitlines()
     before = " ".join(f"{k}={v}" for k, v in variables.items())
     quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
-    rest = [f"... and {len(printed) - lines} lines more"] if len(printed) > lines else []
+    rest = ["..."] if len(printed) > lines else []
     return _fence(
         "console", "\n".join([f"$ {before} python {quoted}".replace("$  ", "$ "), *printed[:lines], *rest])
     )
@@ -86,7 +114,7 @@ def debug_folder():
         tree = [
             f"{'  ' * (len(p.relative_to(root).parts) - 1)}{p.name}{'/' if p.is_dir() else ''}"
             for p in sorted(root.rglob("*"))
-            if "model__" not in str(p) or "model__0_" in str(p)
+            if not any(re.match(r"model__[^0]", part) for part in p.parts)
         ]
         model = next(root.rglob("model__0_*"))
         lines = ["$ TORCH_COMPILE_DEBUG=1 python example.py", "$ ls -R torch_compile_debug", *tree]
@@ -101,7 +129,8 @@ def _write_programs(folder):
 
 
 def _fence(language, text):
-    return f"```{language}\n{text.rstrip()}\n```"
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
 TEXTS = {f"<!-- shown: {name} -->": lambda name=name: shown(name) for name in SHOWN}

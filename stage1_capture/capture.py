@@ -32,9 +32,10 @@ from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.state.machine import Raised
 from stage1_capture.steps import CAPTURE
-from stage1_capture.variables.base import NULL, ConstantVariable, Variable
-from stage1_capture.variables.builder import function_variable, lazily
+from stage1_capture.variables.base import NULL, Variable
+from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
+from stage1_capture.variables.function import function_variable
 from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
@@ -105,7 +106,11 @@ def _said(raised: Raised) -> str:
     """An exception as a traceback's last line has it, as far as it is known now."""
     error = raised.value
     said = error.args[0] if error.fresh and len(error.args) == 1 else None
-    words = f": {said.value}" if isinstance(said, ConstantVariable) and isinstance(said.value, str) else ""
+    words = (
+        f": {said.value}"
+        if said is not None and said.is_python_constant() and isinstance(said.value, str)
+        else ""
+    )
     return type(error.real).__name__ + words
 
 

@@ -1,6 +1,6 @@
 """What is guarded of a class: the names that it and its bases lack, and the members that lie in them.
 
-Input: what capture looked up in a class of the user's. While the class has the very same `__mro__`, a look into the
+Input: what capture looked up in a user-defined class. While the class has the very same `__mro__`, a look into the
 dicts of those bases that may change says all. The check is written out: it calls no Python function, nor a descriptor.
 """
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import tomllib
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -200,6 +199,8 @@ def _from_file(path: str, wrong: Callable[[str], None]) -> Config:
     config = Config()
     if not path:
         return config
+    import tomllib  # most processes have no such file
+
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

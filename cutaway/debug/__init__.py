@@ -6,6 +6,8 @@ here, at `import cutaway`, and none is loaded before it is asked for.
 
 from __future__ import annotations
 
+import sys
+
 from cutaway.debug.requests import answers
 from stage_contracts import config
 from stage_contracts.events import EVENT_LOG, Event
@@ -25,12 +27,15 @@ def start() -> None:
         from cutaway.debug.logs import trace_events
 
         trace_events(settings.trace_folder)
-    EVENT_LOG.subscribe(_into_folder)
+    EVENT_LOG.subscribe(_listen)
 
 
-def _into_folder(event: Event) -> None:
-    """A listener: with `debug.folder` on, what happened goes into the debug folder."""
-    if not config.current().debug.folder:
+def _listen(event: Event) -> None:
+    """A listener: `debug.verbose` shows faults of the compiler whole, `debug.folder` writes files of what happened."""
+    settings = config.current().debug
+    if settings.verbose and event.kind == "internal_error":
+        print(event.details["report"], file=sys.stderr)
+    if not settings.folder:
         return
     try:
         from cutaway.debug.folder import write_event

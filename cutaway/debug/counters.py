@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cutaway.debug.breaks_once import breaks_once
 from stage_contracts.events import EVENT_LOG, Event
 
 
@@ -40,7 +41,10 @@ class Counters(Mapping[str, Counter]):
         def count(group: str, name: str, by: int = 1) -> None:
             tables.setdefault(group, Counter())[name] += by
 
-        for event in EVENT_LOG.since(self._since):
+        events = EVENT_LOG.since(self._since)
+        for event in breaks_once(events):
+            count("graph_break", event.details["graph_break"].reason)
+        for event in events:
             match event.kind:
                 case "compile":
                     count("frames", "total")
@@ -49,8 +53,6 @@ class Counters(Mapping[str, Counter]):
                     if graph is not None:
                         count("stats", "unique_graphs")
                         count("stats", "calls_captured", len(graph.calls))
-                case "graph_break":
-                    count("graph_break", event.details["graph_break"].reason)
                 case "recompile":
                     count("recompiles", event.name)
         return tables

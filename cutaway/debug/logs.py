@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cutaway.debug.breaks_once import BreaksOnce
 from cutaway.debug.log_texts import ARTIFACTS, OTHER_NAMES
 from stage_contracts import config
 from stage_contracts.events import EVENT_LOG, Event
@@ -57,6 +58,7 @@ class _Switches:
 
     def __init__(self) -> None:
         self.on: set[str] = set()
+        self.once = BreaksOnce()
         self.lock = threading.Lock()
 
     def set(self, names: set[str]) -> None:
@@ -69,6 +71,8 @@ class _Switches:
             EVENT_LOG.unsubscribe(self.show)
 
     def show(self, event: Event) -> None:
+        if not self.once.is_new(event):
+            return  # of a function whose caller broke there: it was shown
         verbose = config.current().debug.verbose
         for name in ARTIFACTS:
             if name in self.on:
@@ -187,8 +191,8 @@ def known_log(name: str) -> str:
         )
         return ""
     if found not in ARTIFACTS:
-        hint = did_you_mean(name, [*ARTIFACTS, *OTHER_NAMES])
-        raise ValueError(say("unknown_log", name=name, known=", ".join(ARTIFACTS), hint=hint))
+        hint = did_you_mean(name, [*ARTIFACTS, *OTHER_NAMES], f"; there are {', '.join(ARTIFACTS)}")
+        raise ValueError(say("unknown_log", name=name, hint=hint))
     return found
 
 
@@ -223,7 +227,10 @@ def _known_or_said(name: str, text: str) -> str:
         return known_log(name)
     except ValueError as error:
         try:
-            warnings.warn(say("unknown_log_variable", value=text, problem=error), stacklevel=2)
+            names = config.variables_of("debug.logs")
+            variable = next((name for name in names if name in os.environ), names[0])
+            message = say("unknown_log_variable", variable=variable, value=text, problem=error)
+            warnings.warn(message, stacklevel=2)
         except Warning as raised:  # under `python -W error` an import must not fail for a variable
             print(raised, file=sys.stderr)
         return ""

@@ -158,7 +158,7 @@ def benchmark(path: str) -> None:
     rate = moved / taken / 1e3
     print(
         f"{program.name}: {taken:.1f} us a call, {rate:.2f} GB/s ({moved} bytes of inputs and outputs), "
-        f"{len(program.kernels)} kernels"
+        f"{len(program.kernels)} kernel{'s' * (len(program.kernels) != 1)}"
     )
 
 

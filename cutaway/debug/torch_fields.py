@@ -6,7 +6,10 @@ value is the one here, and fields that are kept and change nothing, with what to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from stage_contracts.report import report_once
 
 # torch's name -> our field.
 FIELDS: dict[str, dict[str, str]] = {
@@ -164,6 +167,22 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
 def ours(module: str, name: str) -> str | None:
     """Our field for torch's, if there is one."""
     return FIELDS[module].get(name)
+
+
+def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of compile() by our names: torch's, which are fields of torch._inductor.config, become ours, or are
+    said to change nothing. Any other name stays as it is."""
+    module = "torch._inductor.config"
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in KEPT[module]:
+            if value != KEPT[module][name][0]:
+                report_once(
+                    f"cutaway: the option {name!r} is not honoured here; nearest: {KEPT[module][name][1]}"
+                )
+        else:
+            found[FIELDS[module].get(name, name)] = value
+    return found
 
 
 def known(module: str) -> list[str]:

@@ -17,7 +17,9 @@ from cutaway.subjects import no_attribute
 from stage_contracts import config
 from stage_contracts.report import report_once
 
-LEVEL = "log_level"  # of torch._dynamo.config: the logs of dynamo, aot and inductor, all at once
+# Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor, all at once; one log on or off.
+LEVEL, BREAKS = "log_level", "print_graph_breaks"
+LOGS: dict[str, Any] = {LEVEL: logging.WARNING, BREAKS: False}
 
 
 class TorchConfig(ModuleType):
@@ -75,8 +77,8 @@ def _read(path: str, values: dict[str, Any], name: str) -> Any:
         return FIXED[path][name]
     if name in KEPT[path]:
         return values.get(name, KEPT[path][name][0])
-    if (path, name) == ("torch._dynamo.config", LEVEL):
-        return values.get(LEVEL, logging.WARNING)
+    if path == "torch._dynamo.config" and name in LOGS:
+        return values.get(name, LOGS[name])
     raise _unknown(path, name)
 
 
@@ -87,9 +89,9 @@ def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
     elif name in FIXED[path]:
         if value != before:
             raise NotImplementedError(f"{path}.{name} is {before} here and cannot be {value!r}")
-    elif name == LEVEL:
+    elif name in LOGS:
         values[name] = value
-        _log_level(value)
+        _log(name, value)
     else:
         if value != before:
             report_once(f"cutaway: {path}.{name} is not honoured here; nearest: {KEPT[path][name][1]}")
@@ -104,11 +106,14 @@ def _for_ours(field: str, value: Any) -> Any:
     return float(value) if wanted is float and type(value) is int else value
 
 
-def _log_level(level: int | None) -> None:
-    from cutaway.debug.logs import set_logs  # the logs load when one is asked for
+def _log(name: str, value: Any) -> None:
+    from cutaway.debug.logs import logs_on, set_logs  # the logs load when one is asked for
 
-    set_logs(dynamo=level, aot=level, inductor=level)
+    if name == LEVEL:
+        set_logs(dynamo=value, aot=value, inductor=value)
+    else:
+        set_logs(**{**dict.fromkeys(logs_on(), True), "graph_breaks": bool(value)})
 
 
 def _unknown(path: str, name: str) -> AttributeError:
-    return AttributeError(no_attribute(f"{path}.{name}", [*known(path), LEVEL]))
+    return AttributeError(no_attribute(f"{path}.{name}", [*known(path), *LOGS]))

@@ -11,6 +11,8 @@ from typing import Any
 import cutaway
 from cutaway import compiler
 from cutaway.debug import logs
+from cutaway.debug.compile_profiler import CompileProfiler
+from cutaway.debug.compile_times import compile_times
 from cutaway.debug.counters import counters
 from cutaway.torch_api.config_modules import TorchConfig
 from stage_contracts import python_version
@@ -77,7 +79,12 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             CompileCounterWithBackend=compiler.CompileCounterWithBackend,
             EagerAndRecordGraphs=compiler.EagerAndRecordGraphs,
         ),
-        "torch._dynamo.utils": make("torch._dynamo.utils", counters=counters),
+        "torch._dynamo.utils": make(
+            "torch._dynamo.utils",
+            counters=counters,
+            compile_times=compile_times,
+            CompileProfiler=CompileProfiler,
+        ),
         "torch._logging": make("torch._logging", set_logs=logs.set_logs),
         "torch._dynamo.exc": make(
             "torch._dynamo.exc",

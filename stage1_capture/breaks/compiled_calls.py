@@ -16,15 +16,10 @@ from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    NULL,
-    NestedFunctionVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-)
+from stage1_capture.variables.base import NULL, Variable
+from stage1_capture.variables.function import NestedFunctionVariable, UserFunctionVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import rule_of
 
 # C functions that call back and forget: what they are handed may be another object.
@@ -49,7 +44,7 @@ def called_in_python(output: Any, frame: Any, program: tuple[Instruction, ...]) 
             return stack
     place = first if stack[first + 1] is NULL or stack[first] is not NULL else first + 1
     called = stack[place]
-    real = called.real if isinstance(called, UserDefinedObjectVariable) else None
+    real = called.known_object()
     arguments = stack[first + 2 :]
     row = row_of_call(real, instruction, arguments) if program[0].opname != "KW_NAMES" else None
     stand_in = row and reaching(row, instruction, arguments)
@@ -90,7 +85,7 @@ def _compiled(frame: Any, called: Variable) -> Variable:
             return called if inner is function else UserMethodVariable(inner, receiver)
         case UserDefinedObjectVariable(real=real) if not isinstance(real, type) and called.source is not None:
             python = isinstance(class_lookup(type(real), "__call__"), types.FunctionType)
-            method = special_method(frame, called, "__call__") if python else None
+            method = called.special_method(frame, "__call__") if python else None
             inner_call = method.function if isinstance(method, UserMethodVariable) else None
             if isinstance(inner_call, UserFunctionVariable) and (
                 isinstance(real, Module) or is_users(inner_call.globals)

@@ -17,7 +17,9 @@ from stage1_capture.frame.bytecode import VERSION, Instruction
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, derives, turns
-from stage1_capture.variables.base import InstructionVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.function import InstructionVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 Compiled = Callable[[Any], Any]
 

@@ -11,32 +11,19 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from stage1_capture.builtins.python import dict_, next_, sorted_
-from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    from_constant,
-    realize,
-)
-from stage1_capture.variables.calls import attempt, call_function, iterate, must_be_local
-from stage1_capture.variables.containers import is_same_or_equal
+from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx, attempt
+from stage1_capture.variables.base import Variable, equal, from_constant, iterate, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable, as_exception
+from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 ONE, TRUE = ConstantVariable(1), ConstantVariable(True)
 
@@ -73,8 +60,7 @@ def _on_items(name: str, *, numbers: int = 0) -> Builtin:
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, ListVariable)
-        must_be_local(tx, receiver, f"the method {name}")
+        receiver.will_change(tx, f"the method {name}")
         words: list[Any] = [_number(tx, w) if i < numbers else w for i, w in enumerate(rest)]
         found = attempt(tx, name, lambda: getattr(receiver.items, name)(*words))
         return NONE if found is None else realize(found)
@@ -96,8 +82,22 @@ def _copy_list(tx: Tx, receiver: ListVariable) -> Variable:
 @method(ListVariable, "extend")
 def extend_items(tx: Tx, receiver: ListVariable, values: Variable) -> None:
     new = iterate(tx, values)
-    must_be_local(tx, receiver, "the method extend")
+    receiver.will_change(tx, "the method extend")
     receiver.items.extend(new)
+
+
+@method(ListVariable, "__init__")
+def _fill_list(tx: Tx, receiver: ListVariable, *values: Variable) -> None:
+    receiver.will_change(tx, "__init__")
+    receiver.items.clear()
+    if values:
+        extend_items(tx, receiver, values[0])
+
+
+@method(DequeVariable, "__init__")
+def _fill_deque(tx: Tx, receiver: DequeVariable, *args: Variable, **options: Variable) -> None:
+    made: Any = tx.call(UserDefinedObjectVariable(collections.deque), list(args), options)
+    receiver.items[:], receiver.limit = made.items, made.limit
 
 
 @method(ListVariable, "index")
@@ -105,11 +105,11 @@ def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -
     first, last = (*(_number(tx, b) for b in bounds), None, None)[:2]
     begin, end, _ = slice(first, last).indices(len(receiver.items))
     for i in range(begin, end):
-        if is_same_or_equal(tx, realize(receiver.items[i]), value):
+        if equal(tx, realize(receiver.items[i]), value):
             return ConstantVariable(i)
-    if isinstance(receiver, TupleVariable):
+    if receiver.family() is tuple:
         tx.throw(ValueError, "tuple.index(x): x not in tuple")
-    if not isinstance(value, ConstantVariable):
+    if not value.is_python_constant():
         tx.unsupported("GB0066", "index of a value that is not in the list")
     _refused(tx, receiver, "index", value)
 
@@ -127,7 +127,7 @@ METHODS[TupleVariable, "index"] = METHODS[ListVariable, "index"]
 
 @method(ListVariable, "count")
 def _count(tx: Tx, receiver: ListVariable, value: Variable) -> Variable:
-    return ConstantVariable(sum(is_same_or_equal(tx, realize(i), value) for i in receiver.items))
+    return ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
 
 
 METHODS[TupleVariable, "count"] = METHODS[ListVariable, "count"]
@@ -136,8 +136,8 @@ METHODS[TupleVariable, "count"] = METHODS[ListVariable, "count"]
 @method(ListVariable, "remove")
 def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
     for i, item in enumerate(receiver.items):
-        if is_same_or_equal(tx, realize(item), value):
-            must_be_local(tx, receiver, "the method remove")
+        if equal(tx, realize(item), value):
+            receiver.will_change(tx, "the method remove")
             del receiver.items[i]
             return
     _refused(tx, receiver, "remove", value)
@@ -146,18 +146,17 @@ def _remove(tx: Tx, receiver: ListVariable, value: Variable) -> None:
 @method(ListVariable, "sort")
 def _sort(tx: Tx, receiver: ListVariable, **options: Variable) -> None:
     ordered = sorted_(tx, receiver, **options)
-    must_be_local(tx, receiver, "the method sort")
+    receiver.will_change(tx, "the method sort")
     receiver.items[:] = ordered.items
 
 
 def _deque(name: str, change: Callable[[list, list], Any], many: bool = False) -> None:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, DequeVariable)
         words = iterate(tx, rest[0]) if many else rest
         if name.startswith("pop") and not receiver.items:
             tx.throw(IndexError, "pop from an empty deque")
-        must_be_local(tx, receiver, f"the method {name}")
+        receiver.will_change(tx, f"the method {name}")
         found = change(receiver.items, words)
         if receiver.limit is not None and len(receiver.items) > receiver.limit:
             surplus = len(receiver.items) - receiver.limit
@@ -183,13 +182,13 @@ _deque("clear", lambda items, words: items.clear())
 def _insert(tx: Tx, receiver: DequeVariable, index: Variable, value: Variable) -> None:
     if receiver.limit is not None and len(receiver.items) >= receiver.limit:
         tx.throw(IndexError, "deque already at its maximum size")
-    must_be_local(tx, receiver, "the method insert")
+    receiver.will_change(tx, "the method insert")
     receiver.items.insert(_number(tx, index), value)
 
 
 @method(DequeVariable, "rotate")
 def _rotate(tx: Tx, receiver: DequeVariable, by: Variable = ONE) -> None:
-    must_be_local(tx, receiver, "the method rotate")
+    receiver.will_change(tx, "the method rotate")
     if receiver.items:
         shift = -_number(tx, by) % len(receiver.items)
         receiver.items[:] = receiver.items[shift:] + receiver.items[:shift]
@@ -208,7 +207,7 @@ def _pop(tx: Tx, receiver: ConstDictVariable, key: Variable, *default: Variable)
     name = hashable(tx, key)
     if name not in receiver.items:
         return default[0] if default else tx.throw(KeyError, name)
-    must_be_local(tx, receiver, "the method pop")
+    receiver.will_change(tx, "the method pop")
     return realize(receiver.items.pop(name))
 
 
@@ -216,8 +215,8 @@ def _pop(tx: Tx, receiver: ConstDictVariable, key: Variable, *default: Variable)
 def _popitem(tx: Tx, receiver: ConstDictVariable, last: Variable = TRUE) -> Variable:
     if not receiver.items:
         attempt(tx, "popitem", lambda: receiver.kind().popitem(), exact=True)
-    must_be_local(tx, receiver, "the method popitem")
-    key = list(receiver.items)[-1 if truth(tx, last) else 0]
+    receiver.will_change(tx, "the method popitem")
+    key = list(receiver.items)[-1 if last.truth(tx) else 0]
     return TupleVariable([from_constant(key), realize(receiver.items.pop(key))])
 
 
@@ -225,7 +224,7 @@ def _popitem(tx: Tx, receiver: ConstDictVariable, last: Variable = TRUE) -> Vari
 def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Variable = NONE) -> Variable:
     name = hashable(tx, key)
     if name not in receiver.items:
-        must_be_local(tx, receiver, "the method setdefault")
+        receiver.will_change(tx, "the method setdefault")
         receiver.items[name] = default
     return realize(receiver.items[name])
 
@@ -233,13 +232,23 @@ def _setdefault(tx: Tx, receiver: ConstDictVariable, key: Variable, default: Var
 @method(ConstDictVariable, "update")
 def update_entries(tx: Tx, receiver: ConstDictVariable, *values: Variable, **more: Variable) -> None:
     new = {**dict_(tx, *values).items, **more}
-    must_be_local(tx, receiver, "the method update")
+    receiver.will_change(tx, "the method update")
     receiver.items.update(new)
+
+
+METHODS[ConstDictVariable, "__init__"] = METHODS[ConstDictVariable, "update"]
+
+
+@method(DefaultDictVariable, "__init__")
+def _fill_defaultdict(tx: Tx, receiver: DefaultDictVariable, *args: Variable, **more: Variable) -> None:
+    if args:
+        receiver.factory = None if args[0].is_python_constant() else args[0]
+    update_entries(tx, receiver, *args[1:], **more)
 
 
 @method(ConstDictVariable, "clear")
 def _clear(tx: Tx, receiver: ConstDictVariable) -> None:
-    must_be_local(tx, receiver, "the method clear")
+    receiver.will_change(tx, "the method clear")
     receiver.items.clear()
 
 
@@ -254,7 +263,7 @@ def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
 def _fromkeys(tx: Tx, receiver: ConstDictVariable, *args: Variable) -> Variable:
     if receiver.kind not in (dict, collections.OrderedDict, collections.defaultdict):
         tx.unsupported("GB0071", f"fromkeys of a {receiver.kind.__name__}")
-    return call_function(tx, UserDefinedObjectVariable(receiver.kind.fromkeys), list(args), {})
+    return tx.call(UserDefinedObjectVariable(receiver.kind.fromkeys), list(args), {})
 
 
 @method(ConstDictVariable, "move_to_end")
@@ -262,9 +271,9 @@ def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Varia
     name = hashable(tx, key)
     if name not in receiver.items:
         tx.throw(KeyError, name)
-    must_be_local(tx, receiver, "the method move_to_end")
+    receiver.will_change(tx, "the method move_to_end")
     value = receiver.items.pop(name)
-    rest = {} if truth(tx, last) else dict(receiver.items)
+    rest = {} if last.truth(tx) else dict(receiver.items)
     if rest:
         receiver.items.clear()
     receiver.items[name] = value
@@ -289,10 +298,9 @@ def _sets(tx: Tx, values: tuple[Variable, ...]) -> list[set]:
 def _set_method(name: str, changes: bool) -> None:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         receiver, *rest = args
-        assert isinstance(receiver, SetVariable)
         several = _sets(tx, tuple(rest))
         if changes:
-            must_be_local(tx, receiver, f"the method {name}")
+            receiver.will_change(tx, f"the method {name}")
         found = getattr(receiver.items, name)(*several)
         if isinstance(found, set):
             return SetVariable(found, receiver.kind)
@@ -315,17 +323,25 @@ for _name in ("update", "intersection_update", "difference_update", "symmetric_d
     _set_method(_name, changes=True)
 
 
+@method(SetVariable, "__init__")
+def _fill_set(tx: Tx, receiver: SetVariable, *values: Variable) -> None:
+    receiver.will_change(tx, "__init__")
+    elements = {hashable(tx, v) for v in iterate(tx, values[0])} if values else set()
+    receiver.items.clear()
+    receiver.items |= elements
+
+
 @method(SetVariable, "add")
 def _add(tx: Tx, receiver: SetVariable, value: Variable) -> None:
     element = hashable(tx, value)
-    must_be_local(tx, receiver, "the method add")
+    receiver.will_change(tx, "the method add")
     receiver.items.add(element)
 
 
 @method(SetVariable, "discard")
 def _discard(tx: Tx, receiver: SetVariable, value: Variable) -> None:
     element = hashable(tx, value)
-    must_be_local(tx, receiver, "the method discard")
+    receiver.will_change(tx, "the method discard")
     receiver.items.discard(element)
 
 
@@ -334,7 +350,7 @@ def _remove_element(tx: Tx, receiver: SetVariable, value: Variable) -> None:
     element = hashable(tx, value)
     if element not in receiver.items:
         tx.throw(KeyError, element)
-    must_be_local(tx, receiver, "the method remove")
+    receiver.will_change(tx, "the method remove")
     receiver.items.remove(element)
 
 
@@ -349,7 +365,7 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
 
 @method(SetVariable, "clear")
 def _clear_set(tx: Tx, receiver: SetVariable) -> None:
-    must_be_local(tx, receiver, "the method clear")
+    receiver.will_change(tx, "the method clear")
     receiver.items.clear()
 
 
@@ -379,41 +395,38 @@ def _isdisjoint(tx: Tx, receiver: DictViewVariable, other: Variable) -> Variable
 def _bind_function(
     tx: Tx, receiver: UserFunctionVariable, instance: Variable, owner: Variable = NONE
 ) -> Variable:
-    unbound = isinstance(instance, ConstantVariable) and instance.value is None
+    unbound = instance.is_none()
     return receiver if unbound else UserMethodVariable(receiver, instance)
 
 
 @method(UserFunctionVariable, "__call__")
 def _call_function(tx: Tx, receiver: UserFunctionVariable, *args: Variable, **kwargs: Variable) -> Variable:
-    return call_function(tx, receiver, list(args), kwargs)
+    return tx.call(receiver, list(args), kwargs)
 
 
 # ---- iterators, generators, exceptions -----------------------------------------------------------
 
 METHODS[IteratorVariable, "__next__"] = lambda tx, args, kwargs: next_(tx, *args)
 METHODS[IteratorVariable, "__iter__"] = lambda tx, args, kwargs: args[0]
-METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)  # type: ignore
-METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])  # type: ignore
-METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)  # type: ignore
+METHODS[GeneratorVariable, "__next__"] = lambda tx, args, kwargs: args[0].send(tx, NONE)
+METHODS[GeneratorVariable, "send"] = lambda tx, args, kwargs: args[0].send(tx, args[1])
+METHODS[GeneratorVariable, "close"] = lambda tx, args, kwargs: args[0].close(tx)
 
 
 @method(GeneratorVariable, "throw")
 def _throw(tx: Tx, receiver: GeneratorVariable, kind: Variable, *more: Variable) -> Variable:
-    value = (
-        more[0] if more and not (isinstance(more[0], ConstantVariable) and more[0].value is None) else kind
-    )
+    value = more[0] if more and not more[0].is_none() else kind
     return receiver.throw(tx, as_exception(tx, value))
 
 
 @method(ExceptionVariable, "add_note")
 def _add_note(tx: Tx, receiver: ExceptionVariable, note: Variable) -> None:
-    if isinstance(note, ConstantVariable) and not isinstance(note.value, str):
+    if note.is_python_constant() and not isinstance(note.value, str):
         tx.throw(TypeError, f"note must be a str, not {type(note.value).__name__!r}")
     tx.output.will_change(receiver)
     notes = receiver.attrs.get("__notes__")
     if notes is None:
         notes = receiver.attrs["__notes__"] = ListVariable([])
-    assert isinstance(notes, ListVariable)
     notes.items.append(note)
 
 

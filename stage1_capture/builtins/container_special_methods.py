@@ -5,107 +5,65 @@ Input: what an object of a derived class holds, or a container itself. Each is t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 from typing import Any
 
-from stage1_capture.builtins.container_methods import extend_items, update_entries
-from stage1_capture.builtins.python import len_, repr_, reversed_
+from stage1_capture.builtins.python import repr_
 from stage1_capture.state.machine import DUNDERS, Tx
-from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, family, truth
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    SetVariable,
-    UserDefinedObjectVariable,
-    Variable,
-)
-from stage1_capture.variables.calls import call_function, iterate, make_iterator, must_be_local
-from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.derived import unwrapped
-from stage1_capture.variables.keys import hashable
-
-DECLINED = ConstantVariable(NotImplemented)
-
-
-def _nothing(change: Callable[..., None]) -> Any:
-    def call(tx: Tx, *args: Variable) -> Variable:
-        change(tx, *args)
-        return NONE
-
-    return call
+from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, DECLINED, binary, compare
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def _compared(symbol: str) -> Any:
     def call(tx: Tx, receiver: Variable, other: Variable) -> Variable:
-        other = unwrapped(other)
-        if isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable):
-            return compare(tx, symbol, receiver, other)
-        if family(receiver) is None or family(receiver) is not family(other):
-            return DECLINED
-        return compare(tx, symbol, receiver, other)
+        other = other.unwrapped()
+        constants = receiver.is_python_constant() and other.is_python_constant()
+        alike = receiver.family() is not None and receiver.family() is other.family()
+        return compare(tx, symbol, receiver, other) if constants or alike else DECLINED
 
     return call
 
 
 def _operated(symbol: str, swapped: bool = False) -> Any:
     def call(tx: Tx, receiver: Variable, other: Variable) -> Variable:
-        other = unwrapped(other)
-        fits = family(receiver) is family(other) and family(receiver) is not None
-        counted = symbol.startswith("*") and isinstance(other, ConstantVariable)
-        numbers = isinstance(receiver, ConstantVariable) and isinstance(other, ConstantVariable)
-        fits |= symbol == "+=" and isinstance(receiver, ListVariable)  # it takes whatever can be walked
-        if not (fits or counted or numbers):
+        other = other.unwrapped()
+        alike = receiver.family() is not None and receiver.family() is other.family()
+        counted = other.is_python_constant() and (symbol.startswith("*") or receiver.is_python_constant())
+        walked = symbol == "+=" and receiver.family() in (list, deque)  # which takes whatever can be walked
+        if not (alike or counted or walked):
             return DECLINED
         return binary(tx, symbol, other, receiver) if swapped else binary(tx, symbol, receiver, other)
 
     return call
 
 
-def _initialise(tx: Tx, receiver: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-    """`__init__` of a list, dict, set or deque: it is filled anew."""
-    match receiver:
-        case DefaultDictVariable():
-            if args:
-                none = isinstance(args[0], ConstantVariable)
-                receiver.factory = None if none else args[0]
-            update_entries(tx, receiver, *args[1:], **kwargs)
-        case ConstDictVariable():
-            update_entries(tx, receiver, *args, **kwargs)
-        case DequeVariable():
-            made = call_function(tx, UserDefinedObjectVariable(type(receiver).kind), list(args), kwargs)  # type: ignore
-            receiver.items[:], receiver.limit = made.items, made.limit  # type: ignore[attr-defined]
-        case ListVariable():
-            must_be_local(tx, receiver, "__init__")
-            receiver.items.clear()
-            if args:
-                extend_items(tx, receiver, args[0])
-        case SetVariable():
-            must_be_local(tx, receiver, "__init__")
-            elements = {hashable(tx, v) for v in iterate(tx, args[0])} if args else set()
-            receiver.items.clear()
-            receiver.items |= elements
+def _store(tx: Tx, receiver: Variable, key: Variable, value: Variable) -> Variable:
+    receiver.store_subscript(tx, key, value)
+    return NONE
+
+
+def _delete(tx: Tx, receiver: Variable, key: Variable) -> Variable:
+    receiver.delete_subscript(tx, key)
     return NONE
 
 
 DUNDERS.update(
     {
-        "__init__": _initialise,
-        "__getitem__": subscript,
-        "__setitem__": _nothing(store_subscript),
-        "__delitem__": _nothing(delete_subscript),
-        "__contains__": lambda tx, receiver, item: ConstantVariable(contains(tx, item, receiver)),
-        "__len__": len_,
-        "__iter__": make_iterator,
-        "__reversed__": reversed_,
-        "__bool__": lambda tx, receiver: ConstantVariable(truth(tx, receiver)),
+        "__init__": lambda tx, receiver, *args, **kwargs: NONE,
+        "__getitem__": lambda tx, receiver, key: receiver.subscript(tx, key),
+        "__setitem__": _store,
+        "__delitem__": _delete,
+        "__contains__": lambda tx, receiver, item: ConstantVariable(receiver.contains(tx, item)),
+        "__len__": lambda tx, receiver: receiver.length(tx),
+        "__iter__": lambda tx, receiver: receiver.iterator(tx),
+        "__reversed__": lambda tx, receiver: receiver.reversed(tx),
+        "__bool__": lambda tx, receiver: ConstantVariable(receiver.truth(tx)),
         "__repr__": repr_,
-        "__str__": lambda tx, r: call_function(tx, UserDefinedObjectVariable(str), [r], {}),
-        "__hash__": lambda tx, r: call_function(tx, UserDefinedObjectVariable(hash), [r], {}),
-        "__format__": lambda tx, r, s: call_function(tx, UserDefinedObjectVariable(format), [r, s], {}),
+        "__str__": lambda tx, r: tx.call(UserDefinedObjectVariable(str), [r], {}),
+        "__hash__": lambda tx, r: tx.call(UserDefinedObjectVariable(hash), [r], {}),
+        "__format__": lambda tx, r, s: tx.call(UserDefinedObjectVariable(format), [r, s], {}),
         **{names[1]: _compared(symbol) for symbol, names in COMPARISONS.items()},
         **{f"__{name}__": _operated(symbol) for symbol, (_, name) in BINARY.items()},
         **{f"__r{name}__": _operated(symbol, swapped=True) for symbol, (_, name) in BINARY.items()},

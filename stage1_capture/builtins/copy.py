@@ -8,47 +8,37 @@ from __future__ import annotations
 
 import copy
 import types
+from collections.abc import Callable
 from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.nn import Module
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import METHODS, Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup, has_dict
-from stage1_capture.variables.attributes import load_attribute, special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.binding import class_variable, guard_class
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.base import Variable, describe, load_attribute, realize
+from stage1_capture.variables.binding import guard_class
+from stage1_capture.variables.builder import class_variable
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.derived import blank
+from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.object_dict import dict_of
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(copy.copy)
 def copy_(tx: Tx, value: Variable) -> Variable:
-    match value:
-        case ConstantVariable() | TupleVariable() | UserFunctionVariable():
-            return value
-        case ListVariable() | ConstDictVariable() | SetVariable() | NumpyNdarrayVariable():
-            method = next(METHODS[c, "copy"] for c in type(value).__mro__ if (c, "copy") in METHODS)
-            return method(tx, [value], {})
-        case UserDefinedObjectVariable():
-            return _object(tx, value, "__copy__", lambda v: v)
+    if value.is_immutable() or _rule(value) is _itself:
+        return value
+    if value.family() is not None or value.is_array():
+        return value.call_method(tx, "copy", [], {})
+    if value.known_object() is not None:
+        return _object(tx, value, "__copy__", lambda v: v)  # type: ignore[arg-type]
     tx.unsupported("GB0028", f"copy of {describe(value)}")
 
 
@@ -59,43 +49,67 @@ def deepcopy_(tx: Tx, value: Variable, memo: Variable | None = None) -> Variable
     return _deep(tx, value, {})
 
 
+def _rule(value: Variable) -> Any:
+    return next((DEEP[c] for c in type(value).__mro__ if c in DEEP), None)
+
+
 def _deep(tx: Tx, value: Variable, made: dict[int, Variable]) -> Variable:
     value = realize(value)
     if id(value) in made:
         return made[id(value)]
-    again = lambda v: _deep(tx, v, made)  # noqa: E731
-    match value:
-        case ConstantVariable() | UserFunctionVariable():
-            return value
-        case TensorVariable(meta=meta, real=real) if not meta.requires_grad and real is None:
-            made[id(value)] = call_operator(tx, TABLE["cutaway.clone"], [value], {})
-            return made[id(value)]
-        case NumpyNdarrayVariable():
-            made[id(value)] = METHODS[NumpyNdarrayVariable, "copy"](tx, [value], {})
-            return made[id(value)]
-        case SetVariable(items=elements, kind=kind):
-            return SetVariable(set(elements), kind)
-        case ListVariable(items=items):
-            limit = value.limit if isinstance(value, DequeVariable) else None
-            new = ListVariable([]) if type(value) is ListVariable else DequeVariable([], limit=limit)
-            made[id(value)] = new
-            new.items += map(again, items)
-            return new
-        case TupleVariable(items=items, kind=kind):
-            return TupleVariable([again(i) for i in items], kind)
-        case DefaultDictVariable(items=entries, kind=kind, factory=factory):
-            held = made[id(value)] = DefaultDictVariable({}, kind, factory)
-            held.items.update({k: again(v) for k, v in entries.items()})
-            return held
-        case ConstDictVariable(items=entries) if type(value) is ConstDictVariable:
-            copied = made[id(value)] = ConstDictVariable({}, value.kind)
-            copied.items.update({k: again(v) for k, v in entries.items()})
-            return copied
-        case UserDefinedObjectVariable(real=type() | types.BuiltinFunctionType()):
-            return value
-        case UserDefinedObjectVariable():
-            return _object(tx, value, "__deepcopy__", again, made)
-    tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
+    rule = _rule(value)
+    if rule is None:
+        tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
+    return rule(tx, value, made, lambda v: _deep(tx, v, made))
+
+
+def _itself(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    return value
+
+
+def _tensor(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    if value.meta.requires_grad or value.real is not None:
+        tx.unsupported("GB0028", f"deepcopy of {describe(value)}")
+    made[id(value)] = call_operator(tx, TABLE["cutaway.clone"], [value], {})
+    return made[id(value)]
+
+
+def _array(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    made[id(value)] = value.call_method(tx, "copy", [], {})
+    return made[id(value)]
+
+
+def _list(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    new: Any = value.like([])
+    made[id(value)] = new
+    new.items += map(again, value.items)
+    return new
+
+
+def _dict(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    new = made[id(value)] = value.like({})
+    new.items.update({key: again(v) for key, v in value.items.items()})
+    return new
+
+
+def _any_object(tx: Tx, value: Any, made: Made, again: Again) -> Variable:
+    plain = isinstance(value.real, (type, types.BuiltinFunctionType))
+    return value if plain else _object(tx, value, "__deepcopy__", again, made)
+
+
+Made = dict[int, Variable]
+Again = Callable[[Variable], Variable]
+DEEP: dict[type, Callable[[Tx, Any, Made, Again], Variable]] = {
+    ConstantVariable: _itself,
+    UserFunctionVariable: _itself,
+    TensorVariable: _tensor,
+    NumpyNdarrayVariable: _array,
+    SetVariable: lambda tx, value, made, again: SetVariable(set(value.items), value.kind),
+    ListVariable: _list,
+    TupleVariable: lambda tx, value, made, again: value.mapped(again),
+    ConstDictVariable: _dict,
+    UserDefinedObjectVariable: _any_object,
+}
 
 
 def _object(
@@ -105,8 +119,22 @@ def _object(
     cls = type(value.real)
     if value.base is not None:  # C copies it, and keeps its class
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
-    if special_method(tx, value, name) is not None and name == "__copy__":
-        return call_function(tx, load_attribute(tx, value, name), [], {})
+    if value.special_method(tx, name) is not None and name == "__copy__":
+        return tx.call(load_attribute(tx, value, name), [], {})
+    entries = _copied_attributes(tx, value, name)
+    new = UserDefinedObjectVariable(
+        blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
+    )
+    if made is not None:
+        made[id(value)] = new
+    for key, attribute in list(entries.items()):
+        new.attrs[key] = inside(attribute)
+    return new
+
+
+def _copied_attributes(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Any:
+    """The attributes of an object that is copied one by one. Breaks where its class has a say in that."""
+    cls = type(value.real)
     if not all(class_lookup(cls, n) in (getattr(object, n, MISSING), MISSING, *more) for n, *more in _ASKED):
         tx.unsupported("GB0028", f"{name.strip('_')} of {describe(value)}")
     special = isinstance(value.real, types.ModuleType) or hasattr(cls, "__slots__")
@@ -116,14 +144,7 @@ def _object(
     for asked, *_ in _ASKED:
         if class_lookup(cls, asked) in (MISSING, Module.__getattr__):  # the class may get one later
             guard_class(tx.output, value, asked)
-    new = UserDefinedObjectVariable(
-        blank(cls), fresh=True, class_source=class_variable(tx, value, cls).source
-    )
-    if made is not None:
-        made[id(value)] = new
-    for key, attribute in list(entries.items()):
-        new.attrs[key] = inside(attribute)
-    return new
+    return entries
 
 
 # What copying asks of a class, and what else than object's says nothing new. It asks the new object too, so that a

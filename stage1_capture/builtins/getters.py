@@ -11,24 +11,16 @@ import operator
 import types
 from typing import Any
 
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx
+from stage1_capture.state.machine import CALLED_BY_CLASS, CALLED_BY_CODE, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.polyfills import cached_property_get
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    CONSTANT_TYPES,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    describe,
-    from_constant,
-)
-from stage1_capture.variables.builder import function_variable, wrap
-from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.containers import subscript
+from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute
+from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.constant import CONSTANT_TYPES
+from stage1_capture.variables.function import UserFunctionVariable, function_variable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource, Source
 
@@ -53,7 +45,7 @@ def _one_or_row(found: list[Variable]) -> Variable:
 
 def _call_itemgetter(tx: Tx, getter: Any, args: Args, kwargs: Kwargs) -> Variable:
     (value,) = args
-    return _one_or_row([subscript(tx, value, from_constant(key)) for key in getter.real.__reduce__()[1]])
+    return _one_or_row([value.subscript(tx, from_constant(key)) for key in getter.real.__reduce__()[1]])
 
 
 def _call_attrgetter(tx: Tx, getter: Any, args: Args, kwargs: Kwargs) -> Variable:
@@ -71,8 +63,8 @@ def _call_methodcaller(tx: Tx, caller: Any, args: Args, kwargs: Kwargs) -> Varia
     options = made.keywords if with_keywords else {}
     name, *words = (*made.args, *given) if with_keywords else given
     method = load_attribute(tx, args[0], name)
-    return call_function(
-        tx, method, [from_constant(w) for w in words], {k: from_constant(v) for k, v in options.items()}
+    return tx.call(
+        method, [from_constant(w) for w in words], {k: from_constant(v) for k, v in options.items()}
     )
 
 
@@ -135,7 +127,7 @@ def _only_computes(tx: Tx, function: Variable, args: Args, kwargs: Kwargs) -> No
     before = (dict(output.effects.changed), dict(output.effects.globals), len(output.graph.nodes))
     draws = len(output.draws)
     depth = len(output.frames)
-    call_function(tx, function, args, kwargs)
+    tx.call(function, args, kwargs)
     del output.frames[depth:]
     changed = (dict(output.effects.changed), dict(output.effects.globals)) != before[:2]
     new = list(output.graph.nodes)[before[2] :]
@@ -156,7 +148,6 @@ CALLED_BY_CLASS[functools._lru_cache_wrapper] = _call_cached
 def _dispatched(tx: Tx, function: UserFunctionVariable, args: Args, kwargs: Kwargs) -> Variable:
     """singledispatch's `dispatch(cls)`: asked now, and by a guard at each call, for functions may be registered."""
     (cls,) = args
-    assert isinstance(cls, UserDefinedObjectVariable)
     place: Source = RegisteredSource(register(function.real))
     found = function.real(cls.real)
     return wrap(tx.output, found, CallSource(place, (RegisteredSource(register(cls.real)),)))
@@ -169,4 +160,4 @@ CALLED_BY_CODE[functools.singledispatch(len).dispatch.__code__] = _dispatched
 def _cached_property(tx: Tx, *args: Variable) -> Variable:
     """Without its lock, which 3.11 takes: nothing else runs meanwhile."""
     follow: Any = cached_property_get
-    return call_function(tx, function_variable(tx.output, follow, None), list(args), {})
+    return tx.call(function_variable(tx.output, follow, None), list(args), {})

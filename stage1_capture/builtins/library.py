@@ -21,38 +21,32 @@ import types
 import unicodedata
 from typing import Any
 
-from stage1_capture.builtins.python import builtin, dict_
+from stage1_capture.builtins.python import dict_
 from stage1_capture.state import polyfills, polyfills_order
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.arithmetic import (
     BINARY,
     COMPARISONS,
     binary,
     compare,
-    equal,
     is_same,
-    truth,
     unary,
 )
-from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    PartialVariable,
-    TupleVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
+    SEQUENCES,
     Variable,
     describe,
+    equal,
+    iterate,
+    load_attribute,
+    walked,
 )
-from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import call_function, fold, iterate, walked
-from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.store import store_attribute
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
+from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.sequence import DequeVariable, ListVariable
 
 # ---- followed as Python --------------------------------------------------------------------------
 
@@ -97,7 +91,7 @@ def _copy_attributes(tx: Tx, wrapper: Variable, wrapped: Variable) -> Variable:
     elif not isinstance(wrapped, (UserMethodVariable, PartialVariable)):
         tx.unsupported("GB0069", f"functools.wraps of {describe(wrapped)}")
     for name in names:
-        store_attribute(tx, wrapper, name, load_attribute(tx, wrapped, name))
+        wrapper.store_attribute(tx, name, load_attribute(tx, wrapped, name))
     return NONE
 
 
@@ -131,34 +125,34 @@ for _function, _name in _UNARY.items():
 
 @builtin(operator.getitem)
 def _getitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    return subscript(tx, container, key)
+    return container.subscript(tx, key)
 
 
 @builtin(operator.setitem)
 def _setitem(tx: Tx, container: Variable, key: Variable, value: Variable) -> Variable:
-    store_subscript(tx, container, key, value)
+    container.store_subscript(tx, key, value)
     return NONE
 
 
 @builtin(operator.delitem)
 def _delitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    delete_subscript(tx, container, key)
+    container.delete_subscript(tx, key)
     return NONE
 
 
 @builtin(operator.contains)
 def _contains(tx: Tx, container: Variable, item: Variable) -> Variable:
-    return ConstantVariable(contains(tx, item, container))
+    return ConstantVariable(container.contains(tx, item))
 
 
 @builtin(operator.not_)
 def _not(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(not truth(tx, value))
+    return ConstantVariable(not value.truth(tx))
 
 
 @builtin(operator.truth)
 def _truth(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(truth(tx, value))
+    return ConstantVariable(value.truth(tx))
 
 
 @builtin(operator.is_)
@@ -173,7 +167,7 @@ def _is_not(tx: Tx, left: Variable, right: Variable) -> Variable:
 
 @builtin(operator.call)
 def _call(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-    return call_function(tx, function, list(args), kwargs)
+    return tx.call(function, list(args), kwargs)
 
 
 @builtin(operator.countOf)
@@ -192,8 +186,8 @@ def _index_of(tx: Tx, items: Variable, value: Variable) -> Variable:
 def _concatenated(symbol: str) -> Any:
     def concatenate(tx: Tx, left: Variable, right: Variable) -> Variable:
         for value in (left, right):
-            text = isinstance(value, ConstantVariable) and isinstance(value.value, (str, bytes))
-            if not (text or isinstance(value, (ListVariable, TupleVariable))):
+            text = value.is_python_constant() and isinstance(value.value, (str, bytes))
+            if not (text or value.family() in SEQUENCES):
                 tx.unsupported("GB0069", f"operator.concat of {describe(value)}")
         return binary(tx, symbol, left, right)
 
@@ -245,8 +239,8 @@ def _ordered_dict(tx: Tx, *values: Variable, **more: Variable) -> Variable:
 
 @builtin(collections.defaultdict)
 def _defaultdict(tx: Tx, factory: Variable = NONE, *values: Variable, **more: Variable) -> Variable:
-    none = isinstance(factory, ConstantVariable)
-    if none and factory.value is not None:  # type: ignore[attr-defined]
+    none = factory.is_python_constant()
+    if none and factory.value is not None:
         tx.throw(TypeError, "first argument must be callable or None")
     entries = dict_(tx, *values, **more).items
     return DefaultDictVariable(entries, collections.defaultdict, None if none else factory)

@@ -19,43 +19,35 @@ from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
-from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.answers import ASKED, judged
-from stage1_capture.variables.arithmetic import binary, compare, truth
-from stage1_capture.variables.attributes import load_attribute, special_method
+from stage1_capture.variables.arithmetic import binary, compare
 from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DictViewVariable,
-    IteratorVariable,
-    ListVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
     Variable,
     describe,
+    gathered,
+    iterate,
+    load_attribute,
     realize,
+    walked,
 )
-from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import call_function, fold, gathered, iterate, make_iterator, walked
-from stage1_capture.variables.derived import unwrapped
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
-from stage1_capture.variables.iterator import (
-    ConstantIterator,
-    EnumerateIterator,
-    FilterIterator,
-    MapIterator,
-    ReversedIterator,
-    SequenceIterator,
-    ZipIterator,
-    is_foreign_iterator,
-    step,
-)
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import (
+    ListVariable,
+    SliceVariable,
+    TupleVariable,
+)
+from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
 
@@ -76,54 +68,27 @@ FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhe
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
-def builtin(*functions: Any) -> Any:
-    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
-
-    def enter(handler: Any) -> Any:
-        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-            try:
-                return handler(tx, *args, **kwargs)
-            except TypeError as error:
-                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
-                    raise  # not the call itself: an error of our own
-                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
-
-        BUILTINS.update(dict.fromkeys(functions, call))
-        return handler
-
-    return enter
-
-
 # ---- size, truth, sums ---------------------------------------------------------------------------
 
 
 @builtin(len)
 def len_(tx: Tx, value: Variable) -> Variable:
-    match value:
-        case ListVariable(items=items) | TupleVariable(items=items) | DictViewVariable(items=items):
-            return ConstantVariable(len(items))
-        case ConstDictVariable(items=entries) | SetVariable(items=entries):
-            return ConstantVariable(len(entries))
-    method = special_method(tx, value, "__len__")
-    if method is None:
-        return fold(tx, len, [value], {})
-    answer = call_function(tx, method, [], {})
-    return judged(tx, value, "__len__", answer) if isinstance(value, UserDefinedObjectVariable) else answer
+    return value.length(tx)
 
 
 @builtin(bool)
 def bool_(tx: Tx, value: Variable = FALSE) -> Variable:
-    return ConstantVariable(truth(tx, value))
+    return ConstantVariable(value.truth(tx))
 
 
 @builtin(any)
 def any_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(any(truth(tx, v) for v in walked(tx, values)))
+    return ConstantVariable(any(v.truth(tx) for v in walked(tx, values)))
 
 
 @builtin(all)
 def all_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(all(truth(tx, v) for v in walked(tx, values)))
+    return ConstantVariable(all(v.truth(tx) for v in walked(tx, values)))
 
 
 @builtin(sum)
@@ -143,22 +108,22 @@ def list_(tx: Tx, values: Variable = EMPTY) -> Variable:
 
 @builtin(tuple)
 def tuple_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    if isinstance(values, TupleVariable):  # itself, but the items of a named tuple
+    if values.family() is tuple:  # itself, but the items of a named tuple
         return values if values.kind is tuple else TupleVariable(list(values.items))
     return TupleVariable(gathered(tx, values))
 
 
 def as_mapping(tx: Tx, value: Variable) -> dict[Any, Variable] | None:
     """The keys and values of a dict, or of what has `keys()`; None for anything else."""
-    inside = unwrapped(value)
-    if isinstance(inside, ConstDictVariable) and (value is inside or _plain_mapping(type(value.real))):  # type: ignore
+    inside = value.unwrapped()
+    if inside.family() is dict and (value is inside or _plain_mapping(type(value.real))):
         return dict(inside.items)
     if not isinstance(value, UserDefinedObjectVariable) or class_lookup(type(value.real), "keys") is MISSING:
         return None
-    keys = iterate(tx, call_function(tx, load_attribute(tx, value, "keys"), [], {}))
-    getter = special_method(tx, value, "__getitem__")
+    keys = iterate(tx, tx.call(load_attribute(tx, value, "keys"), [], {}))
+    getter = value.special_method(tx, "__getitem__")
     assert getter is not None
-    return {hashable(tx, key): call_function(tx, getter, [key], {}) for key in keys}
+    return {hashable(tx, key): tx.call(getter, [key], {}) for key in keys}
 
 
 def _plain_mapping(cls: type) -> bool:
@@ -175,7 +140,7 @@ def dict_(tx: Tx, values: Variable | None = None, /, **more: Variable) -> Variab
         entries.update(mapping)
     elif values is not None:
         for place, pair in enumerate(iterate(tx, values)):
-            if isinstance(pair, ConstantVariable) and not isinstance(pair.value, (str, bytes, range)):
+            if pair.is_python_constant() and not isinstance(pair.value, (str, bytes, range)):
                 words = f"cannot convert dictionary update sequence element #{place} to a sequence"
                 tx.throw(TypeError, words)
             items = iterate(tx, pair)
@@ -196,22 +161,22 @@ def slice_(tx: Tx, *bounds: Variable) -> Variable:
 def iter_(tx: Tx, values: Variable, *sentinel: Variable) -> Variable:
     if sentinel:
         until: Any = polyfills.call_until
-        return call_function(tx, function_variable(tx.output, until, None), [values, *sentinel], {})
-    return make_iterator(tx, values)
+        return tx.call(function_variable(tx.output, until, None), [values, *sentinel], {})
+    return values.iterator(tx)
 
 
 @builtin(next)
 def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
     if isinstance(iterator, GeneratorVariable) and not default:
         return iterator.send(tx, NONE)
-    if is_foreign_iterator(iterator):
+    if iterator.is_foreign_iterator():
         tx.unsupported("GB0010", "next of an iterator from outside")
-    method = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
+    method = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
     if not isinstance(iterator, IteratorVariable) and method is None:
         tx.unsupported("GB0039", f"next of {describe(iterator)}")
     if method is not None and not default:  # what it raises has a value
-        return call_function(tx, method, [], {})
-    found = step(tx, iterator)
+        return tx.call(method, [], {})
+    found = iterator.next_variable(tx)
     if found is None:
         return default[0] if default else tx.throw(StopIteration)
     return realize(found)
@@ -219,42 +184,27 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
 
 @builtin(enumerate)
 def enumerate_(tx: Tx, iterable: Variable, start: Variable = ZERO) -> Variable:
-    return EnumerateIterator(iterator=make_iterator(tx, iterable), count=tx.constant(start, "enumerate"))
+    return EnumerateIterator(inner=iterable.iterator(tx), count=tx.constant(start, "enumerate"))
 
 
 @builtin(zip)
 def zip_(tx: Tx, *several: Variable, strict: Variable = FALSE) -> Variable:
-    return ZipIterator(iterators=[make_iterator(tx, v) for v in several], strict=truth(tx, strict))
+    return ZipIterator(iterators=[v.iterator(tx) for v in several], strict=strict.truth(tx))
 
 
 @builtin(reversed)
 def reversed_(tx: Tx, values: Variable) -> Variable:
-    match values:
-        case ListVariable(items=items) | TupleVariable(items=items):
-            return ReversedIterator(sequence=values, index=len(items) - 1)
-        case ConstantVariable(value=range() | str() as constant):
-            return ConstantIterator(constant=constant[::-1])
-        case ConstDictVariable() | DictViewVariable():
-            return SequenceIterator(sequence=ListVariable(iterate(tx, values)[::-1]))
-    method = special_method(tx, values, "__reversed__")
-    if method is None and special_method(tx, values, "__getitem__") and special_method(tx, values, "__len__"):
-        backwards: Any = polyfills.items_backwards
-        return call_function(
-            tx, function_variable(tx.output, backwards, None), [values, len_(tx, values)], {}
-        )
-    if method is None:
-        tx.unsupported("GB0039", f"reversed of {describe(values)}")
-    return call_function(tx, method, [], {})
+    return values.reversed(tx)
 
 
 @builtin(map)
 def map_(tx: Tx, function: Variable, *several: Variable) -> Variable:
-    return MapIterator(function=function, iterators=[make_iterator(tx, v) for v in several])
+    return MapIterator(function=function, iterators=[v.iterator(tx) for v in several])
 
 
 @builtin(filter)
 def filter_(tx: Tx, function: Variable, values: Variable) -> Variable:
-    return FilterIterator(function=function, iterator=make_iterator(tx, values))
+    return FilterIterator(function=function, inner=values.iterator(tx))
 
 
 @builtin(set)
@@ -278,7 +228,7 @@ def _best(name: str, symbol: str) -> Any:
         keys = _keys(tx, items, key)
         chosen = 0
         for i in range(1, len(items)):
-            if truth(tx, compare(tx, symbol, keys[i], keys[chosen])):
+            if compare(tx, symbol, keys[i], keys[chosen]).truth(tx):
                 chosen = i
         return items[chosen]
 
@@ -293,17 +243,17 @@ def sorted_(tx: Tx, values: Variable, *, key: Variable = NONE, reverse: Variable
     """A stable sort by abstract comparisons, which are constants or a break."""
     items = gathered(tx, values)
     keys = _keys(tx, items, key)
-    less = lambda a, b: truth(tx, compare(tx, "<", keys[a], keys[b]))  # noqa: E731
+    less = lambda a, b: compare(tx, "<", keys[a], keys[b]).truth(tx)  # noqa: E731
     # sorted() only asks whether a < b, and the key only whether that is negative: Python's own questions, in its order
     order = sorted(range(len(items)), key=functools.cmp_to_key(lambda a, b: -less(a, b)),
-                   reverse=truth(tx, reverse))  # fmt: skip
+                   reverse=reverse.truth(tx))  # fmt: skip
     return ListVariable([items[i] for i in order])
 
 
 def _keys(tx: Tx, items: list[Variable], key: Variable) -> list[Variable]:
-    if isinstance(key, ConstantVariable):
+    if key.is_python_constant():
         return items
-    return [call_function(tx, key, [item], {}) for item in items]
+    return [tx.call(key, [item], {}) for item in items]
 
 
 @builtin(str)
@@ -346,13 +296,13 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
         if isinstance(value, UserDefinedObjectVariable) and not isinstance(value.real, type):
             for name in names:
                 if isinstance(class_lookup(type(value.real), name), types.FunctionType):
-                    method = special_method(tx, value, name)
+                    method = value.special_method(tx, name)
                     assert method is not None
-                    found = call_function(tx, method, args[1:], kwargs)
+                    found = tx.call(method, args[1:], kwargs)
                     found = judged(tx, value, name, found) if name in ASKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
-        return fold(tx, function, [unwrapped(realize(a)) for a in args], kwargs)
+        return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)
 
     return call
 
@@ -362,5 +312,5 @@ BUILTINS.update({function: _of_object(function, names) for function, names in _A
 
 @builtin(abs)
 def abs_(tx: Tx, value: Variable) -> Variable:
-    method = special_method(tx, value, "__abs__")
-    return call_function(tx, method, [], {}) if method else fold(tx, abs, [value], {})
+    method = value.special_method(tx, "__abs__")
+    return tx.call(method, [], {}) if method else fold(tx, abs, [value], {})

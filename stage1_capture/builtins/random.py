@@ -13,15 +13,10 @@ from typing import Any
 
 from stage1_capture.state.graph_builder import Draw
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, hint_of, number_operand
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import ExpressionSource
 
 
@@ -79,9 +74,9 @@ def _enter(name: str) -> None:
         values = [words[p] for p in parameters[: len(words)] if p in words]
         fits = len(words) == len(values) == len(rest) + len(kwargs)  # those given are the first ones
         hint = None
-        if fits and all(isinstance(v, ConstantVariable) and number_operand(v) for v in values):
+        if fits and all(v.is_python_constant() and number_operand(v) for v in values):
             if example not in OPEN:
-                values = [ConstantVariable(v.value) for v in values]  # type: ignore[attr-defined]
+                values = [ConstantVariable(v.value) for v in values]
             try:
                 hint = example(*map(hint_of, values))
             except TypeError:  # too few, or too many
@@ -107,7 +102,7 @@ def _for_both(name: str, call: Any) -> None:
 def _seed(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """random.seed(n): replayed in its place among the draws."""
     receiver, *values = map(realize, args)
-    plain = len(values) == 1 and not kwargs and isinstance(values[0], ConstantVariable)
+    plain = len(values) == 1 and not kwargs and values[0].is_python_constant()
     if not plain or type(hint_of(values[0])) not in (int, float, str, bytes):
         tx.unsupported("GB0027", "a call of seed")
     drawn(tx, receiver, "seed", values)

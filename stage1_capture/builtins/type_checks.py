@@ -13,25 +13,15 @@ from typing import Any
 
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.graph_builder import is_users, is_users_class
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup, made_inside
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.attributes import lookup_quietly, special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.binding import class_of, guard_lacking
+from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.binding import guard_lacking
 from stage1_capture.variables.builder import REGISTRIES
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.object_dict import own_dict
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.python_version import VERSION
 from stage_contracts.source import AttrSource, Source
 
@@ -54,13 +44,13 @@ def issubclass_(tx: Tx, cls: Variable, classes: Variable) -> Variable:
 
 def _classes(tx: Tx, value: Variable) -> list[Variable]:
     """A class, or what a tuple or a union names."""
-    if isinstance(value, TupleVariable):
+    if value.family() is tuple:
         return [cls for item in value.items for cls in _classes(tx, realize(item))]
-    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    real = value.known_object()
     if isinstance(real, _UNION):
         return [UserDefinedObjectVariable(type(None) if c is None else c) for c in typing.get_args(real)]
     if not isinstance(real, type):
-        if isinstance(value, ConstantVariable) and value.value is None:
+        if value.is_none():
             return [UserDefinedObjectVariable(type(None))]
         tx.unsupported("GB0047", f"isinstance of {describe(value)}")
     return [value]
@@ -74,19 +64,19 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
         return True  # nobody is asked
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        method = special_method(tx, cls, "__instancecheck__")
+        method = cls.special_method(tx, "__instancecheck__")
         assert method is not None
-        return truth(tx, call_function(tx, method, [value], {}))
-    if isinstance(value, TensorVariable) and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
+        return tx.call(method, [value], {}).truth(tx)
+    if value.is_tensor() and issubclass(Tensor, wanted) is issubclass(Parameter, wanted):
         return issubclass(Tensor, wanted)  # the same for both classes a tensor may have
     found = value.python_type(tx)
-    _guard_bases(tx, found, class_of(value))
+    _guard_bases(tx, found, value.class_place())
     return _is_subclass(tx, found, cls)
 
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
     """A user-defined class may get other bases later."""
-    if source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
+    if source is not None and cls.__flags__ & _HEAP and is_users_class(cls):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
 
@@ -103,10 +93,11 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
             tx.unsupported(
                 "GB0047", f"whether {describe(value)}, whose class computes {name}, meets a protocol"
             )
-        found.append(lookup_quietly(tx, value, name))
-        if still and found[-1] is None and isinstance(value, UserDefinedObjectVariable):
+        one = lookup_quietly(tx, value, name)
+        found.append(one)
+        if still and one is None and isinstance(value, UserDefinedObjectVariable):
             _guard_class_lacks(tx, value, name)
-        if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
+        if name in methods and one is not None and one.is_none():
             tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
 

@@ -13,27 +13,19 @@ from typing import Any
 from stage0_eager import is_grad_enabled
 from stage0_eager.nn import Module
 from stage0_eager.nn.module import bump_structure_epoch
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.attributes import lookup, lookup_quietly, missing, plain_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    CellVariable,
-    ConstantVariable,
-    IdVariable,
-    SuperVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.binding import class_variable
-from stage1_capture.variables.exception import ExceptionVariable, TracebackVariable
-from stage1_capture.variables.store import delete_attribute, delete_plainly, store_attribute, store_plainly
+from stage1_capture.variables.attributes import plain_attribute
+from stage1_capture.variables.base import Variable, describe, lookup_quietly, realize
+from stage1_capture.variables.builder import class_variable
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.exception import TracebackVariable
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.keys import IdVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
+from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, RegisteredSource
 
@@ -57,21 +49,22 @@ def callable_(tx: Tx, value: Variable) -> Variable:
 
 @builtin(getattr)
 def getattr_(tx: Tx, value: Variable, name: Variable, *default: Variable) -> Variable:
-    found = (lookup_quietly if default else lookup)(tx, value, tx.constant(name, "getattr"))
+    word = tx.constant(name, "getattr")
+    found = lookup_quietly(tx, value, word) if default else value.var_getattr(tx, word)
     if found is None and not default:
-        tx.throw(AttributeError, missing(value, tx.constant(name, "getattr")))
+        tx.throw(AttributeError, value.lacks(word))
     return found or default[0]
 
 
 @builtin(vars)
 def vars_(tx: Tx, value: Variable) -> Variable:
-    found = lookup(tx, value, "__dict__")
+    found = value.var_getattr(tx, "__dict__")
     return tx.throw(TypeError, "vars() argument must have __dict__ attribute") if found is None else found
 
 
 @builtin(setattr)
 def setattr_(tx: Tx, target: Variable, name: Variable, value: Variable) -> Variable:
-    store_attribute(tx, target, tx.constant(name, "setattr"), value)
+    target.store_attribute(tx, tx.constant(name, "setattr"), value)
     return NONE
 
 
@@ -98,7 +91,7 @@ def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         tx.unsupported("GB0022", f"object.__getattribute__ of {describe(target)}")
     found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
-        tx.throw(AttributeError, missing(target, tx.constant(name, "getattr")))
+        tx.throw(AttributeError, target.lacks(tx.constant(name, "getattr")))
     return found
 
 
@@ -124,8 +117,7 @@ def _object_init(tx: Tx, *_: Variable, **__: Variable) -> Variable:
 
 def _exception_init(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     raised = args[0]
-    assert isinstance(raised, ExceptionVariable)
-    raised.args = args[1:]
+    raised.args = args[1:]  # type: ignore[attr-defined]
     return NONE
 
 

@@ -10,7 +10,8 @@ import inspect
 
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.state.machine import FRAMES
-from stage1_capture.variables.base import UserFunctionVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
 
 

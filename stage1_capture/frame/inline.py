@@ -9,7 +9,10 @@ from __future__ import annotations
 import inspect
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import ConstDictVariable, TupleVariable, UserFunctionVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
 
 
 def bind_arguments(

@@ -17,15 +17,10 @@ from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import FRAMES, Raised
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import truth
+from stage1_capture.variables.arithmetic import compare
 from stage1_capture.variables.base import (
-    NONE,
     NULL,
-    CellVariable,
     NotConstant,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    UserFunctionVariable,
     Variable,
     as_constant,
     describe,
@@ -33,7 +28,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import lazily, wrap
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -41,6 +36,8 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
 from stage_contracts.controls import register
 from stage_contracts.events import EVENT_LOG
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
@@ -166,11 +163,9 @@ class InstructionTranslator:
     # ---- what values ask of the frame they are used in (state/machine.py) ------------------------
 
     def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-        return call_function(self, function, args, kwargs)
+        return function.call_function(self, args, kwargs)
 
-    def inline(
-        self, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def inline(self, function: Any, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """What the function returns: its frame shares this one's graph, guards and opcodes.
 
         Raises Unsupported when the call does not fit, or for anything inside."""
@@ -189,8 +184,13 @@ class InstructionTranslator:
         frame.run()
         return frame.namespace
 
-    def truth(self, value: Variable) -> bool:
-        return truth(self, value)
+    def fold(
+        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        return fold(self, function, args, kwargs)
+
+    def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
+        return compare(self, symbol, left, right)
 
     def wrap(self, real: Any, source: Source | None) -> Variable:
         return wrap(self.output, real, source)
@@ -215,7 +215,7 @@ class InstructionTranslator:
             return as_constant(value)
         except NotConstant as problem:
             culprit = problem.args[0]
-            code = "GB0004" if isinstance(culprit, (TensorVariable, NumpyNdarrayVariable)) else "GB0044"
+            code = "GB0004" if culprit.has_data() else "GB0044"
             self.unsupported(code, f"{what} needs a constant, got {describe(culprit)}")
 
     def throw(self, cls: type[BaseException], *args: Any) -> NoReturn:
@@ -258,8 +258,7 @@ class InstructionTranslator:
     def cell(self, name: str) -> CellVariable:
         """The cell of a variable; a resume function is given it as an argument."""
         found = realize(self.locals[name])
-        assert isinstance(found, CellVariable)
-        return found
+        return found  # type: ignore[return-value]
 
     def load_cell(self, name: str) -> Variable:
         cell = self.cell(name)

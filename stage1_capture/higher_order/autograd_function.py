@@ -8,38 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from stage0_eager import TABLE
 from stage0_eager.autograd.custom_gradient import BackwardGraph, custom_gradient
 from stage0_eager.autograd.function import Function, FunctionCtx
 from stage0_eager.functions.inplace import kept
-from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.backward_graphs import follow_backward
 from stage1_capture.state.graph_builder import Restart
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import Variable, describe, from_constant, iterate, load_attribute, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator, record_node
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.tensor_meta import TensorMeta
 
 
 @builtin(Function.apply.__func__)  # type: ignore[attr-defined]
 def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
     """What forward returns, on the tape with backward as its derivative where an argument requires grad."""
-    name = realize(cls).real.__name__  # type: ignore[attr-defined]
+    name = realize(cls).real.__name__
     args = [realize(a) for a in given]
-    inputs = [a for a in args if isinstance(a, TensorVariable) and a.meta.requires_grad]
+    inputs = [a for a in args if a.is_tensor() and a.meta.requires_grad]
     recording = tx.output.grad_enabled and bool(inputs)
     if tx.output.taken is not None and tx.output.follows_since is None:
         tx.unsupported("GB0026", f"{name}.apply in a function whose arguments have no place on the tape yet")
@@ -59,7 +51,7 @@ def function_apply(tx: Tx, cls: Variable, *given: Variable) -> Variable:
 @builtin(kept)
 def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
     """What nn.LeakyReLU(inplace=True) and its like read of a tensor that they write to: a copy where the tape runs."""
-    operands = [v for v in map(realize, (input, *iterate(tx, others))) if isinstance(v, TensorVariable)]
+    operands = [v for v in map(realize, (input, *iterate(tx, others))) if v.is_tensor()]
     saved = tx.output.grad_enabled and any(v.meta.requires_grad for v in operands)
     return call_operator(tx, TABLE["cutaway.clone"], [realize(input)], {}) if saved else input
 
@@ -67,7 +59,7 @@ def kept_(tx: Tx, input: Variable, others: Variable) -> Variable:
 def _new_context(args: list[Variable]) -> UserDefinedObjectVariable:
     """A FunctionCtx of this call. The program may store on it, not hand it on."""
     fields = {name: _constant(value) for name, value in vars(FunctionCtx()).items()}
-    needs = [ConstantVariable(isinstance(a, TensorVariable) and a.meta.requires_grad) for a in args]
+    needs = [ConstantVariable(a.is_tensor() and a.meta.requires_grad) for a in args]
     fields["needs_input_grad"] = TupleVariable(list(needs))
     return UserDefinedObjectVariable(object.__new__(FunctionCtx), dict(fields), fresh=True, private=True)
 
@@ -85,15 +77,25 @@ def _run_forward(
     try:
         forward, setup = load_attribute(tx, cls, "forward"), load_attribute(tx, cls, "setup_context")
         if getattr(setup, "real", None) is Function.setup_context:
-            result = realize(call_function(tx, forward, [ctx, *args], {}))
+            result = realize(tx.call(forward, [ctx, *args], {}))
         else:
-            result = realize(call_function(tx, forward, args, {}))
-            call_function(tx, setup, [ctx, TupleVariable(args), result], {})
+            result = realize(tx.call(forward, args, {}))
+            tx.call(setup, [ctx, TupleVariable(args), result], {})
     finally:
         tx.output.grad_enabled = before
     if _items(ctx, "_dirty"):
         tx.unsupported("GB0026", f"{name}.forward writes to its arguments (mark_dirty)")
     return result
+
+
+def _returned_tensors(tx: Tx, args: list[Variable], result: Variable, name: str) -> list[Any]:
+    outputs = [realize(out) for out in result.row()]
+    for out in outputs:
+        if not out.is_tensor():
+            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
+        if any(out is a for a in args):
+            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
+    return outputs
 
 
 def _on_the_tape(
@@ -106,13 +108,7 @@ def _on_the_tape(
 ) -> Variable:
     """The results again, those with a derivative as computed by one node from the arguments."""
     flat = _items(ctx, "_non_differentiable")
-    outputs: list[TensorVariable] = []
-    for out in map(realize, result.items if isinstance(result, TupleVariable) else [result]):
-        if not isinstance(out, TensorVariable):
-            tx.unsupported("GB0026", f"{name}.forward returns {describe(out)}")
-        if any(out is a for a in args):
-            tx.unsupported("GB0084", f"{name}.forward returns an argument as it is")
-        outputs.append(out)
+    outputs = _returned_tensors(tx, args, result, name)
     kept = [o for o in outputs if o.meta.dtype.is_floating_point and not any(o is f for f in flat)]
     if len(set(map(id, kept))) < len(kept):
         tx.unsupported("GB0026", f"{name}.forward returns one tensor twice")
@@ -124,13 +120,13 @@ def _on_the_tape(
     inputs = [args[i] for i in _differentiable(args)]
     operands = [TupleVariable(list(inputs)), TupleVariable(list(kept)), *saved]
     made = record_node(tx, op, operands, {}, metas[0] if len(metas) == 1 else tuple(metas))
-    new = made.items if isinstance(made, TupleVariable) else [made]
+    new = made.row()
     final = [next((n for n, k in zip(new, kept) if k is o), o) for o in outputs]
-    return TupleVariable(list(final)) if isinstance(result, TupleVariable) else final[0]
+    return TupleVariable(list(final)) if result.family() is tuple else final[0]
 
 
 def _differentiable(args: Sequence[Variable]) -> list[int]:
-    return [i for i, a in enumerate(args) if isinstance(a, TensorVariable) and a.meta.requires_grad]
+    return [i for i, a in enumerate(args) if a.is_tensor() and a.meta.requires_grad]
 
 
 def _follow_backward(
@@ -156,15 +152,15 @@ def _follow_backward(
                 slots.append(next(left))
             else:  # a result without derivative: its gradient is zeros, or None
                 slots.append(_zeros(tx, out.meta) if materialize else NONE)
-        made = realize(call_function(tx, load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
-        found = [realize(v) for v in made.items] if isinstance(made, TupleVariable) else [made]
+        made = realize(tx.call(load_attribute(tx, cls, "backward"), [ctx, *slots], {}))
+        found = [realize(v) for v in made.items] if made.family() is tuple else [made]
         if len(found) < len(args) or any(not _is_none(v) for v in found[len(args) :]):
             tx.unsupported(
                 "GB0026", f"{name}.backward returns {len(found)} gradients for {len(args)} arguments"
             )
         return [found[i] for i in wanted]
 
-    targets = [args[i].meta for i in wanted]  # type: ignore[attr-defined]
+    targets = [args[i].meta for i in wanted]
     return follow_backward(tx, f"{name}.backward", kept, targets, run)
 
 
@@ -179,7 +175,7 @@ def _zeros(tx: Tx, meta: TensorMeta) -> Variable:
 
 def _items(ctx: UserDefinedObjectVariable, field: str) -> list[Variable]:
     value = _field(ctx, field)
-    return [realize(v) for v in value.items] if isinstance(value, TupleVariable) else []
+    return [realize(v) for v in value.items] if value.family() is tuple else []
 
 
 def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
@@ -189,7 +185,7 @@ def _field(ctx: UserDefinedObjectVariable, name: str) -> Variable:
 
 
 def _is_none(value: Variable) -> bool:
-    return isinstance(value, ConstantVariable) and value.value is None
+    return value.is_none()
 
 
 def _with_grad(meta: TensorMeta, requires_grad: bool) -> TensorMeta:

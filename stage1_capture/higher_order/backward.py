@@ -17,23 +17,14 @@ from stage0_eager.namespaces import autograd
 from stage0_eager.nn import Parameter
 from stage0_eager.state import STATE, enable_grad, interpreting
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import SkipFrame
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.shadow_tape import ShadowTape
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import SEQUENCES, Variable, describe, load_attribute, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.operators import call_operator
-from stage1_capture.variables.store import store_gradient
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
@@ -120,7 +111,7 @@ def backward(
     options = {"retain_graph": keeps, "create_graph": creates, "for_leaves": True}
     for leaf, new in zip(leaves, _gradients(tx, shadow, (roots, leaves, seeds), options, given), strict=True):
         old = load_attribute(tx, leaf, "grad")
-        store_gradient(tx, leaf, new if _is_none(old) else _sum(tx, old, new, creates))
+        leaf.store_gradient(tx, new if _is_none(old) else _sum(tx, old, new, creates))
     return NONE
 
 
@@ -175,7 +166,7 @@ def _inputs_behind(tx: Tx, shadow: ShadowTape, roots: Sequence[Tensor]) -> list[
         id(e.leaf) for node in backward_pass.nodes_behind(roots) for e in node.edges if e.leaf is not None
     }
     ends |= {id(root) for root in roots if root._grad_fn is None and root.requires_grad}
-    inputs = [t for t in tx.output.known.values() if isinstance(t, TensorVariable)]
+    inputs = [t for t in tx.output.known.values() if t.is_tensor()]
     return [t for t in inputs if t.node is not None and id(shadow.values.get(t.node)) in ends]
 
 
@@ -246,12 +237,12 @@ def _flags(tx: Tx, create_graph: Variable, retain_graph: Variable) -> tuple[bool
 def _tensors(tx: Tx, value: Variable) -> list[TensorVariable]:
     """A tensor, or a list or tuple of them, as a list."""
     value = realize(value)
-    items = value.items if isinstance(value, (ListVariable, TupleVariable)) else [value]
-    found = [t for t in map(realize, items) if isinstance(t, TensorVariable)]
+    items = value.items if value.family() in SEQUENCES else [value]
+    found = [t for t in map(realize, items) if t.is_tensor()]
     if len(found) != len(items):
-        culprit = next(v for v in map(realize, items) if not isinstance(v, TensorVariable))
+        culprit = next(v for v in map(realize, items) if not v.is_tensor())
         tx.unsupported("GB0024", f"the gradient of {describe(culprit)}, which is no tensor")
-    return found
+    return found  # type: ignore[return-value]
 
 
 def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:
@@ -259,10 +250,10 @@ def _seeds(tx: Tx, value: Variable) -> list[TensorVariable | None] | None:
     value = realize(value)
     if _is_none(value):
         return None
-    items = value.items if isinstance(value, (ListVariable, TupleVariable)) else [value]
+    items = value.items if value.family() in SEQUENCES else [value]
     return [None if _is_none(item) else _tensors(tx, item)[0] for item in items]
 
 
 def _is_none(value: Variable) -> bool:
     value = realize(value)
-    return isinstance(value, ConstantVariable) and value.value is None
+    return value.is_none()

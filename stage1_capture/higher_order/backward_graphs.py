@@ -14,14 +14,8 @@ from dataclasses import replace
 from stage0_eager.autograd.custom_gradient import BackwardGraph
 from stage1_capture.state.graph_builder import OutputGraph, SkipFrame
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.variables.base import (
-    BIRTHS,
-    ConstantVariable,
-    TensorVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import BIRTHS, Variable, describe, realize
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
@@ -108,11 +102,11 @@ def _graph_of_its_own(output: OutputGraph, what: str) -> Iterator[tuple[Graph, d
 
 
 def _checked(tx: Tx, gradient: Variable, target: TensorMeta) -> TensorVariable | None:
-    if isinstance(gradient, ConstantVariable) and gradient.value is None:
+    if gradient.is_none():
         return None
-    if not isinstance(gradient, TensorVariable):
+    if not gradient.is_tensor():
         tx.unsupported("GB0024", f"a gradient that is {describe(gradient)}")
     meta = gradient.meta
     if not same_shape(meta.shape, target.shape) or meta.dtype is not target.dtype:
         tx.unsupported("GB0024", f"a gradient {meta} for a tensor {target}")
-    return gradient
+    return gradient  # type: ignore[return-value]

@@ -7,10 +7,9 @@ partitioner to compute these nodes again in the backward rather than to save the
 from __future__ import annotations
 
 from stage0_eager.autograd import checkpoint
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import NONE, ConstantVariable, Variable, realize
-from stage1_capture.variables.calls import call_function
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 
 TRUE = ConstantVariable(True)
 
@@ -27,7 +26,7 @@ def checkpoint_(
     """What `function` returns. A checkpoint inside it counts as part of this one."""
     graph = tx.output.graph
     before = set(graph.calls)
-    result = call_function(tx, realize(function), list(args), kwargs)
+    result = tx.call(realize(function), list(args), kwargs)
     inside = [node for node in graph.calls if node not in before]
     for node in inside:
         node.meta["checkpoint"] = len(before)  # of two calls that record anything, never the same

@@ -14,7 +14,7 @@ from stage0_eager.control_flow import functions as control_flow
 from stage0_eager.control_flow.operators import COND, MAP, SCAN, WHILE_LOOP
 from stage0_eager.table.opaque import OpaqueOperator
 from stage0_eager.table.registry import TABLE
-from stage1_capture.builtins.python import EMPTY, FALSE, ZERO, builtin
+from stage1_capture.builtins.python import EMPTY, FALSE, ZERO
 from stage1_capture.higher_order.subgraph import (
     Subgraph,
     draws_random_numbers,
@@ -23,19 +23,13 @@ from stage1_capture.higher_order.subgraph import (
     tensors_of,
     with_tensors,
 )
-from stage1_capture.state.graph_builder import Restart
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.state.graph_builder import OutputGraph, Restart
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import Variable, describe, iterate, realize
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.operators import call_operator, detached_of, results_of
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.symbolic import same_shape
@@ -47,8 +41,8 @@ def cond_(
     tx: Tx, pred: Variable, true_fn: Variable, false_fn: Variable, operands: Variable = EMPTY
 ) -> Variable:
     given = [realize(o) for o in iterate(tx, operands)]
-    if not isinstance(pred, TensorVariable):
-        return call_function(tx, true_fn if truth(tx, pred) else false_fn, given, {})
+    if not pred.is_tensor():
+        return tx.call(true_fn if pred.truth(tx) else false_fn, given, {})
     if pred.meta.ndim and any(size != 1 for size in pred.meta.shape):
         tx.unsupported("GB0076", f"cond on a predicate of several elements, {pred.meta}")
     tensors = _operands(tx, given, "cond")
@@ -61,7 +55,7 @@ def cond_(
         shown = " and ".join(", ".join(map(str, side.metas)) or describe(side.result) for side in sides)
         tx.unsupported("GB0077", f"cond whose branches return {shown}")
     taken, modules = _with_all_taken(sides, len(tensors))
-    results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())
+    results = _record(tx, COND, [pred], modules, [*tensors, *taken], ())  # type: ignore[list-item]
     return with_tensors(sides[0].result, iter(results))
 
 
@@ -75,13 +69,13 @@ def while_loop_(tx: Tx, cond_fn: Variable, body_fn: Variable, carried_inputs: Va
     if len(test.metas) != 1 or any(size != 1 for size in test.metas[0].shape):
         tx.unsupported("GB0078", f"while_loop whose condition returns {describe(test.result)}")
     made = realize(step.result)
-    made = made if isinstance(made, TupleVariable) else TupleVariable([made])
+    made = made if made.family() is tuple else TupleVariable([made])
     _keeps(
         tx,
         "while_loop",
         "carries",
         given,
-        made.items if isinstance(made, TupleVariable) else [],
+        made.items if made.family() is tuple else [],
         step.metas,
         metas,
     )
@@ -109,7 +103,20 @@ def scan_(
     lengths = {t.meta.shape[axis] for t in rows if -t.meta.ndim <= axis < t.meta.ndim}
     if len(lengths) != 1 or 0 in lengths or any(axis >= t.meta.ndim for t in rows):
         tx.unsupported("GB0079", f"scan over dimension {axis} of {', '.join(str(t.meta) for t in rows)}")
-    axis %= rows[0].meta.ndim
+    return _scanned(tx, combine_fn, init, xs, state, rows, axis % rows[0].meta.ndim, backwards)
+
+
+def _scanned(
+    tx: Tx,
+    combine_fn: Variable,
+    init: Variable,
+    xs: Variable,
+    state: list,
+    rows: list,
+    axis: int,
+    backwards: bool,
+) -> Variable:
+    """The node of a scan whose arguments are known to fit."""
     along = [_moved(tx, t, axis, 0) for t in rows]
     metas = [*(t.meta for t in state), *(_row(t.meta) for t in along)]
 
@@ -118,7 +125,7 @@ def scan_(
 
     step = follow(tx, combine_fn, metas, "scan", arguments, "combine_graph")
     made = realize(step.result)
-    if not isinstance(made, TupleVariable) or len(made.items) != 2:
+    if made.family() is not tuple or len(made.items) != 2:
         tx.unsupported("GB0080", f"scan whose combine_fn returns {describe(made)}")
     _keeps(tx, "scan", "carries", [init], [made.items[0]], step.metas[: len(state)], metas[: len(state)])
     taken, modules = _with_all_taken([step], len(metas))
@@ -225,6 +232,14 @@ def _with_all_taken(sides: Sequence[Subgraph], count: int) -> tuple[list[TensorV
     return taken, modules
 
 
+def _enter_grad_mode(output: OutputGraph) -> None:
+    """The first node decides the grad mode of the graph."""
+    if not output.graph.calls:
+        output.graph_mode = output.grad_enabled or output.options.graph_mode
+    if output.grad_enabled and not output.graph_mode:
+        raise Restart(replace(output.options, graph_mode=True))
+
+
 def _record(
     tx: Tx,
     op: OpaqueOperator,
@@ -235,13 +250,9 @@ def _record(
 ) -> list[Variable]:
     """One node for `op(*first, *modules, operands, *numbers)`; gives its results."""
     output = tx.output
-    for module in modules:
-        if draws_random_numbers(module.graph):
-            tx.unsupported("GB0013", f"random numbers inside {op.name}")
-    if not output.graph.calls:
-        output.graph_mode = output.grad_enabled or output.options.graph_mode
-    if output.grad_enabled and not output.graph_mode:
-        raise Restart(replace(output.options, graph_mode=True))
+    if any(draws_random_numbers(module.graph) for module in modules):
+        tx.unsupported("GB0013", f"random numbers inside {op.name}")
+    _enter_grad_mode(output)
     if output.graph_mode and not output.grad_enabled:
         operands = [cast(TensorVariable, detached_of(tx, t)) for t in operands]
     wants = output.grad_enabled and any(t.meta.requires_grad for t in operands)
@@ -254,4 +265,4 @@ def _record(
     node = output.graph.call_function(
         op, (*nodes[0], *subgraphs, nodes[1], *numbers), val=metas, origins=(output.origin(),)
     )
-    return list(results_of(tx, node, metas).items)  # type: ignore[attr-defined]
+    return list(results_of(tx, node, metas).items)

@@ -15,19 +15,13 @@ from stage0_eager.autograd.hooks import RemovableHandle
 from stage0_eager.nn.module import HookHandle
 from stage0_eager.table.operator import metas_in
 from stage0_eager.tensor import Tensor
-from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.backward_graphs import follow_backward
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    HandleVariable,
-    TensorVariable,
-    Variable,
-    realize,
-)
-from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.calls import call_function
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.function import function_variable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import HandleVariable
 from stage_contracts.graph import Node, map_args
 
 
@@ -59,12 +53,11 @@ def retain_grad(tx: Tx, tensor: Variable) -> Variable:
 
 def _hookable(tx: Tx, tensor: Variable, what: str) -> TensorVariable:
     target = realize(tensor)
-    assert isinstance(target, TensorVariable)
     if not target.meta.requires_grad:
         tx.unsupported("GB0025", f"{what} of a tensor that does not require grad raises RuntimeError")
     if tx.output.taken is not None:
         tx.unsupported("GB0025", f"{what} in a function that has a graph of its own")
-    return target
+    return target  # type: ignore[return-value]
 
 
 # ---- on a tensor from outside -----------------------------------------------------------------------------------
@@ -94,8 +87,8 @@ def _in_the_graph(tx: Tx, target: TensorVariable, hook: Variable) -> Variable:
     handle = HandleVariable(object.__new__(RemovableHandle), fresh=True, private=True)
 
     def run(gradients: list[TensorVariable]) -> list[Variable]:
-        result = realize(call_function(tx, hook, [gradients[0]], {}))
-        unchanged = isinstance(result, ConstantVariable) and result.value is None
+        result = realize(tx.call(hook, [gradients[0]], {}))
+        unchanged = result.is_none()
         return [gradients[0] if unchanged else result]
 
     backward, saved = follow_backward(tx, "a hook", [target], [target.meta], run)

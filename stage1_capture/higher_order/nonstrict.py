@@ -17,18 +17,11 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.func import with_tensors_of
 from stage0_eager.utils.pytree import leaves_of, mapped
 from stage1_capture.state.machine import CONTROLLED, Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import SEQUENCES, Variable, from_constant, load_attribute, realize
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 
 
 class _Place:
@@ -36,6 +29,38 @@ class _Place:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+def gathered_values(
+    tx: Tx, name: str, args: list[Variable], kwargs: dict[str, Variable], tensors: list, modules: list
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments as real values, a place for each tensor; tensors and modules are noted in the order they come."""
+
+    def number(tensor: Variable) -> int:
+        tensor = realize(tensor)
+        if tensor not in tensors:
+            tensors.append(tensor)
+        return tensors.index(tensor)
+
+    def value(variable: Variable) -> Any:
+        variable = realize(variable)
+        if variable.is_tensor():
+            return _Place(number(variable))
+        kind, module = getattr(variable, "kind", None), variable.known_object()
+        if variable.family() is tuple:
+            made = [value(v) for v in variable.items]
+            return tuple(made) if kind is tuple else variable.kind(*made)
+        if variable.family() in SEQUENCES:
+            return [value(v) for v in variable.items]
+        if variable.family() is dict:
+            return variable.kind((k, value(v)) for k, v in variable.items.items())
+        if not isinstance(module, Module):
+            return tx.constant(variable, name)
+        own = [*module.named_parameters(), *module.named_buffers()]
+        modules.append((module, {key: number(_inside(tx, variable, key)) for key, _ in own}))
+        return module
+
+    return [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
 
 
 def call_as_one_node(
@@ -46,32 +71,7 @@ def call_as_one_node(
     tensors: list[TensorVariable] = []
     modules: list[tuple[Module, dict[str, int]]] = []
 
-    def number(tensor: Variable) -> int:
-        tensor = realize(tensor)
-        if tensor not in tensors:
-            assert isinstance(tensor, TensorVariable)
-            tensors.append(tensor)
-        return tensors.index(tensor)
-
-    def value(variable: Variable) -> Any:
-        variable = realize(variable)
-        match variable:
-            case TensorVariable():
-                return _Place(number(variable))
-            case TupleVariable(items=items, kind=kind):
-                made = [value(v) for v in items]
-                return tuple(made) if kind is tuple else kind(*made)
-            case ListVariable(items=items):
-                return [value(v) for v in items]
-            case ConstDictVariable(items=items, kind=kind):
-                return kind((k, value(v)) for k, v in items.items())
-            case UserDefinedObjectVariable(real=Module() as module):
-                own = [*module.named_parameters(), *module.named_buffers()]
-                modules.append((module, {key: number(_inside(tx, variable, key)) for key, _ in own}))
-                return module
-        return tx.constant(variable, name)
-
-    given, named = [value(a) for a in args], {key: value(v) for key, v in kwargs.items()}
+    given, named = gathered_values(tx, name, args, kwargs, tensors, modules)
     form: list[Any] = []
 
     def body(*flat: Tensor) -> tuple:
@@ -91,7 +91,7 @@ def call_as_one_node(
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     results = record_node(tx, op, list(tensors), {}, metas)
-    return _as_returned(form[0], iter(results.items))  # type: ignore[attr-defined]
+    return _as_returned(form[0], iter(results.items))
 
 
 def operator_of_tensors(name: str, body: Callable[..., Any], count: int) -> Operator:
@@ -126,4 +126,6 @@ def _as_returned(tree: Any, tensors: Iterator[Variable]) -> Variable:
     return from_constant(tree)
 
 
-CONTROLLED["nonstrict"] = call_as_one_node
+CONTROLLED["nonstrict"] = lambda tx, rule, function, args, kwargs: call_as_one_node(
+    tx, rule.detail, args, kwargs
+)

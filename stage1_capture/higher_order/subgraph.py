@@ -14,16 +14,8 @@ from stage0_eager.state import interpreting, no_grad
 from stage0_eager.tensor import Tensor
 from stage0_eager.transforms.trace import TracedArray, Tracer, map_tensors
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.base import SEQUENCES, Variable, describe, realize
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.graph import Graph, Node, map_args
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
@@ -55,7 +47,7 @@ def follow(
         tensors: list[Variable] = [
             TensorVariable(m, graph.placeholder(f"a{i}", m)) for i, m in enumerate(metas)
         ]
-        result = call_function(tx, function, arguments(tensors), {})
+        result = tx.call(function, arguments(tensors), {})
         leaves = list(tensors_of(tx, result, name))
         graph.output([output.node_of(t) for t in leaves])
     for tensor in [t for t in output.mutated if t not in written]:
@@ -86,47 +78,35 @@ def tensors_of(
 ) -> Iterator[TensorVariable]:
     """The tensors in nested tuples, lists and dicts, left to right. Anything else there is a break."""
     value = realize(value)
-    if isinstance(value, TensorVariable):
-        yield value
-    elif isinstance(value, (TupleVariable, ListVariable)):
-        for item in value.items:
-            yield from tensors_of(tx, item, name, what)
-    elif isinstance(value, ConstDictVariable):
-        for item in value.items.values():
-            yield from tensors_of(tx, item, name, what)
-    else:
+    if not value.is_tensor() and value.family() not in _TREES:
         tx.unsupported("GB0075", f"{name} of {what} {describe(value)}")
+    if value.is_tensor():
+        yield value  # type: ignore[misc]
+    else:
+        for item in value.items.values() if value.family() is dict else value.items:
+            yield from tensors_of(tx, item, name, what)
 
 
 def with_tensors(value: Variable, tensors: Iterator[Variable]) -> Variable:
     """The same tree with other tensors."""
     value = realize(value)
-    if isinstance(value, TupleVariable):
-        return TupleVariable([with_tensors(v, tensors) for v in value.items], value.kind)
-    if isinstance(value, ListVariable):
-        return ListVariable([with_tensors(v, tensors) for v in value.items])
-    if isinstance(value, ConstDictVariable):
-        return ConstDictVariable(
-            {k: with_tensors(v, tensors) for k, v in value.items.items()}, kind=value.kind
-        )
-    return next(tensors)
+    return value.mapped(lambda v: with_tensors(v, tensors)) if value.family() in _TREES else next(tensors)
 
 
 def form_of(value: Variable) -> object:
     """Equal for two trees that nest alike."""
     value = realize(value)
-    if isinstance(value, TupleVariable):
-        return (value.kind, *map(form_of, value.items))
-    if isinstance(value, ListVariable):
-        return (list, *map(form_of, value.items))
-    if isinstance(value, ConstDictVariable):
-        return (value.kind, *((k, form_of(v)) for k, v in value.items.items()))
-    return None
+    keys = tuple(value.items) if value.family() is dict else ()
+    items = value.items.values() if value.family() is dict else value.parts()
+    return (value.kind, keys, *map(form_of, items)) if value.family() in _TREES else None
+
+
+_TREES = (*SEQUENCES, dict)
 
 
 def all_tensors(tx: Tx, values: list[Variable], name: str) -> list[TensorVariable]:
     for value in values:
-        if not isinstance(value, TensorVariable):
+        if not value.is_tensor():
             tx.unsupported("GB0075", f"{name} with {describe(value)} as an operand")
     return values  # type: ignore[return-value]
 

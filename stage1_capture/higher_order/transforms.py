@@ -15,23 +15,16 @@ from stage0_eager.transforms import func
 from stage0_eager.transforms import vmap as batching
 from stage0_eager.transforms.func import tensors_in
 from stage0_eager.transforms.trace import TracedArray, map_tensors
-from stage1_capture.builtins.python import builtin
 from stage1_capture.higher_order.nonstrict import operator_of_tensors
 from stage1_capture.higher_order.subgraph import Subgraph, follow
-from stage1_capture.state.machine import CALLED, Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    PartialVariable,
-    TensorVariable,
-    TransformVariable,
-    TupleVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.state.machine import CALLED, Tx, builtin
+from stage1_capture.variables.base import Variable, from_constant, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import PartialVariable, TransformVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import record_node
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.tensor_meta import TensorMeta
 
 FALSE = ConstantVariable(False)
@@ -139,7 +132,7 @@ def _node(
     except Exception as error:  # eager raises it
         tx.unsupported("GB0066", f"{name} raises {type(error).__name__}: {error}")
     made = record_node(tx, op, list(operands), {}, metas)
-    return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))  # type: ignore
+    return _variable(_filled(shape[0], [made] if isinstance(metas, TensorMeta) else made.items))
 
 
 def _metas(tx: Tx, values: list[Variable], name: str) -> list[TensorMeta]:
@@ -216,7 +209,7 @@ def jvp(
 ) -> Variable:
     options = {"has_aux": tx.constant(has_aux, "jvp")}
     items = getattr(realize(primals), "items", None)
-    if not isinstance(realize(primals), TupleVariable):
+    if realize(primals).family() is not tuple:
         tx.unsupported("GB0066", "jvp raises RuntimeError: Expected primals and tangents to be tuples")
     inside = _followed(tx, function, items, {}, _metas(tx, items, "jvp"), "jvp")  # type: ignore[arg-type]
     return _node(tx, "jvp", inside, [primals, tangents], lambda plain, p, t: func.jvp(plain, p, t, **options))
@@ -240,7 +233,7 @@ def vjp(tx: Tx, function: Variable, *primals: Variable, has_aux: Variable = FALS
         output, _, *more = func.vjp(plain, *primals, has_aux=aux)
         return (output, *more)
 
-    output, *more = _node(tx, "vjp", inside, [given], run).items  # type: ignore[attr-defined]
+    output, *more = _node(tx, "vjp", inside, [given], run).items
     return TupleVariable([output, PullVariable(inside, given, aux), *more])
 
 

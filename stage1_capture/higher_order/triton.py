@@ -16,23 +16,14 @@ from stage0_eager.triton.kernels import (
     operator_of,
     wrap_triton,
 )
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import CALLED, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TritonLaunchVariable,
-    TupleVariable,
-    Variable,
-    from_constant,
-    realize,
-)
+from stage1_capture.state.machine import CALLED, Tx, builtin
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.function import TritonLaunchVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
 
 
 def launch(
@@ -43,9 +34,7 @@ def launch(
     op = operator_of(kernel)
     named, options = bound(op, tuple(map(realize, args)), kwargs)
     words: dict[str, Variable] = {"grids": from_constant(_grids(tx, kernel, function.grid, named))}
-    layouts = layouts_of(
-        {name: v.meta for name, v in named.items() if isinstance(realize(v), TensorVariable)}
-    )
+    layouts = layouts_of({name: v.meta for name, v in named.items() if realize(v).is_tensor()})
     if layouts is not None:
         words["layouts"] = from_constant(layouts)
     if options is not None:
@@ -64,12 +53,10 @@ def _grids(tx: Tx, kernel: Any, grid: Variable, named: dict[str, Variable]) -> t
         if config is not None:
             meta |= {name: from_constant(value) for name, value in config.all_kwargs().items()}
         for name, function in heuristics(kernel):
-            meta[name] = call_function(
-                tx, wrap(tx.output, function, None), [ConstDictVariable(dict(meta))], {}
-            )
+            meta[name] = tx.call(wrap(tx.output, function, None), [ConstDictVariable(dict(meta))], {})
         made = realize(grid)
         if not isinstance(made, (TupleVariable, ListVariable, ConstantVariable)):
-            made = realize(call_function(tx, made, [ConstDictVariable(meta)], {}))
+            made = realize(tx.call(made, [ConstDictVariable(meta)], {}))
         sizes = tx.constant(made, "the grid of a Triton kernel")
         found.append(tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,))
     return tuple(found)

@@ -20,6 +20,7 @@ from stage1_capture.residual.replay import replay
 from stage1_capture.residual.signature import fresh_name, signature_text
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.mro import of_a_prototype
+from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable
 from stage_contracts.controls import registered
 from stage_contracts.source import (
@@ -59,7 +60,7 @@ class PyCodegen:
         rebuilder.count([v for v in values if v is not None])
         for before in effects.changed.values():
             rebuilder.count_contents(before.variable)
-        rebuilder.count([value for _, value in effects.globals.values()])
+        rebuilder.count([value for _, value in effects.globals.values() if value is not DELETED])
         rebuilder.count([*effects.hooks])
         for _, args, kwargs in effects.calls:
             rebuilder.count([*args, *kwargs.values()])
@@ -93,11 +94,11 @@ class PyCodegen:
         """Random numbers, in the program's order, before anything that is made of them is read."""
         for draw in self.output.draws:
             if draw.bound:
-                method = self.named(draw.generator.real)  # type: ignore[attr-defined]
+                method = self.named(draw.generator.real)
             else:
                 assert draw.generator.source is not None
                 method = f"{self.source(draw.generator.source, early=True)}.{draw.method}"
-            words = [self.source(v.source, early=True) if v.source is not None else self._literal(v.value)  # type: ignore
+            words = [self.source(v.source, early=True) if v.source is not None else self._literal(v.value)
                      for v in draw.values]  # fmt: skip
             self.reads.append(f"{draw.name} = {method}({', '.join(words)})")
 

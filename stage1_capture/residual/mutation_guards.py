@@ -12,7 +12,9 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.variables.base import TensorVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.guards import Guard
 from stage_contracts.source import ArraySource, AttrSource, RowSource, Source
 
@@ -28,7 +30,7 @@ def guard_mutation(output: OutputGraph) -> None:
     _guard_changed(output)
     # who shares memory with an array that is written to is seen at the call: nothing here relies on it
     written = [t for t in output.mutated if t.source is not None and not isinstance(t.source, ArraySource)]
-    known = (t for t in output.known.values() if isinstance(t, TensorVariable) and t.source is not None)
+    known = (t for t in output.known.values() if t.is_tensor() and t.source is not None)
     inputs = [t for t in known if t.node is not None]
     bases = {id(t.real._base) for t in inputs}
     sharing = [t for t in written if t.real._base is not None or id(t.real) in bases]
@@ -42,6 +44,11 @@ def guard_mutation(output: OutputGraph) -> None:
     if len(apart) * len(inputs) > FEW_PAIRS:
         _guard_rows(output, "WRITTEN", apart, inputs)
         return
+    _guard_pairs(output, apart, inputs)
+
+
+def _guard_pairs(output: OutputGraph, apart: list[Any], inputs: list[Any]) -> None:
+    """What is written to is a whole tensor, and no other input is it or a view of it."""
     for target in apart:
         output.guard("IDENTITY", _base(target), None)
         for other in inputs:

@@ -20,46 +20,35 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.residual.rebuild_classes import data_field, local_class, wrapper
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.mro import class_lookup, made_inside
-from stage1_capture.variables.base import (
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    DictViewVariable,
-    FieldVariable,
-    GeneratedFunctionVariable,
-    HandleVariable,
-    IdVariable,
-    InstructionVariable,
-    IteratorVariable,
-    LazyVariable,
-    ListVariable,
-    LocalClassVariable,
-    NestedFunctionVariable,
-    NumpyNdarrayVariable,
-    ObjectDictVariable,
-    PartialVariable,
-    SetVariable,
-    SliceVariable,
-    SuperVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    WrapperVariable,
-    describe,
-    from_constant,
-    holds_object,
-    realize,
-)
+from stage1_capture.variables.base import LazyVariable, Variable, describe, from_constant, realize
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.data_reads import note_escape
 from stage1_capture.variables.derived import FIXED, python_base
 from stage1_capture.variables.exception import ExceptionVariable
-from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.function import (
+    CellVariable,
+    GeneratedFunctionVariable,
+    InstructionVariable,
+    NestedFunctionVariable,
+    PartialVariable,
+    UserFunctionVariable,
+)
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.keys import IdVariable, holds_object
+from stage1_capture.variables.mapping import (
+    ConstDictVariable,
+    DefaultDictVariable,
+    DictViewVariable,
+    ObjectDictVariable,
+)
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.object_dict import described
+from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import HandleVariable, SuperVariable, UserDefinedObjectVariable
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
 
@@ -96,22 +85,16 @@ class Rebuilder:
                     self.count_contents(value)
 
     def count_contents(self, value: Variable) -> None:
-        self.count(contents(value))
+        self.count(value.parts())
 
     # ---- expressions -----------------------------------------------------------------------------
 
     def expression(self, value: Variable) -> str:
         """Python that is the value, when `lines` have run."""
-        if isinstance(value, LazyVariable) and isinstance(value.value, NumberVariable):
-            value = value.value
-        if isinstance(value, NumberVariable):  # the arguments may change later
-            assert value.source is not None
-            return self.codegen.source(value.source, early=True)
-        if value.source is not None:
-            return self.codegen.source(value.source)
+        found = self.from_outside(value) or self.from_outside(realize(value))
+        if found is not None:
+            return found
         value = realize(value)
-        if value.source is not None:
-            return self.codegen.source(value.source)
         if id(value) in self.names:
             return self.names[id(value)]
         make = _MAKE.get(type(value)) or next((m for c, m in _MAKE.items() if isinstance(value, c)), None)
@@ -126,6 +109,14 @@ class Rebuilder:
             return name
         text = make(self, value)
         return self.name(value, text) if shared or id(value) in self.names else text
+
+    def from_outside(self, value: Variable) -> str | None:
+        """How a value that came from outside is reached; None for any other."""
+        if isinstance(value, LazyVariable) and value.value is not None and value.value.is_open():
+            value = value.value
+        if value.source is None:
+            return None
+        return self.codegen.source(value.source, early=value.is_open())  # the arguments may change later
 
     def later(self, fill: Callable[[], None]) -> None:
         """Fill something now, or when the classes under way are made, which may lie in it."""
@@ -170,72 +161,6 @@ class Rebuilder:
 
     def unsupported(self, value: Variable) -> Any:
         self.codegen.output.unsupported("GB0053", f"returning {describe(value)}")
-
-
-def contents(value: Variable) -> list[Variable]:
-    """The values inside a value, as far as making it again needs them."""
-    match value:
-        case ObjectDictVariable(part_of=owner):
-            return [owner]
-        case IdVariable(of=target):
-            return [target]
-        case ListVariable(items=items) | TupleVariable(items=items) | SliceVariable(items=items):
-            return items
-        case DefaultDictVariable(items=entries, factory=factory):
-            return [*_keys(entries), *entries.values(), *([] if factory is None else [factory])]
-        case PartialVariable(function=function, args=args, kwargs=kwargs):
-            return [function, *args, *kwargs.values()]
-        case ConstDictVariable(items=entries):
-            return [*_keys(entries), *entries.values()]
-        case SetVariable(items=elements):
-            return _keys(elements)
-        case DictViewVariable(mapping=mapping):
-            return [mapping]
-        case CellVariable(contents=inside):
-            return [] if inside is None else [inside]
-        case GeneratedFunctionVariable(owner=owner):
-            return [owner]
-        case UserFunctionVariable(defaults=defaults, kwdefaults=kwdefaults, closure=closure):
-            more = [*value.annotations.values(), *value.attrs.values()]
-            return [*defaults, *kwdefaults.values(), *closure, *more] if value.real is None else []
-        case LocalClassVariable(bases=bases, names=names, attrs=attrs, cell=cell):
-            stored = [a for a in attrs.values() if a is not None]
-            return [*bases, *names.values(), *stored, *([] if cell is None else [cell])]
-        case WrapperVariable(parts=parts):
-            return parts
-        case FieldVariable(options=options):
-            return [*options.values()]
-        case UserMethodVariable(function=function, receiver=receiver):
-            return [receiver] if isinstance(function, str) else [function, receiver]
-        case ExceptionVariable(args=args, attrs=attrs, cause=cause, context=context):
-            more = [v for v in (cause, context) if v is not None]
-            return [*args, *(a for a in attrs.values() if a is not None), *more, *_class(value)]
-        case HandleVariable(call=(tensor, _, hooks)):
-            return [tensor, *hooks]
-        case UserDefinedObjectVariable(attrs=attrs, base=base):
-            stored = [a for a in attrs.values() if a is not None]
-            return [*([] if base is None else [base]), *stored, *_class(value)]
-        case SuperVariable(owner=owner, receiver=receiver):
-            made = made_inside(owner)
-            return [receiver] if made is None else [made, receiver]
-        case NumpyNdarrayVariable(view=tuple() as view):
-            return [view[0]]
-        case IteratorVariable() if hasattr(value, "parts"):
-            return value.parts()
-        case NestedFunctionVariable(function=function):
-            return [function]
-    return []
-
-
-def _class(value: UserDefinedObjectVariable) -> list[Variable]:
-    """The class of an object, where the program made that; or the class that the value is."""
-    real = value.real
-    made = made_inside(real if isinstance(real, type) else type(real))
-    return [] if made is None else [made]
-
-
-def _keys(keys: Any) -> list[Variable]:
-    return [from_constant(key) for key in keys if holds_object(key)]
 
 
 # ---- one maker per kind of value -----------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from stage1_capture.variables.base import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
 
 if TYPE_CHECKING:
     from stage1_capture.residual.rebuild import Rebuilder
@@ -53,4 +53,4 @@ def _set_on_class(r: Rebuilder, value: LocalClassVariable, name: str) -> None:
 
 
 def wrapper(r: Rebuilder, value: WrapperVariable) -> str:
-    return r.name(value, f"{r.named(type(value.real))}({r.all(value.parts)})")
+    return r.name(value, f"{r.named(type(value.real))}({r.all(value.functions)})")

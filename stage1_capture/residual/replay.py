@@ -16,19 +16,15 @@ from stage0_eager.nn.module import bump_structure_epoch
 from stage1_capture.residual.rebuild import Rebuilder
 from stage1_capture.state.mro import class_lookup
 from stage1_capture.state.side_effects import DELETED, Before, SideEffects
-from stage1_capture.variables.base import (
-    CellVariable,
-    ConstDictVariable,
-    DequeVariable,
-    ListVariable,
-    SetVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-)
 from stage1_capture.variables.builder import REGISTRIES
 from stage1_capture.variables.derived import python_base
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.object_dict import described
+from stage1_capture.variables.sequence import DequeVariable, ListVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import AttrSource
 
 if TYPE_CHECKING:

@@ -11,17 +11,16 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager import is_grad_enabled
 from stage0_eager.autograd.backward_pass import is_spent
 from stage0_eager.state import followed, words_of
 from stage1_capture.state.hints import MODULES
 from stage1_capture.state.mro import empty_prototypes
+from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.state.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.side_effects import SideEffects
-from stage1_capture.variables.base import ObjectDictVariable, TensorVariable, Variable
-from stage1_capture.variables.number import NumberVariable, OpenSizes
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
 from stage_contracts.graph import Graph, Node
@@ -30,6 +29,11 @@ from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
+    from stage1_capture.variables.number import NumberVariable
+    from stage1_capture.variables.tensor import TensorVariable
 
 MAX_STEPS = 200_000  # instructions in one capture: a loop longer than this is not worth unrolling
 _LIBRARY = ("stage0_eager", "stage_contracts", "stage1_capture")
@@ -132,7 +136,7 @@ class OutputGraph:
         self.class_stores: dict[
             type, dict[str, Any]
         ] = {}  # what the program stored on classes; None: deleted
-        self.class_places: dict[type, Source] = {}  # where guards find a class of the user's
+        self.class_places: dict[type, Source] = {}  # where guards find a user-defined class
         self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
@@ -272,8 +276,7 @@ class OutputGraph:
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write to a container, object or cell."""
-        if isinstance(variable, ObjectDictVariable):
-            variable = variable.part_of
+        variable = variable.changed_one()
         if variable.trusted:
             self.unsupported("GB0092", "a change of the library's own state")
         self.must_be_new(variable)
@@ -358,12 +361,22 @@ def is_users(module_globals: dict[str, Any]) -> bool:
     return top not in _NOT_THE_USERS or ".tests" in name
 
 
+def is_library_class(cls: type) -> bool:
+    """As is_library, of the module that a class says it is from. A class made without a module says none."""
+    return is_library({"__name__": getattr(cls, "__module__", "")})
+
+
+def is_users_class(cls: type) -> bool:
+    """As is_users, of the module that a class says it is from."""
+    return is_users({"__name__": getattr(cls, "__module__", "")})
+
+
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 
 
 def _may_change(cls: type) -> bool:
     """Whether a class may get another member: the library's are trusted, and those of C's do not change."""
-    return bool(cls.__flags__ & _HEAP) and not is_library({"__name__": cls.__module__})
+    return bool(cls.__flags__ & _HEAP) and not is_library_class(cls)
 
 
 # The number of an object is another in each process: a name with it would hide that a graph is known to the cache.

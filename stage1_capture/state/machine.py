@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from stage_contracts.controls import Rule, rule_of
+
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
-    from stage1_capture.variables.base import UserFunctionVariable, Variable
+    from stage1_capture.variables.base import Variable
+    from stage1_capture.variables.function import UserFunctionVariable
 
 
 class Tx(Protocol):
@@ -30,16 +33,19 @@ class Tx(Protocol):
     def call(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """`function(*args, **kwargs)`."""
 
-    def inline(
-        self, function: UserFunctionVariable, args: list[Variable], kwargs: dict[str, Variable]
-    ) -> Variable:
+    def inline(self, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
         """A call of a Python function: its body is interpreted inside this frame."""
 
     def class_body(self, body: UserFunctionVariable) -> dict[str, Variable]:
         """What the body of a class statement stores."""
 
-    def truth(self, value: Variable) -> bool:
-        """What `if value` goes by."""
+    def fold(
+        self, function: Callable[..., Any], args: list[Variable], kwargs: dict[str, Variable]
+    ) -> Variable:
+        """A pure function of constants, computed now."""
+
+    def compare(self, symbol: str, left: Variable, right: Variable) -> Variable:
+        """`left == right` and its like."""
 
     def constant(self, value: Variable, what: str) -> Any:
         """What must be known now; else a break, of which `what` says who needs it."""
@@ -77,8 +83,48 @@ CALLED_BY_CODE: dict[Any, Called] = {}  # Python's own functions that are not fo
 CONTROLLED: dict[
     str, Callable[..., Variable]
 ] = {}  # what the user said of a function -> how it is called then
+KINDS: dict[str, Any] = {}  # kinds of value that files below theirs make
+CONSTRUCTORS: dict[type, Called] = {}  # classes that are called, by a base of theirs
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
 DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name
 FRAMES: dict[
     int, Callable[..., Variable]
 ] = {}  # a flag of the code -> what a call of it gives, instead of running it
+
+
+def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:
+    """Run a piece of Python's own semantics on abstract containers; what it raises, the program raises.
+
+    exact: on Python's own values, so that what an error says is right too.
+    """
+    try:
+        return compute()
+    except (LookupError, ValueError) as error:
+        tx.throw(type(error), *error.args)
+    except (TypeError, ArithmeticError, AttributeError) as error:
+        if exact and all(isinstance(a, str) for a in error.args):
+            tx.throw(type(error), *error.args)
+        tx.unsupported("GB0066", f"{what} raises {type(error).__name__}: {error}")
+
+
+def control_of(real: Any) -> Rule | None:
+    """The rule for what is called here, if the user gave one."""
+    return None if real is None else rule_of(real) or getattr(type(real), "__capture_rule__", None)
+
+
+def builtin(*functions: Any) -> Any:
+    """Decorator: enter a handler of (tx, *args, **kwargs); a call that does not fit it is a break."""
+
+    def enter(handler: Any) -> Any:
+        def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+            try:
+                return handler(tx, *args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # not the call itself: an error of our own
+                tx.unsupported("GB0065", f"a call of {functions[0].__name__}: {error}")
+
+        BUILTINS.update(dict.fromkeys(functions, call))
+        return handler
+
+    return enter

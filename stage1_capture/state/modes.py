@@ -1,34 +1,16 @@
-"""What a program switches while it runs: autocast, inference mode, the default device. Followed, not run.
+"""What a program switches while it runs: the grad mode, inference mode, autocast, the default device.
 
-Input: stores to the library's thread state, as the context managers of stage 0 make them; and calls of operators.
-Autocast's casts become nodes of the graph, so that nothing is left to switch while the graph runs.
+Input: stores to the library's thread state, as the context managers of stage 0 make them. Followed, not run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
-from stage0_eager.amp import autocast, autocast_lists
-from stage0_eager.table.operator import Operator
-from stage0_eager.table.registry import TABLE
-from stage0_eager.tensor import UNTRACKED
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    realize,
-)
 
-Record = Callable[[Tx, Operator, list[Variable], dict[str, Variable]], Variable]
-
-
-# ---- the state ---------------------------------------------------------------------------------------------------
+if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
 
 
 def store_mode(tx: Tx, name: str, value: Variable) -> None:
@@ -42,123 +24,3 @@ def store_mode(tx: Tx, name: str, value: Variable) -> None:
         modes[name] = tx.constant(value, name)
         if tx.output.options.modes["inference"] and not modes["inference"]:
             tx.unsupported("GB0092", "the end of an inference mode from outside")
-
-
-# ---- autocast ----------------------------------------------------------------------------------------------------
-
-
-def with_casts(
-    tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable], record: Record
-) -> tuple[list[Variable], dict[str, Variable]]:
-    """The operands of a call as autocast makes them; `record` puts a cast into the graph."""
-    tensors = _tensors_in([*args, *kwargs.values()])
-    device = tensors[0].meta.device.type if tensors else ""
-    lower = next((dtype for kind, dtype in tx.output.modes["autocast"] if kind == device), None)
-    if lower is None or op.mutates or op.core is not None:
-        return args, kwargs
-    try:
-        bound = dict(zip(op.params, op.bind(*args, **kwargs), strict=True))
-    except TypeError:  # the call's own mistake: the operator says so
-        return args, kwargs
-    policy = autocast.policy_of(op, device, _Shown(bound), lambda v: _value(tx, v))
-    if policy == autocast_lists.REFUSE:
-        tx.throw(RuntimeError, autocast_lists.REFUSALS[op.name])
-    dtypes = [t.meta.dtype for t in tensors if t.meta.device.type == device]
-    dtype = autocast.wanted_dtype(policy, lower, dtypes)
-    if dtype is None:
-        return args, kwargs
-
-    def cast(value: Variable) -> Variable:
-        value = realize(value)
-        match value:
-            case TensorVariable(meta=meta) if meta.dtype is not dtype and autocast.eligible(meta.dtype):
-                if meta.device.type != device:
-                    return value
-                return _cast(tx, value, dtype, policy == autocast_lists.LOWER, record)
-            case ListVariable(items=items) if _tensors_in(items):
-                return ListVariable(list(map(cast, items)))
-            case TupleVariable(items=items, kind=kind) if _tensors_in(items):
-                return TupleVariable(list(map(cast, items)), kind)
-        return value
-
-    return list(map(cast, args)), {name: cast(v) for name, v in kwargs.items()}
-
-
-@contextmanager
-def without_casts(tx: Tx) -> Iterator[None]:
-    """For a call with out=, which autocast leaves alone."""
-    before, tx.output.modes["autocast"] = tx.output.modes["autocast"], ()
-    try:
-        yield
-    finally:
-        tx.output.modes["autocast"] = before
-
-
-class _Shown(dict):
-    """Bound arguments as a list's conditions look at them: a tensor by its meta."""
-
-    def __getitem__(self, name: str) -> Any:
-        value = (
-            realize(super().__getitem__(name)) if isinstance(super().__getitem__(name), Variable) else None
-        )
-        return value.meta if isinstance(value, TensorVariable) else super().__getitem__(name)
-
-
-def _value(tx: Tx, value: Any) -> Any:
-    return tx.constant(value, "an argument that autocast looks at") if isinstance(value, Variable) else value
-
-
-def _cast(tx: Tx, tensor: TensorVariable, dtype: Any, cached: bool, record: Record) -> Variable:
-    """A weight is cast once in a region, as in eager mode: that decides how its gradient is added up."""
-    output = tx.output
-    weight = cached and output.modes["autocast_cache"] and tensor.real is not None and _is_weight(tensor)
-    key = tensor, dtype, output.grad_enabled, output.graph
-    written = tensor in output.mutated
-    if not weight or written or key not in output.casts:
-        made = record(tx, TABLE["cutaway.cast"], [tensor, ConstantVariable(dtype)], {})
-        if not weight or written:
-            return made
-        output.casts[key] = made  # type: ignore[assignment]
-    return output.casts[key]
-
-
-def _is_weight(tensor: TensorVariable) -> bool:
-    real = tensor.real
-    return real.requires_grad and real.is_leaf and real._base is None and real.dtype.name == "float32"
-
-
-def _tensors_in(values: list[Variable]) -> list[TensorVariable]:
-    found = []
-    for value in map(realize, values):
-        if isinstance(value, TensorVariable):
-            found.append(value)
-        elif isinstance(value, (ListVariable, TupleVariable)):
-            found += _tensors_in(value.items)
-        elif isinstance(value, ConstDictVariable):
-            found += _tensors_in(list(value.items.values()))
-    return found
-
-
-# ---- inference mode ----------------------------------------------------------------------------------------------
-
-
-def check_inference(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> None:
-    """Outside of inference mode its tensors can neither be written to nor saved for backward: eager refuses."""
-    if tx.output.modes["inference"]:
-        return
-    tensors = _tensors_in([*args, *kwargs.values()])
-    if any(tx.output.in_inference(t) or _untracked(t) for t in tensors) and (
-        op.mutates or tx.output.grad_enabled and any(t.meta.requires_grad for t in tensors)
-    ):
-        tx.unsupported("GB0070", f"{op.name} of a tensor made in inference mode, outside of it")
-
-
-def mark_inference(tx: Tx, result: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> None:
-    """Results of calls inside an inference mode that began in this frame; residual code marks those that leave."""
-    if tx.output.modes["inference"] and not tx.output.options.modes["inference"]:
-        given = {id(t) for t in _tensors_in([*args, *kwargs.values()])}
-        tx.output.inference.update(t for t in _tensors_in([result]) if id(t) not in given)
-
-
-def _untracked(tensor: TensorVariable) -> bool:
-    return tensor.real is not None and tensor.real._version is UNTRACKED

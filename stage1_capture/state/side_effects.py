@@ -7,26 +7,13 @@ two of them, so each object is brought to its last state once, in the order of f
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stage1_capture.variables.base import (
-    CellVariable,
-    ConstDictVariable,
-    HandleVariable,
-    ListVariable,
-    SetVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-)
+if TYPE_CHECKING:
+    from stage1_capture.variables.base import Variable
 
 
-class Deleted(Variable):
-    """A global that the program deleted."""
-
-
-DELETED = Deleted()
+DELETED: Any = object()  # stands for a global that the program deleted
 
 
 @dataclass
@@ -43,7 +30,7 @@ class SideEffects:
 
     changed: dict[int, Before] = field(default_factory=dict)
     globals: dict[tuple[int, str], tuple[dict, Variable]] = field(default_factory=dict)
-    hooks: list[HandleVariable] = field(default_factory=list)  # on tensors from outside
+    hooks: list[Any] = field(default_factory=list)  # on tensors from outside
     # steps of schedules, called last: (schedule, arguments, keyword arguments)
     calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
     in_the_end: bool = False  # one of them runs user code, which sees what was changed until then
@@ -52,20 +39,7 @@ class SideEffects:
         """To be called before a write. What was made inside needs no replay."""
         if variable.source is None or id(variable) in self.changed:
             return
-        match variable:
-            case ListVariable(items=items):
-                before: Any = list(items)
-            case ConstDictVariable(items=entries):
-                before = dict(entries)
-            case SetVariable(items=elements):
-                before = set(elements)
-            case UserDefinedObjectVariable() | UserFunctionVariable() | TensorVariable():
-                before = None
-            case CellVariable(contents=contents):
-                before = contents
-            case _:
-                raise AssertionError(f"a write to {variable}")
-        self.changed[id(variable)] = Before(variable, before)
+        self.changed[id(variable)] = Before(variable, variable.snapshot())
 
     def store_global(self, module: dict, name: str, value: Variable) -> None:
         self.globals[id(module), name] = (module, value)

@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
-from stage1_capture.variables.calls import attempt
-from stage1_capture.variables.number import NumberVariable, open_compare
+from stage1_capture.state.machine import Tx, attempt
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.number import open_compare
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # The method, and the function of Python's that asks it.
 ASKED: dict[str, Callable[[Any], Any]] = {
@@ -40,13 +35,13 @@ _STAYS_OPEN = {"__len__": int, "__index__": int, "__int__": int, "__float__": fl
 def judged(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable) -> Variable:
     """The answer as Python hands it on. One that is not known now (a tensor, an object) is a break."""
     answer = realize(answer)
-    if isinstance(answer, NumberVariable) and type(answer.hint) is _STAYS_OPEN.get(name):
+    if answer.is_open() and type(answer.hint) is _STAYS_OPEN.get(name):
         zero = ConstantVariable(0)
-        below = name == "__len__" and open_compare("<", operator.lt, answer, zero)
-        if not (isinstance(below, ConstantVariable) and below.value):
+        below: Any = name == "__len__" and open_compare("<", operator.lt, answer, zero)
+        if not (below and below.value):
             return answer
-    if not isinstance(answer, ConstantVariable):
-        code = "GB0004" if isinstance(answer, TensorVariable) else "GB0045"
+    if not answer.is_python_constant():
+        code = "GB0004" if answer.is_tensor() else "GB0045"
         tx.unsupported(code, f"{describe(answer)} as what {name} answers")
     value = answer.value
     if type(value) is bool and name in ("__index__", "__int__"):

@@ -1,38 +1,35 @@
-"""Abstract values: what the symbolic interpreter holds where Python would hold an object. Named as in Dynamo.
+"""Abstract values: what the symbolic interpreter holds where Python would hold an object, and what each can be asked.
 
 Input: variables/builder.py makes one from a real object and the Source that reaches it; opcodes and calls make the
 rest. A value with `source` comes from outside the function and must not be changed; one without was made
-inside.
+inside. `Variable` has the questions, named as in Dynamo; a kind of value is one file, which has its answers.
 """
 
 from __future__ import annotations
 
-import enum
-import functools
 import itertools
-import types
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
+from stage1_capture.state.hints import code_of
+from stage1_capture.state.machine import CALLED, DUNDERS, METHODS, Args, Kwargs, Raised, Tx
+from stage1_capture.state.mro import full_name
+from stage1_capture.state.polyfills import items_backwards, items_by_index
+from stage_contracts.source import AttrSource, Source
 
-from stage0_eager.table.operator import Operator
-from stage0_eager.tensor import Tensor
-from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import made_inside
-from stage_contracts.graph import Node
-from stage_contracts.source import Source
-from stage_contracts.symbolic import SymInt
-from stage_contracts.tensor_meta import TensorMeta
-
+SEQUENCES = (list, tuple, deque)  # families of items in a row
 BIRTHS = itertools.count()
 
 
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
+    if TYPE_CHECKING:  # who knows which kind it is reads its fields
+
+        def __getattr__(self, name: str) -> Any: ...
+
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
@@ -40,6 +37,285 @@ class Variable:
     def python_type(self, tx: Tx) -> type:
         """The class of the object it stands for."""
         tx.unsupported("GB0048", f"the class of {describe(self)}")
+
+    # ---- attributes --------------------------------------------------------------------------------------
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        """`value.name`, or None when it is not there (guarded, where a later call could find it)."""
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        """`value.name = other`."""
+        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(self)}")
+
+    def is_plain_data(self) -> bool:
+        """Whether it binds nothing where it is found in a class."""
+        return False
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        """The method Python calls for an operation (`__add__`, `__call__`): looked up on the class only."""
+        return None
+
+    def lacks(self, name: str) -> str:
+        """Python's message for an attribute that is not there."""
+        return f"{self.class_name()!r} object has no attribute {name!r}"
+
+    def class_name(self) -> str:
+        return full_name(getattr(self, "kind", type(self)))
+
+    def class_place(self) -> Source | None:
+        """Where the class of an object is found: of one made inside, where the program found it."""
+        return None if self.source is None else AttrSource(self.source, "__class__")
+
+    def child(self, *names: str) -> AttrSource | None:
+        """The source of value.name, value.name.other, ...; None where the value has none."""
+        source: Any = self.source
+        for name in names:
+            source = source and AttrSource(source, name)
+        return source
+
+    # ---- calls -------------------------------------------------------------------------------------------
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        """`value(*args, **kwargs)`."""
+        if type(self) in CALLED:
+            return CALLED[type(self)](tx, self, args, kwargs)
+        tx.unsupported(code_of(getattr(self, "real", None)), f"a call of {describe(self)}")
+
+    def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method that the object has from a class of Python's: the tables have them by kind and name."""
+        method = next((METHODS[c, name] for c in type(self).__mro__ if (c, name) in METHODS), None)
+        if method is not None:
+            return method(tx, [self, *args], kwargs)
+        if name in DUNDERS and self.has_dunder(args):
+            return DUNDERS[name](tx, self, *args, **kwargs)
+        return self.call_other_method(tx, name, args, kwargs)
+
+    def has_dunder(self, args: Args) -> bool:
+        """Whether a special method is followed here, rather than called on a constant."""
+        return True
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        """A method that no table has."""
+        tx.unsupported("GB0071", f"a call of the method {name} of {describe(self)}")
+
+    # ---- truth, items, walking ---------------------------------------------------------------------------
+
+    def truth(self, tx: Tx) -> bool:
+        """`bool(value)`, which must be known now."""
+        return True
+
+    def length(self, tx: Tx) -> Variable:
+        """`len(value)`."""
+        method = self.special_method(tx, "__len__")
+        return tx.fold(len, [self], {}) if method is None else tx.call(method, [], {})
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        """`item in value`."""
+        tx.unsupported("GB0040", f"in {describe(self)}")
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        """`value[key]`."""
+        method = self.special_method(tx, "__getitem__")
+        if method is None:
+            tx.unsupported("GB0040", f"an item of {describe(self)}")
+        return tx.call(method, [key], {})
+
+    def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
+        """`value[key] = other`."""
+        method = self.special_method(tx, "__setitem__")
+        if method is None:
+            tx.unsupported("GB0006", f"an assignment to an item of {describe(self)}")
+        tx.call(method, [key, value], {})
+
+    def delete_subscript(self, tx: Tx, key: Variable) -> None:
+        """`del value[key]`."""
+        tx.unsupported("GB0006", f"a del of an item of {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        """`iter(value)`."""
+        method = self.special_method(tx, "__iter__")
+        if method is None and self.special_method(tx, "__getitem__") is not None:
+            return tx.call(tx.wrap(items_by_index, None), [self], {})
+        if method is None:
+            self.refuse_walk(tx)
+        made = realize(tx.call(method, [], {}))
+        if not made.is_iterator(tx):
+            tx.throw(TypeError, f"iter() returned non-iterator of type {made.python_type(tx).__name__!r}")
+        return made
+
+    def refuse_walk(self, tx: Tx) -> NoReturn:
+        tx.unsupported("GB0039", f"a loop over {describe(self)}")
+
+    def is_iterator(self, tx: Tx) -> bool:
+        return self.special_method(tx, "__next__") is not None
+
+    def is_foreign_iterator(self) -> bool:
+        """A real iterator of Python's own, in whatever state it is: only Python can take its next item."""
+        return False
+
+    def next_variable(self, tx: Tx) -> Variable | None:
+        """The next item of an iterator, None at its end."""
+        method = self.special_method(tx, "__next__")
+        if method is None:
+            tx.unsupported("GB0039", f"next of {describe(self)}")
+        try:
+            return tx.call(method, [], {})
+        except Raised as raised:
+            if not isinstance(raised.value.real, StopIteration):
+                raise
+            tx.resume_here()
+            return None
+
+    def reversed(self, tx: Tx) -> Variable:
+        """`reversed(value)`."""
+        method = self.special_method(tx, "__reversed__")
+        by_index = method is None and self.special_method(tx, "__getitem__")
+        if by_index and self.special_method(tx, "__len__"):
+            return tx.call(tx.wrap(items_backwards, None), [self, self.length(tx)], {})
+        if method is None:
+            tx.unsupported("GB0039", f"reversed of {describe(self)}")
+        return tx.call(method, [], {})
+
+    # ---- operators (variables/arithmetic.py) ----------------------------------------------------------------
+
+    def operand_class(self) -> type | None:
+        """The class of an operand, where it matters who is asked first."""
+        return None
+
+    def merged(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        """`value | right` of two dicts, before any method of theirs is asked; None for all else."""
+        return None
+
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        """`value += right` where that changes the value; None where it is as `value + right`."""
+        return None
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        """`value + right` of containers; None where methods decide."""
+        return None
+
+    def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
+        """`left + value` of containers, where the left operand knows nothing."""
+        return None
+
+    def family(self) -> Any:
+        """Containers of one family compare with each other: by their items, keys and values, or elements."""
+        return None
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        """A comparison within the family, of contents that are not all constants."""
+        raise NotImplementedError
+
+    def elements(self, tx: Tx) -> set[Any] | None:
+        """What it is to an operation of sets."""
+        return None
+
+    def union_member(self) -> tuple[Any, ...]:
+        """The class that it is in `int | None`, whose `|` is Python's; else nothing."""
+        return ()
+
+    def defines(self, name: str) -> bool:
+        """Whether its class has a comparison of its own."""
+        return False
+
+    def is_compared_by_identity(self) -> bool:
+        return False
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        """`value is other`, of two that are not the same variable; None where only guards can tell."""
+        return None
+
+    def ask_length(self, tx: Tx) -> None:
+        """What list() and tuple() ask before they walk over it."""
+
+    # ---- what it is --------------------------------------------------------------------------------------
+
+    def parts(self) -> list[Variable]:
+        """The values inside it, as far as making it again needs them."""
+        return []
+
+    def type_word(self, tx: Tx) -> Any:
+        """What it is between the brackets of `list[...]`."""
+        return tx.constant(self, "a type")
+
+    def tensors(self) -> list[Any]:
+        """The tensors in it, as far as it is one or nests some."""
+        return []
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        """Such a container of what `change` makes of each item; anything else is itself."""
+        return self
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        """An argument of a node or of a meta rule, `leaf` of each tensor in it."""
+        refuse(self)
+
+    def known_object(self) -> Any:
+        """The object that it is known by: a class, a module, an instance."""
+        return None
+
+    def row(self) -> list[Variable]:
+        """The items of a tuple, or the one value that stands for such a row."""
+        return [self]
+
+    def is_array(self) -> bool:
+        return False
+
+    def is_open(self) -> bool:
+        """A number that the graph need not know."""
+        return False
+
+    def is_python_constant(self) -> bool:
+        """Whether it is a constant as such, no container of some."""
+        return False
+
+    def is_immutable(self) -> bool:
+        """Whether it may be computed with, when it is known."""
+        return False
+
+    def is_none(self) -> bool:
+        return False
+
+    def is_tensor(self) -> bool:
+        return False
+
+    def has_data(self) -> bool:
+        """A tensor or an array, of which only the meta is known."""
+        return False
+
+    def will_change(self, tx: Tx, what: str) -> None:
+        """To be called before it is changed: the caller sees a change to one from outside."""
+        tx.output.will_change(self)
+
+    def unwrapped(self) -> Variable:
+        """What it holds, for an object of a class derived from one of Python's; else itself."""
+        return self
+
+    def snapshot(self) -> Any:
+        """What it holds, kept before the program first writes to it."""
+        raise AssertionError(f"a write to {self}")
+
+    def changed_one(self) -> Variable:
+        """What a write to it changes."""
+        return self
+
+    def as_constant(self) -> Any:
+        """The Python value of a constant, or of a container or slice of constants. Raises NotConstant."""
+        raise NotConstant(self)
+
+    def hash_key(self, tx: Tx) -> Any:
+        """What stands for it as the key of a dict: a constant, or an `ObjectKey` (variables/keys.py)."""
+        constant = tx.constant(self, "a key")
+        try:
+            hash(constant)
+        except TypeError as error:
+            tx.throw(TypeError, *error.args)
+        return constant
+
+    def describe(self) -> str:
+        """What a message calls it."""
+        return "a " + type(self).__name__.removesuffix("Variable").removeprefix("Const").lower()
 
 
 @dataclass(eq=False)
@@ -51,371 +327,11 @@ class LazyVariable(Variable):
     real: Any = None  # the object, for who only asks what would become of it
 
 
-@dataclass(eq=False)
-class ConstantVariable(Variable):
-    """A number, string, None, dtype, device, range: an immutable value the graph is specialised on."""
-
-    value: Any
-
-    def python_type(self, tx: Tx) -> type:
-        return type(self.value)
-
-
-@dataclass(eq=False)
-class TensorVariable(Variable):
-    """A tensor: its meta, and the node that yields it (for an input, made at first use)."""
-
-    meta: TensorMeta
-    node: Node | None = None
-    real: Any = None  # the tensor itself, for an input: its identity and class, never its data
-    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it: `grad`
-
-    def python_type(self, tx: Tx) -> type:
-        """One from outside may be a Parameter: guarded."""
-        if self.real is None:
-            return Tensor
-        tx.output.guard("TYPE", self.source, type(self.real))
-        return type(self.real)
-
-
-@dataclass(eq=False)
-class NumpyNdarrayVariable(Variable):
-    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
-
-    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
-    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
-    view: (array, index) of a reversed slice: a copy in the graph, made again as the view it is for Python.
-    derived: a view of such a copy, which cannot be made again.
-    """
-
-    tensor: TensorVariable
-    scalar: bool = False
-    real: Any = None
-    base: NumpyNdarrayVariable | None = None
-    frozen: bool = False
-    view: tuple[NumpyNdarrayVariable, Variable] | None = None
-    derived: bool = False
-
-    @property
-    def root(self) -> NumpyNdarrayVariable:
-        return self.base or self
-
-    @property
-    def meta(self) -> TensorMeta:
-        return self.tensor.meta
-
-    def python_type(self, tx: Tx) -> type:
-        return self.meta.dtype.numpy.type if self.scalar else np.ndarray
-
-
-@dataclass(eq=False)
-class TritonLaunchVariable(Variable):
-    """`kernel[grid]`, not called yet."""
-
-    kernel: Any
-    grid: Variable
-
-
-@dataclass(eq=False)
-class ListVariable(Variable):
-    items: list[Variable]
-
-    def python_type(self, tx: Tx) -> type:
-        return list
-
-
-@dataclass(eq=False)
-class TupleVariable(Variable):
-    items: list[Variable]
-    kind: type = tuple  # or a named tuple's class
-    class_source: Source | None = None  # where the program found that
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
-
-
-@dataclass(eq=False)
-class ConstDictVariable(Variable):
-    """A dict (or OrderedDict: `kind`) whose keys are constants."""
-
-    items: dict[Any, Variable]
-    kind: type = dict
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
-
-
-@dataclass(eq=False)
-class ObjectDictVariable(ConstDictVariable):
-    """The `__dict__` of its owner."""
-
-
-@dataclass(eq=False)
-class IdVariable(Variable):
-    """id(of): only ever compared, or a key."""
-
-    of: Variable = field(default_factory=Variable)
-
-
-@dataclass(eq=False)
-class DefaultDictVariable(ConstDictVariable):
-    """A defaultdict: `factory` makes what is missing."""
-
-    factory: Variable | None = None
-
-
-@dataclass(eq=False)
-class DequeVariable(ListVariable):
-    """A collections.deque."""
-
-    limit: int | None = None
-
-    def python_type(self, tx: Tx) -> type:
-        return deque
-
-
-@dataclass(eq=False)
-class PartialVariable(Variable):
-    """functools.partial(function, *args, **kwargs)."""
-
-    function: Variable
-    args: list[Variable]
-    kwargs: dict[str, Variable]
-
-    def python_type(self, tx: Tx) -> type:
-        return functools.partial
-
-
-@dataclass(eq=False)
-class SetVariable(Variable):
-    """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
-
-    items: set[Any]
-    kind: type = set
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
-
-
-@dataclass(eq=False)
-class DictViewVariable(Variable):
-    """d.keys(), d.values(), d.items(): sees later changes of d."""
-
-    mapping: ConstDictVariable
-    name: str  # "keys", "values" or "items"
-
-    def pick(self, key: Any, value: Variable) -> Variable:
-        """What it shows of a key and its value."""
-        if self.name == "values":
-            return value
-        return from_constant(key) if self.name == "keys" else TupleVariable([from_constant(key), value])
-
-    @property
-    def items(self) -> list[Variable]:
-        return [self.pick(key, value) for key, value in self.mapping.items.items()]
-
-    def python_type(self, tx: Tx) -> type:
-        return type(getattr({}, self.name)())
-
-
-@dataclass(eq=False)
-class SliceVariable(Variable):
-    items: list[Variable]  # start, stop, step
-
-    def python_type(self, tx: Tx) -> type:
-        return slice
-
-
-@dataclass(eq=False)
-class IteratorVariable(Variable):
-    """Base class of iterators: variables/iterator.py has one for each kind that Python has.
-
-    `advance(tx)` gives the next value, or None at the end.
-    """
-
-    def advance(self, tx: Any) -> Variable | None:
-        raise NotImplementedError
-
-
-@dataclass(eq=False)
-class CellVariable(Variable):
-    """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
-
-    contents: Variable | None = None
-
-    def python_type(self, tx: Tx) -> type:
-        return types.CellType
-
-
-@dataclass(eq=False)
-class UserFunctionVariable(Variable):
-    """A Python function, real or made inside by a def or lambda."""
-
-    code: types.CodeType
-    globals: dict[str, Any]
-    name: str
-    defaults: list[Variable]
-    kwdefaults: dict[str, Variable]
-    closure: list[CellVariable]
-    globals_source: Source | None = None  # how its module's globals are reached again
-    real: Any = None
-    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
-    annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
-
-    def python_type(self, tx: Tx) -> type:
-        return types.FunctionType
-
-
-@dataclass(eq=False)
-class GeneratedFunctionVariable(UserFunctionVariable):
-    """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
-
-    owner: Any = None
-    attribute: str = ""
-
-    def python_type(self, tx: Tx) -> type:
-        tx.unsupported("GB0048", f"the class of {describe(self)}")
-
-
-@dataclass(eq=False)
-class TransformVariable(Variable):
-    """`func.grad(f)` or `func.vmap(f)`, not called yet."""
-
-    transform: Callable
-    function: Variable
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class UserMethodVariable(Variable):
-    """A callable (function, operator, or the name of a builtin container's method) with its self."""
-
-    function: Variable | str
-    receiver: Variable
-
-    def python_type(self, tx: Tx) -> type:
-        named = isinstance(self.function, str) and not isinstance(self.receiver, TensorVariable)
-        of_c = isinstance(getattr(self.function, "real", None), types.MethodDescriptorType)
-        return types.BuiltinFunctionType if named or of_c else types.MethodType
-
-
-@dataclass(eq=False)
-class UserDefinedObjectVariable(Variable):
-    """Any other object, known by what it is: a module, a class, a builtin, an operator, a user's instance.
-
-    attrs: what the program stored on it (None: deleted), over what `real` has.
-    fresh: made inside. `real` is then an instance of its class without any attribute.
-    base: what it holds as an instance of a class of Python's (a dict's items, a string), for a class derived from one.
-    """
-
-    real: Any
-    attrs: dict[str, Variable | None] = field(default_factory=dict)
-    fresh: bool = False
-    private: bool = False  # made by the capture for the program, which must not hand it on
-    class_source: Source | None = None  # of a fresh one: where its class was found
-    base: Any = None
-    namespace: Any = None  # its `__dict__`, once the program asked for it
-    again: set[str] = field(default_factory=set)  # what it deleted and stored again, which is last then
-
-    def python_type(self, tx: Tx) -> type:
-        return type(self.real)
-
-
-@dataclass(eq=False)
-class LocalClassVariable(UserDefinedObjectVariable):
-    """A class that the program defined. `real` is its prototype: variables/local_classes.py.
-
-    names: what its body stored, in order; `cell`: what `__class__` and super() find it in.
-    attrs: what was stored on it later.
-    """
-
-    name: str = ""
-    bases: list[Variable] = field(default_factory=list)
-    names: dict[str, Variable] = field(default_factory=dict)
-    cell: CellVariable | None = None
-    options: dict[str, Any] | None = None  # of a dataclass
-
-
-@dataclass(eq=False)
-class WrapperVariable(UserDefinedObjectVariable):
-    """A property, classmethod or staticmethod made inside; `real` is one of the stand-ins of `parts`."""
-
-    parts: list[Variable] = field(default_factory=list)
-
-
-@dataclass(eq=False)
-class FieldVariable(UserDefinedObjectVariable):
-    """dataclasses.field(**options)."""
-
-    options: dict[str, Variable] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
-class HandleVariable(UserDefinedObjectVariable):
-    """What registering a hook returns.
-
-    node: holds the hook of a value computed inside, `tensor`.
-    call: what the residual code does for a tensor from outside: the tensor, the method, its arguments.
-    """
-
-    node: Node | None = None
-    tensor: TensorVariable | None = None
-    call: tuple[TensorVariable, str, tuple[Variable, ...]] | None = None
-
-
-@dataclass(eq=False)
-class SuperVariable(Variable):
-    """super(): attribute lookup on `receiver` that starts after `owner` in the class order."""
-
-    owner: type
-    receiver: Variable
-
-
-@dataclass(eq=False)
-class NestedFunctionVariable(Variable):
-    """A user function that is called in Python: its compiled version stands in."""
-
-    function: Variable
-
-
-@dataclass(eq=False)
-class InstructionVariable(Variable):
-    """A function of breaks/special_methods.py that is called in place of an instruction, with what the instruction
-    says."""
-
-    run: Any
-    detail: Any
-
-
-class ObjectKey:
-    """An object as a key of a dict or an element of a set: it is equal to what has the same `identity`."""
-
-    __slots__ = ("identity", "variable")
-
-    def __init__(self, variable: Variable, identity: Any) -> None:
-        self.variable, self.identity = variable, identity
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ObjectKey) and self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-
-def holds_object(key: Any) -> bool:
-    """Whether a key is or has an object, so that Python's own operations on it say nothing."""
-    return isinstance(key, ObjectKey) or (isinstance(key, tuple) and any(map(holds_object, key)))
-
-
 class NullVariable(Variable):
     """What CALL finds below its callable when there is no self."""
 
 
 NULL = NullVariable()
-NONE = ConstantVariable(None)
-
-# Constants that may be folded: immutable, with operations that run no user code.
-CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset, complex)
 
 
 class NotConstant(Exception):
@@ -432,69 +348,79 @@ def realize(variable: Variable) -> Variable:
 
 
 def as_constant(variable: Variable) -> Any:
-    """The Python value of a constant, or of a container or slice of constants. Raises NotConstant."""
-    match realize(variable):
-        case ConstantVariable(value=value):
-            return value
-        case TupleVariable(items=items):
-            return tuple(map(as_constant, items))
-        case DequeVariable(items=items, limit=limit):
-            return deque(map(as_constant, items), limit)
-        case ListVariable(items=items):
-            return list(map(as_constant, items))
-        case ConstDictVariable(items=items, kind=kind) if kind in (dict, OrderedDict) and not any(
-            map(holds_object, items)
-        ):
-            return kind((key, as_constant(value)) for key, value in items.items())
-        case SliceVariable(items=items):
-            return slice(*map(as_constant, items))
-        case SetVariable(items=elements, kind=kind) if not any(map(holds_object, elements)):
-            return kind(elements)
-    raise NotConstant(variable)
+    return realize(variable).as_constant()
+
+
+def load_attribute(tx: Tx, value: Variable, name: str) -> Variable:
+    """`value.name`. Raises the program's AttributeError when there is no such thing."""
+    found = value.var_getattr(tx, name)
+    if found is None:
+        tx.throw(AttributeError, value.lacks(name))
+    return found
+
+
+def lookup_quietly(tx: Tx, value: Variable, name: str) -> Variable | None:
+    """`value.name` for who may go without: an AttributeError of a property says that it is not there."""
+    try:
+        return value.var_getattr(tx, name)
+    except Raised as raised:
+        if not isinstance(raised.value.real, AttributeError):
+            raise
+        tx.resume_here()
+        return None
+
+
+def walked(tx: Tx, values: Variable) -> Iterator[Variable]:
+    """The items of `values`, each taken when it is asked for."""
+    iterator = values.iterator(tx)
+    while (item := iterator.next_variable(tx)) is not None:
+        yield realize(item)
+
+
+def iterate(tx: Tx, value: Variable) -> list[Variable]:
+    """All items of something that can be walked, of known length."""
+    return list(walked(tx, value))
+
+
+def gathered(tx: Tx, value: Variable) -> list[Variable]:
+    """The items as list(), tuple() and `*value` take them."""
+    iterator = value.iterator(tx)
+    value.ask_length(tx)
+    return iterate(tx, iterator)
+
+
+def is_same(tx: Tx, left: Variable, right: Variable) -> bool:
+    """`left is right`. Two objects from outside that differ are guarded to differ."""
+    if left is right:
+        return True
+    known = left.same_as(tx, right)
+    if known is not None:
+        return known
+    if left.source is not None and right.source is not None and type(left) is type(right):
+        tx.output.guard("NOT_ALIASED", left.source, right.source)
+    return False
+
+
+def equal(tx: Tx, left: Variable, right: Variable) -> bool:
+    """As containers compare what is in them: the same object, or an equal one."""
+    return left is right or tx.compare("==", left, right).truth(tx)
+
+
+def describe(variable: Variable) -> str:
+    return variable.describe()
+
+
+# What a value that Python code made is as a variable: of exactly this class, or of a class derived from it.
+FROM_CONSTANT: dict[type, Callable[[Any], Variable]] = {}
+FROM_CONSTANT_BY_CLASS: dict[type, Callable[[Any], Variable]] = {}
 
 
 def from_constant(value: Any) -> Variable:
     """A value that Python code made while folding, as a variable without a source."""
-    if type(value) is SymInt:
-        return value.env.number(value)  # type: ignore[attr-defined]
-    if isinstance(value, ObjectKey):
-        return realize(value.variable)
-    if type(value) is tuple:
-        return TupleVariable([from_constant(v) for v in value])
-    if type(value) is list:
-        return ListVariable([from_constant(v) for v in value])
-    if type(value) is dict:
-        return ConstDictVariable({k: from_constant(v) for k, v in value.items()})
-    if type(value) in (set, frozenset):
-        return SetVariable(set(value), type(value))
-    if isinstance(value, type) and (known := made_inside(value)) is not None:
-        return known
-    if type(value) is slice:
-        return SliceVariable([from_constant(v) for v in (value.start, value.stop, value.step)])
-    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType, enum.Enum)):
-        return UserDefinedObjectVariable(value)
-    return ConstantVariable(value)
-
-
-_NAMED = (type, types.ModuleType, types.BuiltinFunctionType, types.MethodDescriptorType, Operator)
-
-
-def describe(variable: Any) -> str:
-    """What a message calls the value."""
-    match variable:
-        case ConstantVariable(value=value):
-            return repr(value)
-        case TensorVariable(meta=meta):
-            return f"a tensor {meta}"
-        case NumpyNdarrayVariable(tensor=tensor):
-            return f"an array {tensor.meta}"
-        case UserFunctionVariable(name=name):
-            return f"the function {name}"
-        case UserDefinedObjectVariable(real=real) if isinstance(real, _NAMED):
-            return real.__name__
-        case UserDefinedObjectVariable(real=real):
-            return f"an object of class {type(real).__name__}"
-        case UserMethodVariable(function=function, receiver=receiver):
-            name = function if isinstance(function, str) else describe(function)
-            return f"the method {name} of {describe(receiver)}"
-    return "a " + type(variable).__name__.removesuffix("Variable").removeprefix("Const").lower()
+    make = FROM_CONSTANT.get(type(value))
+    if make is None:
+        make = next(
+            (FROM_CONSTANT_BY_CLASS[c] for c in type(value).__mro__ if c in FROM_CONSTANT_BY_CLASS), None
+        )
+    assert make is not None
+    return make(value)

@@ -9,23 +9,27 @@ from __future__ import annotations
 import functools
 import random
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
+from stage1_capture.state.graph_builder import (
+    OutputGraph,
+    is_library,
+    is_library_class,
+    is_users,
+    is_users_class,
+)
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_inside
-from stage1_capture.variables.base import (
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-)
-from stage1_capture.variables.builder import REGISTRIES, wrap
+from stage1_capture.variables.base import Variable, describe
+from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
+from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source, depth
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # Methods of C's that variables/calls.py knows by the object itself.
 OBJECT_METHODS: tuple[Any, ...] = (
@@ -56,37 +60,10 @@ _GENERIC: dict[str, Any] = {
 _C_METHODS = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
 
 
-def class_of(value: Variable) -> Source | None:
-    """Where the class of an object is found: of one made inside, where the program found it."""
-    if value.source is not None:
-        return AttrSource(value.source, "__class__")
-    if not isinstance(value, UserDefinedObjectVariable) or made_inside(type(value.real)):
-        return None
-    if (
-        value.class_source is None
-        and value.fresh
-        and not is_library({"__name__": type(value.real).__module__})
-    ):
-        return RegisteredSource(register(type(value.real)))
-    return value.class_source
-
-
-def class_variable(tx: Tx, value: Variable, cls: type) -> UserDefinedObjectVariable:
-    """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
-    known = tx.output.known.get(id(cls))
-    if known is None:
-        known = UserDefinedObjectVariable(cls, source=class_of(value))
-        tx.output.known[id(cls)] = known
-        tx.output.kept.append(cls)
-    elif known.source is None:
-        known.source = class_of(value)
-    return known
-
-
 def on_class(value: Variable, name: str, *names: str) -> Source | None:
     """The source of something on the class of `value`."""
     cls = type(getattr(value, "real", None))
-    base = class_of(value) or inherited(cls, name)
+    base = value.class_place() or inherited(cls, name)
     if base is not None and type(cls) is not type and class_lookup(type(cls), name) is not MISSING:
         base = in_class(base, cls, name)  # which the metaclass may give another meaning
     else:
@@ -104,7 +81,7 @@ def inherited(cls: type, name: str) -> Source | None:
 
 def base_place(base: type) -> Source | None:
     """How a base of a class that was made inside is reached again; None for one made inside too, and for Python's."""
-    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library({"__name__": base.__module__})
+    ours = made_inside(base) or not base.__flags__ & _HEAP or is_library_class(base)
     return None if ours else RegisteredSource(register(base))
 
 
@@ -119,17 +96,7 @@ def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     home = inherited(type(value.real), name)
     if home is not None:
         return ItemSource(AttrSource(home, "__dict__"), name)
-    return in_class(class_of(value), type(value.real), name)
-
-
-def child(value: Variable, name: str, *names: str) -> AttrSource | None:
-    """The source of value.name, value.name.other, ...; None where the value has none."""
-    if value.source is None:
-        return None
-    source = AttrSource(value.source, name)
-    for inner in names:
-        source = AttrSource(source, inner)
-    return source
+    return in_class(value.class_place(), type(value.real), name)
 
 
 def pending(tx: Tx, cls: type, name: str) -> Any:
@@ -154,17 +121,14 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
             tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
         tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
-    function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
-    assert isinstance(function, UserFunctionVariable)
+    function = tx.wrap(getter, None if is_library(getter.__globals__) else source)
     return tx.inline(function, [value], {})
 
 
 def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python."""
-    from stage1_capture.variables.attributes import special_method
-
-    descriptor = wrap(tx.output, found, dict_source(value, name))
-    method = special_method(tx, descriptor, "__get__")
+    descriptor = tx.wrap(found, dict_source(value, name))
+    method = descriptor.special_method(tx, "__get__")
     assert method is not None
     return tx.call(method, [value, class_variable(tx, value, type(value.real))], {})
 
@@ -172,19 +136,19 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined class may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
-    if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
-        output.guard("LACKS", class_of(value), name)  # of which no module's epoch tells
+    if cls.__flags__ & _HEAP and is_users_class(cls):
+        output.guard("LACKS", value.class_place(), name)  # of which no module's epoch tells
 
 
 def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
-    """A class of the user's may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
+    """A user-defined class may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
     cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, "__getattribute__", "__getattr__")
 
 
 def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A class of the user's may compute the attribute later: its code is not to run where a guard reads it."""
+    """A user-defined class may compute the attribute later: its code is not to run where a guard reads it."""
     cls = type(value.real)
     if isinstance(value.real, Module) and (name in REGISTRIES or name == "training"):
         return  # what Module itself has, not to be described anew
@@ -194,24 +158,24 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
 
 
 def guard_member(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A method or a property of the user's, as it lies in its class: a descriptor in its place is not to be asked."""
+    """A user-defined method or property, as it lies in its class: a descriptor in its place is not to be asked."""
     cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, name)
         guard_metaclass(output, place, cls, name)
-        if place == class_of(value):  # which says all that an IDENTITY of these would
+        if place == value.class_place():  # which says all that an IDENTITY of these would
             output.described |= {AttrSource(place, name), AttrSource(AttrSource(place, name), "fget")}
 
 
 def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
-    """What a metaclass of the user's computes for its classes: it sees where a guard reads `C.name`."""
-    if is_users({"__name__": type(cls).__module__}):
+    """What a user-defined metaclass computes for its classes: it sees where a guard reads `C.name`."""
+    if is_users_class(type(cls)):
         output.guard_members(AttrSource(place, "__class__"), type(cls), "__getattribute__", "__getattr__")
         output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
 
 
 def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """An attribute that is gone by now is not to be asked of a `__getattr__` of the user's, where a guard reads it."""
+    """An attribute that is gone by now is not to be asked of a user-defined `__getattr__`, where a guard reads it."""
     asked = class_lookup(type(value.real), "__getattr__")
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__) and value.source is not None:
         output.guard("PRESENT", AttrSource(value.source, "__dict__"), name)
@@ -220,8 +184,8 @@ def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: s
 def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
-    cls, place = type(value.real), class_of(value)
-    if place is None or not cls.__flags__ & _HEAP or not is_users({"__name__": cls.__module__}):
+    cls, place = type(value.real), value.class_place()
+    if place is None or not cls.__flags__ & _HEAP or not is_users_class(cls):
         return None
     if depth(place) < depth(output.class_places.setdefault(cls, place)):
         output.class_places[cls] = place
@@ -233,7 +197,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
-    elif not isinstance(target.real, Module) or is_users({"__name__": type(target.real).__module__}):
+    elif not isinstance(target.real, Module) or is_users_class(type(target.real)):
         output.guard("IDENTITY", dict_source(target, name), found)
 
 
@@ -241,7 +205,7 @@ def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: 
     """That a user-defined class stores as Python does: it may get a `__setattr__` later."""
     cls = type(target.real)
     if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
-        source = class_of(target)
+        source = target.class_place()
         output.guard("IDENTITY", source and AttrSource(source, name), getattr(object, name))
 
 
@@ -253,49 +217,53 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
     if isinstance(found, types.FunctionType):
         if is_library(found.__globals__):
             place = None
-        function = wrap(tx.output, found, place)
+        function = tx.wrap(found, place)
         if (
             on_instance and not value.fresh
         ):  # nobody has put another one on the instance; on a module that would bump the epoch
             on_module = isinstance(value.real, Module)
-            tx.output.guard("IDENTITY", child(value, name, "__func__"), found, under_epoch=on_module)
+            tx.output.guard("IDENTITY", value.child(name, "__func__"), found, under_epoch=on_module)
         return UserMethodVariable(function, value)
     if isinstance(found, Operator):
-        return UserMethodVariable(wrap(tx.output, found, place), value)
+        return UserMethodVariable(tx.wrap(found, place), value)
     shown = seen_from if on_instance else on_class
     if isinstance(found, staticmethod):
         source = shown(value, name)
         if isinstance(source, CallSource):  # it lies there as it is
             source = AttrSource(source, "__func__")
-        return wrap(tx.output, found.__func__, source)
+        return tx.wrap(found.__func__, source)
     if isinstance(found, classmethod):
-        method = wrap(tx.output, found.__func__, shown(value, name, "__func__"))
+        method = tx.wrap(found.__func__, shown(value, name, "__func__"))
         return UserMethodVariable(method, class_variable(tx, value, type(value.real)))
+    of_c = _method_of_c(tx, value, found, name)
+    if of_c is not None:
+        return of_c
+    guard_plain(tx.output, value, name)
+    if not hasattr(type(found), "__get__"):
+        return tx.wrap(found, shown(value, name))
+    if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+        if on_instance and not value.fresh and has_dict(value.real):
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)  # which would go first
+        return call_descriptor(tx, value, found, name)
+    if isinstance(found, _CACHED):
+        return UserMethodVariable(tx.wrap(found, dict_source(value, name)), value)
+    tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
+
+
+def _method_of_c(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
+    """A method that the class has from one of C's, bound; None for anything else."""
     if name in _GENERIC and isinstance(found, types.WrapperDescriptorType):  # each class of C's has its own
-        return UserMethodVariable(UserDefinedObjectVariable(_GENERIC[name]), value)
+        return UserMethodVariable(object_of(_GENERIC[name]), value)
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
     if type(value.real) is random.Random and isinstance(found, _C_METHODS) and value.source is not None:
         tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
-        return UserMethodVariable(
-            UserDefinedObjectVariable(found), value
-        )  # of builtins/random.py, or a break
-    if any(found is known for known in OBJECT_METHODS):
-        return UserMethodVariable(UserDefinedObjectVariable(found), value)
-    guard_plain(tx.output, value, name)
-    if hasattr(type(found), "__get__"):
-        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            if on_instance and not value.fresh and has_dict(value.real):
-                place = value.source and AttrSource(value.source, "__dict__")
-                tx.output.guard("ABSENT_KEY", place, name)  # which would go first
-            return call_descriptor(tx, value, found, name)
-        if isinstance(found, _CACHED):
-            return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
-        tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
-    return wrap(tx.output, found, shown(value, name))
+        return UserMethodVariable(object_of(found), value)  # of builtins/random.py, or a break
+    known = any(found is method for method in OBJECT_METHODS)
+    return UserMethodVariable(object_of(found), value) if known else None
 
 
 def seen_from(value: Variable, name: str, *names: str) -> Source | None:
     """A class attribute as the object shows it, so that one put on the object is noticed."""
-    fresh = isinstance(value, UserDefinedObjectVariable) and value.fresh
-    return on_class(value, name, *names) if fresh else child(value, name, *names)
+    fresh = getattr(value, "fresh", False)
+    return on_class(value, name, *names) if fresh else value.child(name, *names)

@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import functools
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.table.operator import Operator
-from stage1_capture.state.graph_builder import is_library, is_users
+from stage1_capture.state.graph_builder import is_library, is_users_class
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup, lookup_behind, made_inside
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    LocalClassVariable,
-    SuperVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.binding import (
     OBJECT_METHODS,
     base_place,
-    child,
-    class_of,
     guard_metaclass,
     in_class,
     inherited,
     pending,
 )
-from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.builder import class_variable, object_of
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.sequence import TupleVariable
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import SuperVariable, UserDefinedObjectVariable
+
 _TEXTS = ("__name__", "__qualname__", "__module__", "__doc__")
+_OF_TYPE = (*_TEXTS, "__mro__", "__bases__", "__class__", "__base__", "__dict__", "__subclasses__")
+_AS_IT_IS = (types.FunctionType, Operator, functools._lru_cache_wrapper)
 _C_METHODS = (types.WrapperDescriptorType, types.MethodDescriptorType)
 
 
@@ -49,83 +44,89 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     stored = pending(tx, real, name)
     if stored is not MISSING:
         return None if stored is None else realize(stored)
-    if name == "__annotations__" and isinstance(cls, LocalClassVariable) and name in cls.names:
-        return cls.names[name]
-    if name in _TEXTS:
-        return ConstantVariable(getattr(real, name))
-    if name in ("__mro__", "__bases__"):
-        rows = getattr(real, name)
-        source = cls.source and AttrSource(cls.source, name)
-        return TupleVariable(
-            [wrap(tx.output, c, source and ItemSource(source, i)) for i, c in enumerate(rows)]
-        )
-    if name in ("__class__", "__base__"):
-        return wrap(tx.output, getattr(real, name), child(cls, name))
-    if name in ("__dict__", "__subclasses__"):
-        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
+    if name in _OF_TYPE:
+        return _of_type(tx, cls, name)
     meta = class_lookup(type(real), name)
     if pending(tx, type(real), name) is not MISSING:
         tx.unsupported(
             "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
         )
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
-        place = cls.source and AttrSource(AttrSource(AttrSource(cls.source, "__class__"), name), "fget")
-        getter = wrap(tx.output, meta.fget, place)
-        assert isinstance(getter, UserFunctionVariable)
-        return tx.inline(getter, [cls], {})
+        return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
-    if cls.source is not None:
-        guard_metaclass(tx.output, cls.source, real, name)
-        if is_users({"__name__": real.__module__}):
-            tx.output.guard_plain(cls.source, real, name)
+    _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
+        tx.output.guard("LACKS", cls.child("__class__"), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
         found = found.__func__
-    elif isinstance(found, (classmethod, types.ClassMethodDescriptorType)):
-        if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
-            return UserDefinedObjectVariable(found.__get__(None, real))
-        home = inherited(real, name)
-        place = home and AttrSource(AttrSource(home, name), "__func__") or child(cls, name, "__func__")
-        return UserMethodVariable(wrap(tx.output, found.__func__, place), cls)
-    elif name == "__new__" and found is object.__new__:
-        pass
-    elif isinstance(found, _C_METHODS):  # list.append, object.__setattr__
-        if is_users({"__name__": real.__module__}):  # which may get one of its own
-            tx.output.guard("IDENTITY", child(cls, name), found)
-        return UserDefinedObjectVariable(found)
-    elif isinstance(found, property):
-        return wrap(tx.output, found, in_class(cls.source, real, name))
-    elif not isinstance(found, (types.FunctionType, Operator, functools._lru_cache_wrapper)) and hasattr(
-        type(found), "__get__"
-    ):
-        if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            return _described(tx, cls, found, name)
-        tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
+    elif (shown := _shown(tx, cls, found, name)) is not None:
+        return shown
     home = inherited(real, name)
-    return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
+    return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
+
+
+def _guard_read(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> None:
+    """Neither the class nor its metaclass is to run code where a guard reads `Cls.name`."""
+    if cls.source is not None:
+        guard_metaclass(tx.output, cls.source, cls.real, name)
+        if is_users_class(cls.real):
+            tx.output.guard_plain(cls.source, cls.real, name)
+
+
+def _of_type(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variable:
+    """What `type` itself says of a class."""
+    if name in _TEXTS:
+        return from_constant(getattr(cls.real, name))
+    if name in ("__mro__", "__bases__"):
+        rows, source = getattr(cls.real, name), cls.child(name)
+        return TupleVariable([tx.wrap(c, source and ItemSource(source, i)) for i, c in enumerate(rows)])
+    if name in ("__class__", "__base__"):
+        return tx.wrap(getattr(cls.real, name), cls.child(name))
+    tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
+
+
+def _shown(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
+    """What lies in a class, where the class shows something else than that."""
+    real = cls.real
+    if isinstance(found, types.ClassMethodDescriptorType):  # dict.fromkeys
+        return object_of(found.__get__(None, real))
+    if isinstance(found, classmethod):
+        home = inherited(real, name)
+        place = home and AttrSource(AttrSource(home, name), "__func__") or cls.child(name, "__func__")
+        return UserMethodVariable(tx.wrap(found.__func__, place), cls)
+    if name == "__new__" and found is object.__new__:
+        return None
+    if isinstance(found, _C_METHODS):  # list.append, object.__setattr__
+        if is_users_class(real):  # which may get one of its own
+            tx.output.guard("IDENTITY", cls.child(name), found)
+        return object_of(found)
+    if isinstance(found, property):
+        return tx.wrap(found, in_class(cls.source, real, name))
+    if isinstance(found, _AS_IT_IS) or not hasattr(type(found), "__get__"):
+        return None
+    if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
+        return _described(tx, cls, found, name)
+    tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
 
 
 def _described(tx: Tx, cls: UserDefinedObjectVariable, found: Any, name: str) -> Variable:
     """A descriptor written in Python, asked without an instance."""
-    from stage1_capture.variables.attributes import special_method
-
-    method = special_method(tx, wrap(tx.output, found, in_class(cls.source, cls.real, name)), "__get__")
+    method = tx.wrap(found, in_class(cls.source, cls.real, name)).special_method(tx, "__get__")
     assert method is not None
-    return tx.call(method, [ConstantVariable(None), cls], {})
+    return tx.call(method, [from_constant(None), cls], {})
 
 
 def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) -> Variable | None:
     """What the class does not have and its metaclass may."""
     if isinstance(meta, types.FunctionType):
         source = cls.source and AttrSource(AttrSource(cls.source, "__class__"), name)
-        return UserMethodVariable(wrap(tx.output, meta, source), cls)
+        return UserMethodVariable(tx.wrap(meta, source), cls)
     if meta is type.mro or meta is type.__subclasses__:
-        return UserMethodVariable(UserDefinedObjectVariable(meta), cls)
+        return UserMethodVariable(object_of(meta), cls)
     if meta is not MISSING or class_lookup(type(cls.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
     tx.output.guard("ABSENT", cls.source, name)
@@ -141,45 +142,56 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     order = cls.__mro__
     start = order.index(value.owner) + 1
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
-    base = receiver.source if of_class else class_of(receiver)
-    source: Source | None = None
-    if base is not None and not made_inside(cls):
-        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
     if index is None:
-        tx.output.guard("IDENTITY", source, MISSING)
-        for outside in order[start:] if made_inside(cls) else ():
-            tx.output.guard("LACKS", base_place(outside), name)
+        _guard_nothing_behind(tx, receiver, cls, start, name, of_class)
         return None
     found = order[index].__dict__[name]
-    if made_inside(cls):
-        home = base_place(order[index])
-        source = home and ItemSource(AttrSource(home, "__dict__"), name)
-    if isinstance(found, staticmethod) and source is not None:
-        source = AttrSource(source, "__func__")
-    if isinstance(found, staticmethod):  # __new__
-        found = found.__func__
-        unbound = True
-    else:
-        unbound = name == "__new__"
-    if any(found is known for known in OBJECT_METHODS):
-        bound = UserDefinedObjectVariable(found)
-        return bound if unbound or of_class else UserMethodVariable(bound, receiver)
-    if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
-        return UserDefinedObjectVariable(found)
-    if isinstance(found, _C_METHODS) and receiver.base is not None:
-        return UserMethodVariable(UserDefinedObjectVariable(found), receiver)
-    if isinstance(found, property) and not of_class:
-        getter = wrap(tx.output, found.fget, source and AttrSource(source, "fget"))
-        assert isinstance(getter, UserFunctionVariable)
-        return tx.inline(getter, [receiver], {})
+    source = _place_behind(receiver, cls, start, index, name, of_class)
+    unbound = of_class or name == "__new__" or isinstance(found, staticmethod)
+    if isinstance(found, staticmethod):
+        found, source = found.__func__, source and AttrSource(source, "__func__")
     if isinstance(found, classmethod):
-        from stage1_capture.variables.binding import class_variable
-
-        function = wrap(tx.output, found.__func__, source and AttrSource(source, "__func__"))
+        function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
         return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
-    if not isinstance(found, types.FunctionType):
-        if not hasattr(type(found), "__get__"):
-            return wrap(tx.output, found, source)
+    if isinstance(found, property) and not of_class:
+        return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
+    return _seen_by(tx, receiver, found, source, name, unbound)
+
+
+def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, unbound: bool) -> Variable:
+    """What super() shows of something it found. unbound: as it is, without the receiver."""
+    if any(found is known for known in OBJECT_METHODS):
+        return object_of(found) if unbound else UserMethodVariable(object_of(found), receiver)
+    if isinstance(found, types.BuiltinFunctionType) and name == "__new__":  # tuple.__new__
+        return object_of(found)
+    if isinstance(found, _C_METHODS) and receiver.base is not None:
+        return UserMethodVariable(object_of(found), receiver)
+    if isinstance(found, types.FunctionType):
+        function = tx.wrap(found, None if is_library(found.__globals__) else source)
+        return function if unbound else UserMethodVariable(function, receiver)
+    if hasattr(type(found), "__get__"):
         tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
-    function = wrap(tx.output, found, None if is_library(found.__globals__) else source)
-    return function if unbound or of_class else UserMethodVariable(function, receiver)
+    return tx.wrap(found, source)
+
+
+def _place_behind(
+    receiver: Any, cls: type, start: int, index: int, name: str, of_class: bool
+) -> Source | None:
+    """How what super() finds is reached again."""
+    if made_inside(cls):
+        home = base_place(cls.__mro__[index])
+        return home and ItemSource(AttrSource(home, "__dict__"), name)
+    return _found_behind(receiver, start, name, of_class)
+
+
+def _found_behind(receiver: Any, start: int, name: str, of_class: bool) -> Source | None:
+    base = receiver.source if of_class else receiver.class_place()
+    return base and CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
+
+
+def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: str, of_class: bool) -> None:
+    """What super() does not find now may be there later."""
+    if not made_inside(cls):
+        tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
+    for outside in cls.__mro__[start:] if made_inside(cls) else ():
+        tx.output.guard("LACKS", base_place(outside), name)

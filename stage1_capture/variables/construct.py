@@ -9,27 +9,19 @@ from __future__ import annotations
 import enum
 import inspect
 import types
-from typing import Any
+from typing import Any, cast
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_users
-from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
+from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.attributes import load_attribute, special_method
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
-from stage1_capture.variables.builder import refuse_watched, wrap
-from stage1_capture.variables.calls import call_function
+from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable, refuse_watched
 from stage_contracts.source import AttrSource, ItemSource
 
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
@@ -38,11 +30,9 @@ _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
 def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """`cls(*args)` for a user-defined class."""
     real: Any = cls.real
-    if issubclass(real, enum.Enum):
-        return _enum_member(tx, cls, args)
     if type(real) is not type and isinstance(class_lookup(type(real), "__call__"), types.FunctionType):
         place = cls.source and AttrSource(AttrSource(cls.source, "__class__"), "__call__")
-        return call_function(tx, wrap(tx.output, type(real).__call__, place), [cls, *args], kwargs)
+        return tx.call(wrap(tx.output, type(real).__call__, place), [cls, *args], kwargs)
     return construct_plainly(tx, cls, args, kwargs)
 
 
@@ -56,27 +46,35 @@ def construct_plainly(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs
     maker = class_lookup(real, "__new__")
     maker = maker.__func__ if isinstance(maker, staticmethod) else maker
     if isinstance(maker, types.FunctionType):
-        made = call_function(tx, load_attribute(tx, cls, "__new__"), [cls, *args], kwargs)
-        if not isinstance(made, UserDefinedObjectVariable) or not isinstance(made.real, real):
+        made = tx.call(load_attribute(tx, cls, "__new__"), [cls, *args], kwargs)
+        if not isinstance(made.known_object(), real):
             return made
     else:
         made = new(tx, cls, maker, args, kwargs)
     initial = class_lookup(real, "__init__")
     written = isinstance(initial, types.FunctionType)
-    if isinstance(made, UserDefinedObjectVariable) and not (written and is_users(initial.__globals__)):
-        guard_class(tx.output, made, "__init__")  # the class may get one of its own
-    if isinstance(initial, types.FunctionType):
-        method = special_method(tx, made, "__init__")
-        assert method is not None
-        answer = realize(call_function(tx, method, args, kwargs))
-        if not (isinstance(answer, ConstantVariable) and answer.value is None):
-            tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
-        return made
+    if not (written and is_users(initial.__globals__)):
+        guard_class(tx.output, cast(Any, made), "__init__")  # the class may get one of its own
+    if not written:
+        return _initialised_in_c(tx, cls, made, maker, args, kwargs)
+    method: Any = made.special_method(tx, "__init__")
+    answer = realize(tx.call(method, args, kwargs))
+    if not answer.is_none():
+        tx.throw(TypeError, f"__init__() should return None, not {answer.python_type(tx).__name__!r}")
+    return made
+
+
+def _initialised_in_c(
+    tx: Tx, cls: UserDefinedObjectVariable, made: Any, maker: Any, args: Args, kwargs: Kwargs
+) -> Variable:
+    """After an `__init__` of Python's own: of object, an exception, a container."""
+    real: Any = cls.real
+    initial = class_lookup(real, "__init__")
     error = isinstance(made.real, BaseException)
     plain = initial is object.__init__ or error and initial in (BaseException.__init__, Exception.__init__)
     if made.base is not None:
         if python_base(real) not in FIXED:
-            call_function(tx, load_attribute(tx, made, "__init__"), args, kwargs)
+            tx.call(load_attribute(tx, made, "__init__"), args, kwargs)
     elif error and (kwargs or not plain) and not _plain_error(real) or not (error or plain):
         tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     elif not error and (args or kwargs) and maker is object.__new__:
@@ -106,7 +104,7 @@ def new(
     if base is not None and maker is base.__new__:
         made = UserDefinedObjectVariable(blank(real), fresh=True, class_source=cls.source, base=EMPTY[base]())
         if base in FIXED:
-            made.base = call_function(tx, UserDefinedObjectVariable(base), args, kwargs)
+            made.base = tx.call(UserDefinedObjectVariable(base), args, kwargs)
         return made
     if maker is not object.__new__:
         tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
@@ -125,7 +123,7 @@ def _refuse_abstract(tx: Tx, real: Any) -> None:
         tx.throw(TypeError, *error.args)
 
 
-def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args) -> Variable:
+def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
     """Colour(1): looked up by value; a user-defined `_missing_` is a break."""
     if len(args) != 1 or not cls.real._member_map_:
         tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
@@ -163,22 +161,19 @@ def construct_named_tuple(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kw
 
 def _type_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     cls, *rest = args
-    assert isinstance(cls, UserDefinedObjectVariable)
-    return construct_plainly(tx, cls, rest, kwargs)
+    return construct_plainly(tx, cls, rest, kwargs)  # type: ignore[arg-type]
 
 
 def _new_call(maker: Any) -> Any:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         cls, *rest = args
-        assert isinstance(cls, UserDefinedObjectVariable)
         real: Any = cls.real
         if issubclass(real, tuple) and hasattr(real, "_fields"):  # its `__new__`, and what _make calls
-            items = call_function(tx, UserDefinedObjectVariable(tuple), rest, kwargs)
-            assert isinstance(items, TupleVariable)
+            items = tx.call(UserDefinedObjectVariable(tuple), rest, kwargs)
             return TupleVariable(list(items.items), real, cls.source)
         if real in EMPTY:
-            return call_function(tx, cls, rest, kwargs)
-        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)
+            return tx.call(cls, rest, kwargs)
+        return new(tx, cls, maker, rest if maker is not object.__new__ else [], kwargs)  # type: ignore[arg-type]
 
     return call
 
@@ -186,3 +181,5 @@ def _new_call(maker: Any) -> Any:
 BUILTINS[type.__call__] = _type_call
 for _maker in (object.__new__, *(kind.__new__ for kind in EMPTY)):
     BUILTINS[_maker] = _new_call(_maker)
+
+CONSTRUCTORS.update({object: construct, enum.Enum: _enum_member})

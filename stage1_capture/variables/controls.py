@@ -16,37 +16,18 @@ from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.machine import CONTROLLED, Tx
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import (
-    CONSTANT_TYPES,
-    ConstantVariable,
-    ConstDictVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.constant import CONSTANT_TYPES, ConstantVariable
+from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.operators import call_operator
-from stage_contracts.controls import Rule, register, rule_of
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
+from stage_contracts.controls import Rule, register
 from stage_contracts.errors import ForbiddenInGraph
 from stage_contracts.source import AttrSource, RegisteredSource
 
 Args = list[Variable]
 Kwargs = dict[str, Variable]
-
-
-def control_of(function: Variable) -> Rule | None:
-    """The rule for what is called here, if the user gave one."""
-    if isinstance(function, (UserFunctionVariable, UserDefinedObjectVariable)) and function.real is not None:
-        return rule_of(function.real) or getattr(type(function.real), "__capture_rule__", None)
-    return None
-
-
-def call_controlled(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    """What a call of such a function is."""
-    return _CALLS[rule.kind](tx, rule, function, args, kwargs)
 
 
 def _disable(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
@@ -79,15 +60,11 @@ def _compiling(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwarg
 
 
 def _allow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    if isinstance(function.real, Operator):  # type: ignore[attr-defined]
-        return call_operator(tx, function.real, args, kwargs)  # type: ignore[attr-defined]
+    if isinstance(function.real, Operator):
+        return call_operator(tx, function.real, args, kwargs)
     if not _plain_signature(rule.detail) or any(_is_nested(a) for a in (*args, *kwargs.values())):
-        return _nonstrict(tx, rule, function, args, kwargs)
+        return CONTROLLED["nonstrict"](tx, rule, function, args, kwargs)
     return call_operator(tx, opaque_operator(rule.detail), args, kwargs)
-
-
-def _nonstrict(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    return CONTROLLED["nonstrict"](tx, rule.detail, args, kwargs)
 
 
 def _plain_signature(function: Callable) -> bool:
@@ -131,14 +108,14 @@ def _substitute(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwar
 
 
 def _follow(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    real = getattr(function.real, rule.detail)  # type: ignore[attr-defined]
+    real = getattr(function.real, rule.detail)
     return tx.call(
         wrap(tx.output, real, function.source and AttrSource(function.source, rule.detail)), args, kwargs
     )
 
 
 def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) -> Variable:
-    plain = type(function.real)._plain_class  # type: ignore[attr-defined]
+    plain = type(function.real)._plain_class
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
         tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
@@ -147,17 +124,18 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     return tx.call(own, [function, *args], kwargs)
 
 
-_CALLS: dict[str, Callable[[Tx, Rule, Variable, Args, Kwargs], Variable]] = {
-    "disable": _disable,
-    "plain": _plain,
-    "disallow": _disallow,
-    "allow": _allow,
-    "nonstrict": _nonstrict,
-    "constant": _constant,
-    "substitute": _substitute,
-    "break": _break,
-    "forbid": _forbid,
-    "compiling": _compiling,
-    "follow": _follow,
-    "module": _module,
-}
+CONTROLLED.update(
+    {
+        "disable": _disable,
+        "plain": _plain,
+        "disallow": _disallow,
+        "allow": _allow,
+        "constant": _constant,
+        "substitute": _substitute,
+        "break": _break,
+        "forbid": _forbid,
+        "compiling": _compiling,
+        "follow": _follow,
+        "module": _module,
+    }
+)

@@ -8,20 +8,20 @@ so does one that lets out what may be a view of the data; the data itself is rea
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from stage0_eager import TABLE
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import TensorVariable
 from stage_contracts.graph import Node
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.tensor import TensorVariable
 
 
 def read_data(tx: Tx, tensor: TensorVariable) -> TensorVariable:
     """`tensor.data`. The caller has asked `tx.output.options.data_is_written` before."""
-    from stage1_capture.variables.operators import call_operator
-
-    found = cast(TensorVariable, call_operator(tx, TABLE["cutaway.detach"], [tensor], {}))
+    found = cast("TensorVariable", tx.call(tx.wrap(TABLE["cutaway.detach"], None), [tensor], {}))
     tx.output.data_of[found] = tensor
     return found
 

@@ -6,39 +6,25 @@ Input: a class or a real object of one. Methods that the class leaves to Python 
 from __future__ import annotations
 
 import types
-from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    DequeVariable,
-    ListVariable,
-    SetVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    from_constant,
-)
+from stage1_capture.variables.base import Variable, from_constant
+from stage1_capture.variables.constant import ConstantVariable
 from stage_contracts.controls import register
 from stage_contracts.source import CallSource, ItemSource, RegisteredSource, Source
 
-# Python's class, and what an empty one of it is.
+# Python's class, and what an empty one of it is: the kinds of value have rows of their own.
 EMPTY: dict[type, Any] = {
-    OrderedDict: lambda: ConstDictVariable({}, OrderedDict),
-    defaultdict: lambda: DefaultDictVariable({}, defaultdict),
-    dict: lambda: ConstDictVariable({}),
-    deque: lambda: DequeVariable([]),
-    list: lambda: ListVariable([]),
-    set: lambda: SetVariable(set()),
-    frozenset: lambda: SetVariable(set(), frozenset),
-    tuple: lambda: TupleVariable([]),
-    **{kind: (lambda kind=kind: ConstantVariable(kind())) for kind in (str, bytes, int, float, complex)},
+    kind: (lambda kind=kind: ConstantVariable(kind())) for kind in (str, bytes, int, float, complex)
+}
+# Python's class, and what an object of a class derived from it holds; that of a set from outside is not followed.
+HELD: dict[type, Callable[[OutputGraph, Any, Source | None, type], Variable | None]] = {
+    set: lambda output, real, source, base: None
 }
 FIXED = (tuple, frozenset, str, bytes, int, float, complex)  # filled by `__new__`; the others by `__init__`
 
@@ -95,12 +81,6 @@ def guard_keys(output: OutputGraph, real: Any, source: Source | None, keys: tupl
     output.guard("KEYS", source, keys)
 
 
-def unwrapped(value: Variable) -> Variable:
-    """What a value holds, for an object of a derived class; else the value."""
-    base = value.base if isinstance(value, UserDefinedObjectVariable) else None
-    return value if base is None else base
-
-
 # What an object of a derived class is as one of Python's, past any `__str__` or `__int__` of its own.
 PLAIN_VALUE: dict[type, Any] = {
     str: str.__str__,
@@ -115,3 +95,16 @@ PLAIN_VALUE: dict[type, Any] = {
 def constant_of(real: Any, base: type) -> Variable:
     """The contents of an object derived from a string, a number or a frozenset, as the constant they are."""
     return from_constant(PLAIN_VALUE[base](real))
+
+
+def contents_of(output: OutputGraph, real: Any, source: Source | None) -> Variable | None:
+    """What an object of a derived class holds; None where reading it would run code of its class."""
+    base = python_base(type(real))
+    if base is None or not plainly_read(type(real)):
+        return None
+    if base in HELD:
+        return HELD[base](output, real, source, base)
+    made = constant_of(real, base)
+    plain = source and CallSource(RegisteredSource(register(PLAIN_VALUE[base])), (source,))
+    output.guard("EQUALS", plain, PLAIN_VALUE[base](real))
+    return made

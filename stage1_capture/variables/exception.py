@@ -6,15 +6,18 @@ exception table of the frame says where it goes.
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import (
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-)
+from stage1_capture.state.mro import class_lookup, made_inside
+from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @dataclass(eq=False)
@@ -30,6 +33,50 @@ class ExceptionVariable(UserDefinedObjectVariable):
     suppress: bool = False
     place: tuple[int, Any] | None = None
     passed: list[Any] = field(default_factory=list)
+
+    def parts(self) -> list[Variable]:
+        before, made = [*self.attrs.values()], made_inside(type(self.real))
+        more = [v for v in (*before, self.cause, self.context) if v is not None]
+        return [*self.args, *more, *([] if made is None else [made])]
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        if name not in (*_STORED, "__suppress_context__"):
+            return super().store_attribute(tx, name, value)
+        if not self.fresh:
+            tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
+        if name == "__suppress_context__":
+            self.suppress = bool(tx.constant(value, name))
+        else:
+            _STORED[name](self, value)
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name in self.attrs or name not in (*_FIELDS, "value", "with_traceback"):
+            in_c = types.GetSetDescriptorType | types.MemberDescriptorType
+            if isinstance(class_lookup(type(self.real), name), in_c):
+                tx.unsupported("GB0022", f"the attribute {name} of an exception")
+            return super().var_getattr(tx, name)
+        if not self.fresh:
+            tx.unsupported("GB0022", f"{name} of an exception from outside")
+        if name in _FIELDS:
+            return _FIELDS[name](self)
+        if name == "value" and isinstance(self.real, StopIteration):
+            return self.args[0] if self.args else NONE
+        return UserMethodVariable(name, self) if name == "with_traceback" else None
+
+
+_STORED: dict[str, Callable[[ExceptionVariable, Variable], Any]] = {
+    "__cause__": lambda e, value: vars(e).update(cause=None if value.is_none() else value, suppress=True),
+    "__context__": lambda e, value: vars(e).update(context=None if value.is_none() else value),
+    "__traceback__": lambda e, value: None,
+}
+_FIELDS: dict[str, Callable[[ExceptionVariable], Variable]] = {
+    "__cause__": lambda e: e.cause or NONE,
+    "__context__": lambda e: e.context or NONE,
+    "__suppress_context__": lambda e: from_constant(e.suppress),
+    "__traceback__": lambda e: NONE if e.place is None else TracebackVariable(),
+    "args": lambda e: TupleVariable(e.args),
+    "add_note": lambda e: UserMethodVariable("add_note", e),
+}
 
 
 class TracebackVariable(Variable):

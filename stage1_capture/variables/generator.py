@@ -12,16 +12,8 @@ from typing import Any
 
 from stage1_capture.state import entry
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    NULL,
-    CellVariable,
-    ConstantVariable,
-    IteratorVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import NULL, Variable, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -29,6 +21,8 @@ from stage1_capture.variables.exception import (
     new_exception,
     set_context,
 )
+from stage1_capture.variables.function import CellVariable, UserFunctionVariable
+from stage1_capture.variables.iterator import IteratorVariable
 
 
 @dataclass(eq=False)

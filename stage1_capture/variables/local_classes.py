@@ -9,39 +9,27 @@ from __future__ import annotations
 
 import builtins
 import types
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.graph_builder import is_library
-from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
+from stage1_capture.state.graph_builder import is_library_class
+from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MADE_INSIDE, MISSING, class_lookup
-from stage1_capture.variables.base import (
-    NONE,
-    CellVariable,
-    ConstantVariable,
-    ConstDictVariable,
-    FieldVariable,
-    ListVariable,
-    LocalClassVariable,
-    NotConstant,
-    NumpyNdarrayVariable,
-    PartialVariable,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    UserMethodVariable,
-    Variable,
-    WrapperVariable,
-    as_constant,
-    describe,
-    realize,
-)
+from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, realize
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable, WrapperVariable
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.derived import EMPTY
+from stage1_capture.variables.function import CellVariable, PartialVariable, UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 _HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
 # tuples that Python reads when it makes the class, and capture later
@@ -98,14 +86,14 @@ BUILTINS[builtins.__build_class__] = build_class
 def _base(tx: Tx, base: Variable) -> type:
     """A base class that leaves the making of classes to Python."""
     base = realize(base)
-    real = base.real if isinstance(base, UserDefinedObjectVariable) else None
+    real = base.known_object()
     if not isinstance(real, type) or type(real) is not type:
         _refuse(tx, f"with a metaclass or with {describe(base)} as a base")
     if class_lookup(real, "__init_subclass__") is not object.__dict__["__init_subclass__"]:
         _refuse(tx, f"whose base {real.__name__} has __init_subclass__")
     if class_lookup(real, "__del__") is not MISSING:
         _refuse(tx, f"whose base {real.__name__} has __del__")
-    if is_library({"__name__": real.__module__}) and real is not Module:
+    if is_library_class(real) and real is not Module:
         _refuse(tx, f"whose base is {real.__name__}")
     if tx.output.class_stores:  # which the prototype would not show
         _refuse(tx, "after a change of a class")
@@ -138,7 +126,7 @@ def _in_class(tx: Tx, name: str, value: Variable) -> Any:
             _refuse(tx, f"in which {name} has __set_name__")
     if name in _READ_NOW:
         return _constant(tx, name, value)
-    if name == "__annotations__" and isinstance(value, ConstDictVariable):
+    if name == "__annotations__" and value.family() is dict:
         return stands_for(tx, {}, value)
     return stand_in(tx, value)
 
@@ -152,48 +140,56 @@ def _constant(tx: Tx, name: str, value: Variable) -> Any:
 
 AS_IT_IS = (bool, int, float, str, bytes, type(None), type(...))
 _ITSELF = (type, types.ModuleType, types.BuiltinFunctionType, Operator)
-_PLAIN = (
-    ConstantVariable,
-    TensorVariable,
-    NumpyNdarrayVariable,
-    ListVariable,
-    TupleVariable,
-    ConstDictVariable,
-    SetVariable,
-    PartialVariable,
-    UserMethodVariable,
-)
 
 
 def stand_in(tx: Tx, value: Variable) -> Any:
     """A real object that binds as the value does when it is found in a class."""
-    match value:
-        case ConstantVariable(value=constant) if (
-            type(value) is ConstantVariable and type(constant) in AS_IT_IS
-        ):
-            return constant
-        case UserFunctionVariable(real=None):
-            cells = tuple(types.CellType() for _ in value.code.co_freevars)
-            made = types.FunctionType(value.code, value.globals, value.name, None, cells)
-            return stands_for(tx, made, value)
-        case UserFunctionVariable(real=types.FunctionType() as real):
-            return real
-        case UserDefinedObjectVariable(real=real) if isinstance(real, _ITSELF):
-            return real
-        case WrapperVariable(real=real) | FieldVariable(real=real):
-            return real
-        case UserDefinedObjectVariable(real=real, fresh=True):
-            return stands_for(tx, real, value)
-        case UserDefinedObjectVariable(real=real) if tx.output.known.get(id(real)) is value:
-            return real
-    if not isinstance(value, _PLAIN):
+    rule = next((STAND_INS[c] for c in type(value).__mro__ if c in STAND_INS), None)
+    if rule is None:
         _refuse(tx, f"with {describe(value)} as an attribute")
+    return rule(tx, value)
+
+
+def _anything(tx: Tx, value: Any) -> Any:
     return stands_for(tx, StandIn(), value)
 
 
-# ---- property, classmethod, staticmethod ---------------------------------------------------------------
+def _constant_itself(tx: Tx, value: Any) -> Any:
+    constant = value.value  # which fixes an open number
+    if type(value) is ConstantVariable and type(constant) in AS_IT_IS:
+        return constant
+    return _anything(tx, value)
 
-_FUNCTIONS = ("fget", "fset", "fdel")
+
+def _function(tx: Tx, value: Any) -> Any:
+    if value.real is not None:
+        return value.real
+    cells = tuple(types.CellType() for _ in value.code.co_freevars)
+    return stands_for(tx, types.FunctionType(value.code, value.globals, value.name, None, cells), value)
+
+
+def _object(tx: Tx, value: Any) -> Any:
+    if isinstance(value.real, _ITSELF):
+        return value.real
+    if not value.fresh and tx.output.known.get(id(value.real)) is not value:
+        _refuse(tx, f"with {describe(value)} as an attribute")
+    return stands_for(tx, value.real, value) if value.fresh else value.real
+
+
+STAND_INS: dict[type, Callable[[Tx, Any], Any]] = {
+    **dict.fromkeys(
+        (TensorVariable, NumpyNdarrayVariable, ListVariable, TupleVariable, ConstDictVariable), _anything
+    ),
+    **dict.fromkeys((SetVariable, PartialVariable, UserMethodVariable), _anything),
+    ConstantVariable: _constant_itself,
+    UserFunctionVariable: _function,
+    UserDefinedObjectVariable: _object,
+    WrapperVariable: lambda tx, value: value.real,
+    FieldVariable: lambda tx, value: value.real,
+}
+
+
+# ---- property, classmethod, staticmethod ---------------------------------------------------------------
 
 
 def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
@@ -202,7 +198,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
     for real, part in zip(reals, parts, strict=True):
         if not isinstance(real, types.FunctionType | None):
             tx.unsupported("GB0057", f"a {kind.__name__} of {describe(part)}")
-    made = WrapperVariable(kind(*reals), parts=parts)
+    made = WrapperVariable(kind(*reals), functions=parts)
     stands_for(tx, made.real, made)
     return made
 
@@ -211,7 +207,7 @@ def _wrapper(tx: Tx, kind: Any, parts: list[Variable]) -> WrapperVariable:
 def _property(
     tx: Tx, fget: Variable = NONE, fset: Variable = NONE, fdel: Variable = NONE, doc: Variable = NONE
 ) -> Variable:
-    if not (isinstance(doc, ConstantVariable) and doc.value is None):
+    if not doc.is_none():
         tx.unsupported("GB0057", "a property with a doc")
     return _wrapper(tx, property, [fget, fset, fdel])
 
@@ -231,8 +227,7 @@ def _changed(index: int) -> Any:
 
     def change(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         owner, function = args
-        assert isinstance(owner, WrapperVariable)
-        parts = list(owner.parts)
+        parts = list(owner.functions)
         parts[index] = function
         return _wrapper(tx, property, parts)
 
@@ -241,15 +236,3 @@ def _changed(index: int) -> Any:
 
 for _index, _name in enumerate(("getter", "setter", "deleter")):
     METHODS[WrapperVariable, _name] = _changed(_index)
-
-
-def wrapper_attribute(tx: Tx, value: WrapperVariable, name: str) -> Variable | None:
-    """`prop.fget`, `prop.setter`, `method.__func__`."""
-    if isinstance(value.real, property):
-        if name in _FUNCTIONS:
-            return value.parts[_FUNCTIONS.index(name)]
-        if name in ("getter", "setter", "deleter"):
-            return UserMethodVariable(name, value)
-    elif name in ("__func__", "__wrapped__"):
-        return value.parts[0]
-    tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")

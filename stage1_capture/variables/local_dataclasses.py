@@ -11,20 +11,14 @@ import types
 from typing import Any, NoReturn
 
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    FieldVariable,
-    GeneratedFunctionVariable,
-    LocalClassVariable,
-    PartialVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
+from stage1_capture.variables.base import Variable, realize
 from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.class_ import FieldVariable, LocalClassVariable
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import GeneratedFunctionVariable, PartialVariable, UserFunctionVariable
 from stage1_capture.variables.local_classes import AS_IT_IS, stand_in, stands_for
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def _refuse(tx: Tx, why: str) -> NoReturn:
@@ -45,15 +39,7 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     if cls.attrs or cls.options is not None:
         _refuse(tx, "made of a class that was changed before")
     prototype = cls.real
-    annotations = cls.names.get("__annotations__", ConstDictVariable({}))
-    if not isinstance(annotations, ConstDictVariable):
-        _refuse(tx, "whose annotations are computed")
-    own = vars(prototype).get("__annotations__", {})
-    for name, value in annotations.items.items():
-        own[name] = _plain(tx, realize(value), (type, types.GenericAlias, types.UnionType))
-        default = cls.names.get(name)
-        if default is not None and not isinstance(default, FieldVariable):
-            _plain(tx, default)
+    _read_annotations(tx, cls)
     for base in prototype.__mro__[1:]:
         for field in vars(base).get("__dataclass_fields__", {}).values():
             if id(field) not in tx.output.known:
@@ -64,17 +50,35 @@ def data_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     except (TypeError, ValueError) as error:
         _refuse(tx, f"that Python refuses: {error}")
     cls.options = options
+    _find_again(tx, cls, before)
+    return cls
+
+
+def _read_annotations(tx: Tx, cls: LocalClassVariable) -> None:
+    """The annotations and defaults, as the decorator reads them off the prototype."""
+    annotations = cls.names.get("__annotations__", ConstDictVariable({}))
+    if annotations.family() is not dict:
+        _refuse(tx, "whose annotations are computed")
+    own = vars(cls.real).get("__annotations__", {})
+    for name, value in annotations.items.items():
+        own[name] = _plain(tx, realize(value), (type, types.GenericAlias, types.UnionType))
+        default = cls.names.get(name)
+        if default is not None and not isinstance(default, FieldVariable):
+            _plain(tx, default)
+
+
+def _find_again(tx: Tx, cls: LocalClassVariable, before: dict[str, Any]) -> None:
+    """What the decorator wrote into the class, and its fields, are found in the class that is made again."""
+    prototype: Any = cls.real
     for name, value in vars(prototype).items():
         written = isinstance(value, types.FunctionType) and value is not before.get(name)
         if written and id(value) not in tx.output.known:
             followed = wrap(tx.output, value, None)
-            assert isinstance(followed, UserFunctionVariable)
             fields = {f.name: getattr(followed, f.name) for f in dataclasses.fields(followed)}
             stands_for(tx, value, GeneratedFunctionVariable(**fields, owner=cls, attribute=name))
     for field in prototype.__dataclass_fields__.values():
         if id(field) not in tx.output.known:
             stands_for(tx, field, UserDefinedObjectVariable(field, private=True))
-    return cls
 
 
 def _plain(tx: Tx, value: Variable, kinds: tuple[type, ...] = (type,)) -> Any:

@@ -7,35 +7,91 @@ NumPy.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import BUILTINS, FOLDED, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.machine import Tx
+from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserMethodVariable,
-    Variable,
-    describe,
-    from_constant,
-)
-from stage1_capture.variables.number import NumberVariable
+from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.builder import wrap_identity
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.numpy_functions import FUNCTION_KINDS, left
+from stage1_capture.variables.tensor import AS_ARRAY, RowIterator, TensorVariable, open_meta
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
-from stage_contracts.source import ArraySource, AttrSource, Source
+from stage_contracts.source import ArraySource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
-# the classes of NumPy's functions beside Python's own
-FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
+
+@dataclass(eq=False)
+class NumpyNdarrayVariable(Variable):
+    """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
+
+    scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
+    base: the array whose memory this one may show. frozen: NumPy makes it read-only.
+    view: (array, index) of a reversed slice: a copy in the graph, made again as the view it is for Python.
+    derived: a view of such a copy, which cannot be made again.
+    """
+
+    tensor: TensorVariable
+    scalar: bool = False
+    real: Any = None
+    base: NumpyNdarrayVariable | None = None
+    frozen: bool = False
+    view: tuple[NumpyNdarrayVariable, Variable] | None = None
+    derived: bool = False
+
+    @property
+    def root(self) -> NumpyNdarrayVariable:
+        return self.base or self
+
+    @property
+    def meta(self) -> TensorMeta:
+        return self.tensor.meta
+
+    def python_type(self, tx: Tx) -> type:
+        return self.meta.dtype.numpy.type if self.scalar else np.ndarray
+
+    def class_name(self) -> str:
+        return full_name(self.meta.dtype.numpy.type if self.scalar else np.ndarray)
+
+    def parts(self) -> list[Variable]:
+        return [] if self.view is None else [self.view[0]]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        return array_attribute(tx, self, name)
+
+    def special_method(self, tx: Tx, name: str) -> Variable | None:
+        return array_attribute(tx, self, name)
+
+    def defines(self, name: str) -> bool:
+        return True
+
+    def is_array(self) -> bool:
+        return True
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return leaf(self)
+
+    def has_data(self) -> bool:
+        return True
+
+    def truth(self, tx: Tx) -> bool:
+        tx.unsupported("GB0003", f"a branch on {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
+
+    def describe(self) -> str:
+        return f"an array {self.tensor.meta}"
 
 
 # ---- from outside -----------------------------------------------------------------------------------------------
@@ -44,7 +100,7 @@ FUNCTION_KINDS: tuple[type, ...] = (np.ufunc, type(np.sum))
 def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> Variable:
     """An ndarray as a tensor on its memory, guarded as a tensor is; one that cannot be is an object."""
     if source is None or not config.current().capture.trace_numpy:
-        return builder.wrap_object(output, real, source)
+        return builder.wrap_as_object(output, real, source)
     if not is_captured(real):
         output.guard("LEFT_TO_NUMPY", source, None)
         output.guard("TYPE", source, type(real))
@@ -52,7 +108,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
     where, tensor = source, Tensor(real)
     if id(real) in output.known:  # a second way to it: that it is the same object says everything
         return builder.once(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
-    meta, (kind, fact) = builder.open_meta(output, tensor, where)
+    meta, (kind, fact) = open_meta(output, tensor, where)
     if kind == "TENSOR":
         output.guard("ARRAY", source, ArrayMeta(real.dtype, real.shape, real.strides))
     else:
@@ -66,7 +122,7 @@ def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) ->
     captured = real.dtype.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
     captured = captured and type(real) is real.dtype.type  # and not a class derived from it
     if source is None or not captured:
-        return builder.wrap_object(output, real, source)
+        return builder.wrap_as_object(output, real, source)
     output.guard("TYPE", source, type(real))
     meta = TensorMeta((), CAPTURED_DTYPES[real.dtype.num])
     inside = TensorVariable(meta, real=Tensor(np.asarray(real)), source=ArraySource(source))
@@ -135,76 +191,17 @@ def dtype_comparison(
 def _dtype_or_class(value: Variable) -> Any:
     if isinstance(value, UserDefinedObjectVariable):
         return value.real
-    plain = isinstance(value, ConstantVariable) and not isinstance(value, NumberVariable)
-    return value.value if plain else None  # type: ignore[attr-defined]
+    plain = value.is_python_constant() and not value.is_open()
+    return value.value if plain else None
 
 
 # ---- what NumPy keeps to itself ---------------------------------------------------------------------------------
 
 
-def left(tx: Tx, what: str) -> NoReturn:
-    """Break: NumPy does this, on real arrays."""
-    tx.unsupported("GB0030", what)
-
-
-def is_numpys(function: Variable) -> bool:
-    """Whether something callable is part of NumPy, so that its source is not followed."""
-    real: Any = getattr(function, "real", None)
-    if isinstance(real, _NAMED):
-        # of a method: a generator of random numbers. A class is not asked: its metaclass may be the user's
-        owner = None if isinstance(real, type) else getattr(real, "__self__", None)
-        home = getattr(real, "__module__", None) or type(owner).__module__
-        return str(home).split(".")[0] == "numpy" and not (
-            isinstance(real, type) and issubclass(real, BaseException)
-        )
-    if (
-        type(real).__name__ == "cython_function_or_method"
-    ):  # np.random's, which a class of its own is made for
-        return str(real.__module__ or type(real.__self__).__module__).split(".")[0] == "numpy"
-    return type(real).__module__.split(".")[0] == "numpy"
-
-
-def function_attribute(function: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """An attribute of a ufunc, which is guarded itself: `np.add.reduce`. What calls it breaks."""
-    found = getattr(function.real, name, None)
-    if found is None:
-        return None
-    source = function.source and AttrSource(function.source, name)
-    return UserDefinedObjectVariable(found, source=source) if callable(found) else from_constant(found)
-
-
-_NAMED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, type, *FUNCTION_KINDS)
-
-
-def call_in_numpy(tx: Tx, function: Variable, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
-    """A call of something of NumPy's: a row of builtins/numpy/calls.py, or a break."""
-    from stage1_capture.variables.calls import fold
-
-    real: Any = function.real  # type: ignore[attr-defined]
-    try:
-        known, folded = real in BUILTINS, real in FOLDED
-    except TypeError:  # it cannot be hashed
-        known = folded = False
-    if known and config.current().capture.trace_numpy:
-        return BUILTINS[real](tx, args, kwargs)
-    if folded:
-        return fold(tx, real, args, kwargs)
-    left(tx, f"a call of {name_of(real)}")
-
-
-def name_of(real: Any) -> str:
-    """`np.add.reduce`, `np.random.rand`: what a person calls it."""
-    owner = getattr(real, "__self__", None)
-    name = getattr(real, "__name__", type(real).__name__)
-    if isinstance(owner, np.ufunc):
-        return f"np.{owner.__name__}.{name}"
-    home = str(
-        getattr(real, "__module__", None) or (type(owner).__module__ if owner is not None else "numpy")
-    )
-    if home.startswith("numpy.random"):
-        return f"np.random.{name}"
-    return f"{home.replace('numpy', 'np', 1)}.{name}"
-
-
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}
-builder.BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, builder.wrap_identity))
+builder.BUILDERS_BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, wrap_identity))
+
+
+@AS_ARRAY.append
+def _array_of(tensor: TensorVariable) -> Variable | None:
+    return NumpyNdarrayVariable(tensor) if can_be_array(tensor) else None

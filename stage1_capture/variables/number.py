@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage1_capture.state.machine import Tx
-from stage1_capture.variables.base import ConstantVariable, Variable
-from stage_contracts.source import ExpressionSource, Source
-from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
+from stage1_capture.state.open_sizes import OpenSizes
+from stage1_capture.variables.base import FROM_CONSTANT, Variable
+from stage1_capture.variables.builder import BUILDERS, in_arguments
+from stage1_capture.variables.constant import ConstantVariable, wrap_constant
+from stage_contracts.guard_constants import is_told_by_equality
+from stage_contracts.source import ExpressionSource, ItemSource, KeySource, Source
+from stage_contracts.symbolic import SymInt
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
@@ -53,69 +57,34 @@ class NumberVariable(ConstantVariable):
     def python_type(self, tx: Tx) -> type:
         return type(self.hint)
 
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return self.value if self.sym is None else leaf(self)
 
-class OpenSizes(ShapeEnv):
-    """The sizes of one capture that are left open. Every assumption carries the user's line that forced it."""
+    def is_open(self) -> bool:
+        return True
 
-    def __init__(self, output: OutputGraph) -> None:
-        super().__init__()
-        self.output = output
-        self.closed = False  # the guards are made: nothing more may be assumed
-        self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
+    def operand_class(self) -> type | None:
+        return type(self.hint)
 
-    def assume(self, condition: Any) -> bool:
-        known = self.known(condition)
-        if known is not None:
-            return known
-        if self.closed:
-            raise RuntimeError(
-                f"internal error: {condition} was asked after the guards were made; a stage must ask while it compiles"
-            )
-        self.origin = self.output.origin()
-        return super().assume(condition)
+    def is_none(self) -> bool:
+        return False
 
-    def open(
-        self, source: Source, hint: int, name: str = "", low: int = 0, high: int | None = None
-    ) -> SymInt:
-        """The size read at `source`, as a symbol."""
-        known = next((s for s, where in self.sources.items() if where == source), None)
-        if known is not None:
-            return SymInt(known, self)
-        alike = next((s for s in self.sources if str(s) == name), None)
-        if alike is not None and self.hints[alike] == hint:  # a name says that sizes are equal
-            self.output.guard("SHAPE", None, f"{source.expression()} == {self.sources[alike].expression()}")
-            return SymInt(alike, self)
-        sym = self.dimension(name if name and alike is None else f"s{len(self.sources)}", hint, low, high)
-        self.sources[sym.expr] = source
-        if low > 0:
-            self.output.guard("SHAPE", None, f"{source.expression()} >= {low}")
-        if high is not None:
-            self.output.guard("SHAPE", None, f"{source.expression()} <= {high}")
-        return sym
+    def truth(self, tx: Tx) -> bool:
+        return open_truth(self)
 
-    def text(self, expr: Any) -> str:
-        return python_text(expr, lambda symbol: self.sources[symbol].expression())
 
-    def number(self, sym: SymInt) -> Variable:
-        """A size as a value of the program."""
-        if sym.expr.is_Integer:
-            return ConstantVariable(int(sym.expr))
-        try:
-            text = self.text(sym.expr)
-        except ValueError:
-            return ConstantVariable(int(sym))
-        return NumberVariable(self.output, sym.hint, ExpressionSource(text, str(sym)), (), sym)
+def size_number(sizes: OpenSizes, sym: SymInt) -> Variable:
+    """A size as a value of the program."""
+    if sym.expr.is_Integer:
+        return ConstantVariable(int(sym.expr))
+    try:
+        text = sizes.text(sym.expr)
+    except ValueError:
+        return ConstantVariable(int(sym))
+    return NumberVariable(sizes.output, sym.hint, ExpressionSource(text, str(sym)), (), sym)
 
-    def add_guards(self) -> None:
-        """The assumptions as guards, each with the line that made it."""
-        for entry in self.assumptions:
-            try:
-                texts = [self.text(entry.condition)]
-            except ValueError:  # it holds at least for the sizes of this call
-                symbols = sorted(entry.condition.free_symbols, key=str)
-                texts = [f"{self.sources[s].expression()} == {self.hints[s]}" for s in symbols]
-            for text in texts:
-                self.output.guard("SHAPE", None, text, origin=entry.origin)
+
+FROM_CONSTANT[SymInt] = lambda value: size_number(value.env, value)
 
 
 # ---- arithmetic and comparison ---------------------------------------------------------------------------------
@@ -128,7 +97,7 @@ _DIVISIONS = {"/", "//", "%"}
 def number_operand(value: Variable) -> bool:
     """Whether a value is a number that arithmetic may combine with an open one."""
     return isinstance(value, NumberVariable) or (
-        isinstance(value, ConstantVariable) and type(value.value) in (int, float)
+        value.is_python_constant() and type(value.value) in (int, float)
     )
 
 
@@ -141,39 +110,46 @@ def open_binary(symbol: str, function: Callable, left: Variable, right: Variable
     output = next(v.output for v in (left, right) if isinstance(v, NumberVariable))
     a, b = hint_of(left), hint_of(right)
     sizes = _as_size(left), _as_size(right)
-    if (
-        symbol in _SIZE_ARITHMETIC
-        and all(s is not None for s in sizes)
-        and any(isinstance(s, SymInt) for s in sizes)
-    ):
+    open_size = all(s is not None for s in sizes) and any(isinstance(s, SymInt) for s in sizes)
+    if symbol in _SIZE_ARITHMETIC and open_size:
         if symbol in _DIVISIONS and sizes[1] == 0:  # asked, so that it is guarded
             return None
         found = function(*sizes)
-        return output.sizes.number(found) if isinstance(found, SymInt) else ConstantVariable(found)
+        return size_number(output.sizes, found) if isinstance(found, SymInt) else ConstantVariable(found)
     try:
         hint = function(a, b)
     except ArithmeticError:  # eager raises it
         return None
-    if type(hint) not in (int, float):
-        return None
     texts = text_of(left), text_of(right)
-    if symbol in _DIVISIONS:
-        output.guard("SHAPE", None, f"{texts[1]} != 0")
-    if symbol == "**":  # otherwise the result may be complex, or an error
-        if not (type(b) is int and b >= 0 and isinstance(right, ConstantVariable)) and not a > 0:
-            return None
-        if a > 0:
-            output.guard("SHAPE", None, f"{texts[0]} > 0")
-        if type(a) is int and type(b) is int:  # its sign decides whether the result is an int
-            output.guard("SHAPE", None, f"{texts[1]} >= 0" if b >= 0 else f"{texts[1]} < 0")
+    if type(hint) not in (int, float) or not _guarded(output, symbol, texts, a, b, right):
+        return None
     return NumberVariable(
         output, hint, ExpressionSource(f"({texts[0]} {symbol} {texts[1]})"), _roots(left, right)
     )
 
 
-def open_negative(value: NumberVariable) -> Variable:
+def _guarded(
+    output: OutputGraph, symbol: str, texts: tuple[str, str], a: Any, b: Any, right: Variable
+) -> bool:
+    """Whether the result is a number for all values that the guards made here let through."""
+    if symbol in _DIVISIONS:
+        output.guard("SHAPE", None, f"{texts[1]} != 0")
+    if symbol != "**":  # which may give a complex number, or an error
+        return True
+    if not (type(b) is int and b >= 0 and isinstance(right, ConstantVariable)) and not a > 0:
+        return False
+    if a > 0:
+        output.guard("SHAPE", None, f"{texts[0]} > 0")
+    if type(a) is int and type(b) is int:  # its sign decides whether the result is an int
+        output.guard("SHAPE", None, f"{texts[1]} >= 0" if b >= 0 else f"{texts[1]} < 0")
+    return True
+
+
+def open_negative(value: Variable) -> Variable | None:
+    if not isinstance(value, NumberVariable):
+        return None
     if value.sym is not None:
-        return value.output.sizes.number(operator.mul(value.sym, -1))
+        return size_number(value.output.sizes, operator.mul(value.sym, -1))
     return NumberVariable(value.output, -value.hint, ExpressionSource(f"(-{text_of(value)})"), value.roots)
 
 
@@ -211,14 +187,14 @@ def open_truth(value: NumberVariable) -> bool:
 
 
 def hint_of(value: Variable) -> Any:
-    return value.hint if isinstance(value, NumberVariable) else value.value  # type: ignore[attr-defined]
+    return value.hint if isinstance(value, NumberVariable) else value.value
 
 
 def text_of(value: Variable) -> str:
     if isinstance(value, NumberVariable):
         assert value.source is not None
         return value.source.expression()
-    number = value.value  # type: ignore[attr-defined]
+    number = value.value
     finite = type(number) is int or number - number == 0
     return f"({number!r})" if finite else f"float({str(number)!r})"
 
@@ -226,7 +202,7 @@ def text_of(value: Variable) -> str:
 def _as_size(value: Variable) -> Any:
     if isinstance(value, NumberVariable):
         return value.sym
-    return value.value if type(value.value) is int else None  # type: ignore[attr-defined]
+    return value.value if type(value.value) is int else None
 
 
 def _roots(*values: Variable) -> tuple[tuple[Source, Any], ...]:
@@ -238,3 +214,33 @@ def _roots(*values: Variable) -> tuple[tuple[Source, Any], ...]:
         if isinstance(v, NumberVariable) and v.sym is not None and v.source is not None
     ]
     return tuple(dict.fromkeys(found))
+
+
+_fixed_number = wrap_constant("EQUALS")
+
+
+def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    """A number in an argument, or in a container of one, stays open until something needs to know it.
+
+    One found elsewhere (an attribute, a global, a closure) is fixed at first, for most never change, and open from
+    its first change on: a counter is compiled twice.
+    """
+    under_epoch = source in output.epoch_sources
+    differs = in_arguments(output, source) and not under_epoch
+    if source is None or not (differs or output.policy.opens_number(source.expression(), real)):
+        return _fixed_number(output, real, source)
+    if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
+        same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
+        if same != source and is_told_by_equality(
+            real
+        ):  # the step of every parameter, say: while they are equal, one input of the graph
+            output.guard("EQUALS", source, same)
+            source = same
+    output.guard("TYPE", source, type(real), under_epoch)
+    if type(real) is int and output.policy.opens(source.expression(), real):  # it is used as a size
+        output.guard("SHAPE", None, f"{source.expression()} >= 0")
+        return NumberVariable(output, real, source, (), output.sizes.open(source, real))
+    return NumberVariable(output, real, source, ((source, real),))
+
+
+BUILDERS.update(dict.fromkeys((int, float), _wrap_number))

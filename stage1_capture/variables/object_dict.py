@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stage0_eager.nn import Module
-from stage1_capture.state.graph_builder import OutputGraph, is_library
+from stage1_capture.state.graph_builder import OutputGraph, is_library_class
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
+from stage1_capture.variables.base import Variable
 from stage1_capture.variables.binding import (
     guard_class,
     guard_getters,
@@ -22,7 +22,11 @@ from stage1_capture.variables.binding import (
     guard_storing,
 )
 from stage1_capture.variables.builder import REGISTRIES, lazily
+from stage1_capture.variables.mapping import ObjectDictVariable
 from stage_contracts.source import AttrSource, ItemSource, Source
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 def dict_of(output: OutputGraph, owner: UserDefinedObjectVariable) -> ObjectDictVariable:
@@ -76,7 +80,7 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
         or isinstance(class_lookup(cls, "__getattribute__"), types.FunctionType)
     ):
         child = ItemSource(AttrSource(owner.source, "__dict__"), name)
-    own = name in REGISTRIES or name == "training" or is_library({"__name__": cls.__module__})
+    own = name in REGISTRIES or name == "training" or is_library_class(cls)
     if isinstance(owner.real, Module) and own:  # what else lies there is written past Module.__setattr__ too
         output.epoch_sources.add(child)
     return child
@@ -176,9 +180,6 @@ class ObjectDict(MutableMapping):
     def _guard(self, kind: str, expected: Any) -> None:
         if not self.owner.fresh and self.owner.source is not None:
             place = AttrSource(self.owner.source, "__dict__")
-            trusted = isinstance(self.owner.real, Module) and is_library(
-                {"__name__": type(self.owner.real).__module__}
-            )
-            self.output.guard(
-                kind, place, expected, trusted
-            )  # a class of the user's may write past __setattr__
+            # a user-defined class may write past __setattr__
+            trusted = isinstance(self.owner.real, Module) and is_library_class(type(self.owner.real))
+            self.output.guard(kind, place, expected, trusted)

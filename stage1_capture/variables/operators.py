@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator as python
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,27 +17,17 @@ from stage0_eager import TABLE, is_grad_enabled, set_grad_enabled
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor, root
 from stage0_eager.transforms.trace import TracedArray, Tracer, interpreting, map_tensors
-from stage1_capture.state import modes
 from stage1_capture.state.graph_builder import Restart, SkipFrame
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import CALLED_BY_CLASS, Tx
 from stage1_capture.state.shadow_tape import whole_of
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    as_constant,
-    describe,
-    realize,
-)
+from stage1_capture.variables import autocast
+from stage1_capture.variables.base import SEQUENCES, Variable, as_constant, describe, realize
+from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.data_reads import note_write
+from stage1_capture.variables.ndarray import NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import Device
@@ -55,11 +45,11 @@ def call_operator(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, 
     if not tx.output.graph.has_calls:
         tx.output.graph_mode = tx.output.grad_enabled or tx.output.options.graph_mode
     if tx.output.modes["autocast"]:
-        args, kwargs = modes.with_casts(tx, op, args, kwargs, _call_in_mode)
-    modes.check_inference(tx, op, args, kwargs)
+        args, kwargs = autocast.with_casts(tx, op, args, kwargs, _call_in_mode)
+    autocast.check_inference(tx, op, args, kwargs)
     args, kwargs = scalars_as_inputs(tx, op, args, kwargs)
     result = _call_in_mode(tx, op, args, kwargs)
-    modes.mark_inference(tx, result, args, kwargs)
+    autocast.mark_inference(tx, result, args, kwargs)
     return result
 
 
@@ -83,20 +73,17 @@ def _call_in_other_mode(tx: Tx, op: Operator, args: list[Variable], kwargs: dict
 
 def detached_of(tx: Tx, value: Variable) -> Variable:
     value = realize(value)
-    match value:
-        case TensorVariable(meta=meta) if meta.requires_grad:
-            detached = _call(tx, TABLE["cutaway.detach"], [value], {})
-            node = tx.output.node_of(detached)  # type: ignore[arg-type]
-            node.meta["stands_for_no_grad"] = True  # the program has no such call
-            tx.output.detached_inside.add(node)
-            if value.source is not None:
-                tx.output.mutable_through[detached] = value  # type: ignore[index]
-            return detached
-        case ListVariable(items=items):
-            return ListVariable([detached_of(tx, i) for i in items])
-        case TupleVariable(items=items, kind=kind):
-            return TupleVariable([detached_of(tx, i) for i in items], kind)
-    return value
+    if not value.is_tensor():
+        return value if value.family() not in SEQUENCES else value.mapped(lambda v: detached_of(tx, v))
+    if not value.meta.requires_grad:
+        return value
+    detached = _call(tx, TABLE["cutaway.detach"], [value], {})
+    node = tx.output.node_of(detached)  # type: ignore[arg-type]
+    node.meta["stands_for_no_grad"] = True  # the program has no such call
+    tx.output.detached_inside.add(node)
+    if value.source is not None:
+        tx.output.mutable_through[detached] = value  # type: ignore[index,assignment]
+    return detached
 
 
 def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
@@ -114,7 +101,6 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if same is not None:
         found = op.bind(*args, **kwargs)[same]
-        assert isinstance(found, TensorVariable)
         return found
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
@@ -124,13 +110,13 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
 def _call_into_out(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:
     """`op(..., out=x)` as two nodes, the call and the write; only eager resizes, or refuses as torch does."""
     out = realize(kwargs.pop("out"))
-    if isinstance(out, ConstantVariable) and out.value is None:
+    if out.is_none():
         return call_operator(tx, op, args, kwargs)
-    with modes.without_casts(tx):
+    with autocast.without_casts(tx):
         result = call_operator(tx, op, args, kwargs)
     fits = (
-        isinstance(out, TensorVariable)
-        and isinstance(result, TensorVariable)
+        out.is_tensor()
+        and result.is_tensor()
         and out.meta.shape == result.meta.shape
         and out.meta.dtype.category >= result.meta.dtype.category
         and not (is_grad_enabled() and (out.meta.requires_grad or result.meta.requires_grad))
@@ -153,14 +139,14 @@ def scalars_as_inputs(
 ) -> tuple[list[Variable], dict[str, Variable]]:
     """Open numbers among the operands of arithmetic, as tensors without dimensions: inputs of the graph."""
     everything = [*args, *kwargs.values()]
-    device = next((a.meta.device for a in everything if isinstance(a, TensorVariable)), None)
-    numbers = [a for a in everything if isinstance(a, NumberVariable)]
+    device = next((a.meta.device for a in everything if a.is_tensor()), None)
+    numbers = [a for a in everything if a.is_open()]
     exact = all(abs(n.hint) <= EXACT for n in numbers if type(n.hint) is int)
     if op.opaque or op.name not in ARITHMETIC or device is None or not numbers or not exact:
         return args, kwargs
 
     def replaced(value: Variable) -> Variable:
-        return scalar_input(tx, value, device) if isinstance(value, NumberVariable) else value
+        return scalar_input(tx, value, device) if value.is_open() else value  # type: ignore[arg-type]
 
     new_args, new_kwargs = [replaced(a) for a in args], {k: replaced(v) for k, v in kwargs.items()}
     try:
@@ -171,24 +157,22 @@ def scalars_as_inputs(
     wide = isinstance(fixed, TensorMeta) and fixed.dtype in (dt.float32, dt.float64, dt.int64)
     if not wide or fixed != open_:
         return args, kwargs
+    _guard_exact(tx, numbers)
+    return new_args, new_kwargs
+
+
+def _guard_exact(tx: Tx, numbers: list[Any]) -> None:
+    """Integers that a float holds exactly; a drawn one is within its bounds."""
+    drawn = {draw.name for draw in tx.output.draws}
     for number in numbers:
         text = text_of(number)
-        drawn = any(text == draw.name for draw in tx.output.draws)  # within its bounds
-        if type(number.hint) is int and not drawn:
+        if type(number.hint) is int and text not in drawn:
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-    return new_args, new_kwargs
 
 
 def _metas(values: list[Variable]) -> list[Any]:
     """Operands for a meta rule, open numbers as their values in this call."""
-    return [
-        v.meta
-        if isinstance(v, TensorVariable)
-        else v.hint
-        if isinstance(v, NumberVariable)
-        else as_constant(v)
-        for v in values
-    ]
+    return [v.meta if v.is_tensor() else v.hint if v.is_open() else as_constant(v) for v in values]
 
 
 def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariable:
@@ -204,31 +188,18 @@ def scalar_input(tx: Tx, number: NumberVariable, device: Device) -> TensorVariab
 
 def argument(tx: Tx, op: Operator, variable: Variable, leaf: Callable[[TensorVariable], Any]) -> Any:
     """An argument for a node (leaf: its node) or for a meta rule (leaf: its meta)."""
-    again = lambda v: argument(tx, op, v, leaf)  # noqa: E731
-    match realize(variable):
-        case TensorVariable() as tensor:
-            return leaf(tensor)
-        case NumpyNdarrayVariable(real=np.generic()) as scalar if op.namespace == "cutaway":
-            return known_scalar(tx, scalar)  # a number to the functions of tensors
-        case NumpyNdarrayVariable(tensor=tensor):
-            return leaf(tensor)
-        case NumberVariable(sym=sym) as number if sym is not None:
-            return tx.output.node_of_size(number) if leaf == tx.output.node_of else sym
-        case ConstantVariable(value=value):
-            return value
-        case TupleVariable(items=items):
-            return tuple(map(again, items))
-        case ListVariable(items=items):
-            return list(map(again, items))
-        case SliceVariable(items=items):
-            return slice(*map(again, items))
-        case ConstDictVariable(items=items):
-            return {k: again(v) for k, v in items.items()}
-        case UserDefinedObjectVariable(base=base) if base is not None:
-            return again(base)
-        case other:
-            code = "GB0005" if other.source is not None else "GB0069"
-            tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+    def refuse(other: Variable) -> NoReturn:
+        code = "GB0005" if other.source is not None else "GB0069"
+        tx.unsupported(code, f"{op.name} with {describe(other)} as an argument")
+
+    def placed(value: Variable) -> Any:
+        if value.is_open():
+            return tx.output.node_of_size(value) if leaf == tx.output.node_of else value.sym  # type: ignore[arg-type]
+        scalar = value.is_array() and isinstance(value.real, np.generic) and op.namespace == "cutaway"
+        return known_scalar(tx, value) if scalar else leaf(value.tensor if value.is_array() else value)  # type: ignore[arg-type]
+
+    return realize(variable).as_proxy(placed, refuse)
 
 
 def known_scalar(tx: Tx, scalar: NumpyNdarrayVariable) -> Any:
@@ -272,7 +243,7 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
     """A custom operator. What it writes to is checked as for any other write."""
     bound = dict(zip(op.params, op.bind(*args, **kwargs)))
     for name in op.mutates:
-        for target in _tensors_in(bound[name]):
+        for target in realize(bound[name]).tensors():
             if target.meta.requires_grad and is_grad_enabled():
                 tx.unsupported("GB0090", f"{op.name} writes to a tensor that requires grad")
             _check_write(tx, op, target)
@@ -281,14 +252,7 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
     if result is None:
         return NONE
     made = results_of(tx, node, result)
-    return ListVariable(made.items) if op.listed else made  # type: ignore[attr-defined]
-
-
-def _tensors_in(value: Any) -> list[TensorVariable]:
-    value = realize(value) if isinstance(value, Variable) else value
-    if isinstance(value, (ListVariable, TupleVariable)):
-        return [t for item in value.items for t in _tensors_in(item)]
-    return [value] if isinstance(value, TensorVariable) else []
+    return ListVariable(made.items) if op.listed else made
 
 
 def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
@@ -319,7 +283,7 @@ def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
 def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
     """Break where eager would refuse to write through a view of a leaf: what came before must have happened."""
     node = whole_of(tx.output.graph, tx.output.node_of(target))
-    known = (t for t in tx.output.known.values() if isinstance(t, TensorVariable) and t.node is node)
+    known = (t for t in tx.output.known.values() if t.is_tensor() and t.node is node)
     bases = [root(t.real) for t in known]
     if any(base.requires_grad and base.is_leaf for base in bases):
         tx.unsupported("GB0090", f"{op.name} writes to a view of a leaf that requires grad")
@@ -341,7 +305,6 @@ def _call_in_place(
 ) -> Variable:
     """A write to a tensor. Its own shape and dtype stay; whether it requires grad may change."""
     target = dict(zip(op.params, op.bind(*args, **kwargs)))[op.mutates[0]]
-    assert isinstance(target, TensorVariable)
     tx.output.must_be_new(target)
     note_write(tx.output)
     tx.output.written.append(target)
@@ -349,13 +312,16 @@ def _call_in_place(
     if tx.output.reversals and op.namespace == "cutaway":
         tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     _check_write(tx, op, target)
-    if target.source is not None and meta.requires_grad and is_grad_enabled():
-        tx.unsupported("GB0090", f"{op.name} writes to an input that requires grad")
-    if target.source is None and meta.requires_grad and is_grad_enabled():
+    if meta.requires_grad and is_grad_enabled():
+        if target.source is not None:
+            tx.unsupported("GB0090", f"{op.name} writes to an input that requires grad")
         _check_leaf(tx, op, target)
-    value = [t for a in (*args, *kwargs.values()) for t in _tensors_in(a)]
-    recorded = result.requires_grad if result is not None else any(t.meta.requires_grad for t in value)
-    if recorded and is_grad_enabled() and meta.dtype.is_floating_point and not meta.requires_grad:
+    if (
+        _is_recorded(args, kwargs, result)
+        and is_grad_enabled()
+        and meta.dtype.is_floating_point
+        and not meta.requires_grad
+    ):
         if target.source is not None:
             tx.unsupported("GB0090", f"{op.name} puts an input on the tape")
         _check_alone(tx, op, tx.output.node_of(target))
@@ -363,6 +329,13 @@ def _call_in_place(
     _record(tx, op, args, kwargs, result)
     tx.output.mutated[target] = None
     return NONE if result is None else target
+
+
+def _is_recorded(args: list[Variable], kwargs: dict[str, Variable], result: TensorMeta | None) -> bool:
+    """Whether the target is part of the tape after the write, where gradients are recorded."""
+    if result is not None:
+        return result.requires_grad
+    return any(t.meta.requires_grad for a in (*args, *kwargs.values()) for t in realize(a).tensors())
 
 
 def _returned_argument(op: Operator, metas: tuple, result: Any) -> int | None:
@@ -393,3 +366,6 @@ def _on_metas(value: Any) -> Any:
 
 
 __all__ = ["argument", "call_operator", "map_tensors"]
+
+
+CALLED_BY_CLASS[Operator] = lambda tx, function, args, kwargs: call_operator(tx, function.real, args, kwargs)

@@ -11,26 +11,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import METHODS, Args, Kwargs, Tx, attempt
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import special_method
 from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
     NotConstant,
-    SetVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
     Variable,
     as_constant,
     describe,
     from_constant,
+    iterate,
+    load_attribute,
     realize,
 )
-from stage1_capture.variables.calls import attempt, call_function
+from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 class StandIn:
@@ -48,9 +45,7 @@ class StandIn:
     def __format__(self, spec: str) -> str:
         method = _followed(self.tx, self.value, "__format__")
         if method is not None:
-            return self.tx.constant(
-                call_function(self.tx, method, [ConstantVariable(spec)], {}), "__format__"
-            )
+            return self.tx.constant(self.tx.call(method, [ConstantVariable(spec)], {}), "__format__")
         base = getattr(self.value, "base", None)
         if base is not None:
             return format(stand_in(self.tx, base), spec)
@@ -61,9 +56,9 @@ class StandIn:
     def _number(self, kind: type, name: str) -> Any:
         method = _followed(self.tx, self.value, name)
         if method is None:
-            code = "GB0004" if isinstance(self.value, TensorVariable) else "GB0029"
+            code = "GB0004" if self.value.is_tensor() else "GB0029"
             self.tx.unsupported(code, f"{describe(self.value)} as a number in a text")
-        return kind(self.tx.constant(call_function(self.tx, method, [], {}), name))
+        return kind(self.tx.constant(self.tx.call(method, [], {}), name))
 
     def __int__(self) -> int:
         return self._number(int, "__int__")
@@ -75,14 +70,11 @@ class StandIn:
         return self._number(float, "__float__")
 
     def __getattr__(self, name: str) -> Any:
-        from stage1_capture.variables.attributes import load_attribute
 
         return stand_in(self.tx, load_attribute(self.tx, self.value, name))
 
     def __getitem__(self, key: Any) -> Any:
-        from stage1_capture.variables.containers import subscript
-
-        return stand_in(self.tx, subscript(self.tx, self.value, from_constant(key)))
+        return stand_in(self.tx, self.value.subscript(self.tx, from_constant(key)))
 
 
 def stand_in(tx: Tx, value: Variable) -> Any:
@@ -93,20 +85,18 @@ def stand_in(tx: Tx, value: Variable) -> Any:
             return as_constant(value)
         except NotConstant:
             pass
-    match value:
-        case TupleVariable(items=items, kind=kind) if kind is tuple:
-            return tuple(stand_in(tx, i) for i in items)
-        case ListVariable(items=items) if type(value) is ListVariable:
-            return [stand_in(tx, i) for i in items]
-        case ConstDictVariable(items=entries, kind=kind) if kind in (dict, OrderedDict):
-            return kind((stand_in(tx, from_constant(k)), stand_in(tx, v)) for k, v in entries.items())
+    again = lambda v: stand_in(tx, v)  # noqa: E731
+    if value.family() in (tuple, list) and value.kind in (tuple, list):
+        return value.kind(map(again, value.items))
+    if value.family() is dict and value.kind in (dict, OrderedDict):
+        return value.kind((again(from_constant(k)), again(v)) for k, v in value.items.items())
     return StandIn(tx, value)
 
 
 def _holds_named_tuple(value: Variable) -> bool:
     """As a constant it would be a plain tuple, which shows no names."""
     value = realize(value)
-    if not isinstance(value, TupleVariable):
+    if value.family() is not tuple:
         return False
     return value.kind is not tuple or any(map(_holds_named_tuple, value.items))
 
@@ -118,15 +108,15 @@ def in_text(tx: Tx, what: str, compute: Callable[[], Any]) -> Variable:
 
 def _followed(tx: Tx, value: Variable, name: str) -> Variable | None:
     """A method that the class has in Python."""
-    if not isinstance(value, UserDefinedObjectVariable) or isinstance(value.real, type):
+    if isinstance(value.known_object(), (type, type(None))):
         return None
     found = class_lookup(type(value.real), name)
-    return special_method(tx, value, name) if isinstance(found, types.FunctionType) else None
+    return value.special_method(tx, name) if isinstance(found, types.FunctionType) else None
 
 
 def _refused_format(tx: Tx, value: Variable) -> str:
     """What object.__format__ says to a format. Breaks where the class has, in C, another __format__ than that."""
-    if isinstance(value, TensorVariable):
+    if value.is_tensor():
         tx.unsupported("GB0004", "the text of a tensor reads its data")
     real = getattr(value, "real", None)
     if class_lookup(type(real), "__format__") is not object.__format__ or real is None:
@@ -135,41 +125,62 @@ def _refused_format(tx: Tx, value: Variable) -> str:
 
 
 def _text(tx: Tx, value: Variable, names: tuple[str, ...]) -> str:
-    match value:
-        case TensorVariable():
-            tx.unsupported("GB0004", "the text of a tensor reads its data")
-        case UserDefinedObjectVariable(real=type() as real) if type(real) is type:
-            return repr(real)
+    """What `str` or `repr` of an object that is no constant says: by the methods its class has in Python."""
+    rule = next((TEXTS[c] for c in type(value).__mro__ if c in TEXTS), None)
+    if rule is None:
+        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+    return rule(tx, value, names)
+
+
+def _tensor_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
+    tx.unsupported("GB0004", "the text of a tensor reads its data")
+
+
+def _named_tuple_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
+    words = (
+        f"{name}={stand_in(tx, item)!r}" for name, item in zip(value.kind._fields, value.items, strict=True)
+    )
+    return f"{value.kind.__name__}({', '.join(words)})"
+
+
+def _object_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
+    if type(value.real) is type:
+        return repr(value.real)
     for name in names:
         method = _followed(tx, value, name)
         if method is not None:
-            return tx.constant(call_function(tx, method, [], {}), name)
-        found = class_lookup(type(getattr(value, "real", None)), name)
-        base = value.base if isinstance(value, UserDefinedObjectVariable) else None
-        if (
-            base is not None
-            and isinstance(found, types.WrapperDescriptorType)
-            and found.__objclass__ is not object
-        ):
-            held = stand_in(tx, base)  # an IntEnum has int's __repr__ for its __str__
+            return tx.constant(tx.call(method, [], {}), name)
+        found = class_lookup(type(value.real), name)
+        of_c = isinstance(found, types.WrapperDescriptorType) and found.__objclass__ is not object
+        if of_c and value.base is not None:
+            held = stand_in(tx, value.base)  # an IntEnum has int's __repr__ for its __str__
             if isinstance(held, found.__objclass__):
                 return found(held)
-        if name == "__str__" and isinstance(value, ExceptionVariable) and value.fresh:
+    if value.base is None:
+        tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+    if value.base.family() is set or class_lookup(type(value.real), "__repr__") is object.__repr__:
+        tx.unsupported("GB0029", f"the text of {describe(value)}")
+    return (str if "__str__" in names else repr)(stand_in(tx, value.base))
+
+
+def _exception_text(tx: Tx, value: Any, names: tuple[str, ...]) -> str:
+    if not value.fresh:
+        return _object_text(tx, value, names)
+    for name in names:
+        method = _followed(tx, value, name)
+        if method is not None:
+            return tx.constant(tx.call(method, [], {}), name)
+        if name == "__str__":
             return str(_same_error(tx, value))
-    if isinstance(value, ExceptionVariable) and value.fresh:
-        return repr(_same_error(tx, value))
-    if isinstance(value, UserDefinedObjectVariable) and value.base is not None:
-        if (
-            isinstance(value.base, SetVariable)
-            or class_lookup(type(value.real), "__repr__") is object.__repr__
-        ):
-            tx.unsupported("GB0029", f"the text of {describe(value)}")
-        return (str if "__str__" in names else repr)(stand_in(tx, value.base))
-    if isinstance(value, TupleVariable):  # a named tuple
-        fields = value.kind._fields  # type: ignore[attr-defined]
-        words = (f"{name}={stand_in(tx, item)!r}" for name, item in zip(fields, value.items, strict=True))
-        return f"{value.kind.__name__}({', '.join(words)})"
-    tx.unsupported("GB0029", f"the text of {describe(value)}, which shows where it lies in memory")
+    return repr(_same_error(tx, value))
+
+
+TEXTS: dict[type, Callable[[Tx, Any, tuple[str, ...]], str]] = {
+    TensorVariable: _tensor_text,
+    TupleVariable: _named_tuple_text,
+    ExceptionVariable: _exception_text,
+    UserDefinedObjectVariable: _object_text,
+}
 
 
 def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
@@ -184,3 +195,43 @@ def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     made = cls.__new__(cls)
     made.args = tuple(stand_in(tx, a) for a in value.args)
     return made
+
+
+CONVERSIONS: tuple[Callable[[Any], Any] | None, ...] = (None, str, repr, ascii)
+
+
+def format_value(tx: Tx, value: Variable, conversion: Callable[[Any], Any] | None, spec: str) -> Variable:
+    """One {...} of an f-string."""
+    convert = conversion or (lambda v: v)
+    return in_text(tx, "an f-string", lambda: format(convert(stand_in(tx, value)), spec))
+
+
+def _format(name: str) -> Any:
+    def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        words = {k: stand_in(tx, v) for k, v in kwargs.items()}
+        write = getattr(tx.constant(args[0], name), name)
+        return in_text(tx, name, lambda: write(*[stand_in(tx, a) for a in args[1:]], **words))
+
+    return call
+
+
+def _join(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+    text, *rows = args
+    if len(rows) == 1 and not realize(rows[0]).is_python_constant():
+        rows = [ListVariable(iterate(tx, rows[0]))]
+    return tx.fold(tx.constant(text, "join").join, rows, kwargs)
+
+
+METHODS.update({(ConstantVariable, name): _format(name) for name in ("format", "format_map")})
+METHODS[ConstantVariable, "join"] = _join
+
+
+def percent(tx: Tx, symbol: str, text: Variable, values: Variable) -> Variable | None:
+    """`text % values`; None where that is no text."""
+    if (
+        not symbol.startswith("%")
+        or type(text) is not ConstantVariable
+        or not isinstance(text.value, (str, bytes))
+    ):
+        return None
+    return in_text(tx, "%", lambda: text.value % stand_in(tx, values))

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import SkipFrame
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.base import (
-    TensorVariable,
-    UserMethodVariable,
-    Variable,
-    from_constant,
-    realize,
-)
-from stage1_capture.variables.builder import function_variable, wrap
+from stage1_capture.variables.base import Variable, from_constant, realize
 from stage1_capture.variables.data_reads import read_data
+from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.object_dict import refuse_second_way
 from stage_contracts.source import AttrSource
 from stage_contracts.tensor_meta import TensorMeta
+
+if TYPE_CHECKING:
+    from stage1_capture.variables.tensor import TensorVariable
 
 # What a tensor's guard fixes: attributes and methods that are constants of the capture.
 TENSOR_FACTS: dict[str, Callable[[TensorMeta], Any]] = {
@@ -68,7 +65,7 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
     if name in tensor.attrs:
         return realize(tensor.attrs[name])
     if name == "grad" and tensor.real is not None and tensor.source is not None:
-        return wrap(tx.output, tensor.real.grad, AttrSource(tensor.source, name))
+        return tx.wrap(tensor.real.grad, AttrSource(tensor.source, name))
     found = class_lookup(type(tensor.real) if tensor.real is not None else Tensor, name)
     if isinstance(found, (Operator, types.FunctionType)) and name[:2] != "__":
         shadow = _users_own(tx, tensor, name)
@@ -76,14 +73,19 @@ def tensor_attribute(tx: Tx, tensor: TensorVariable, name: str) -> Variable | No
             return shadow
     if name == "data" and not tx.output.options.data_is_written and isinstance(found, property):
         return read_data(tx, tensor)
-    if name in TENSOR_REFUSALS:
-        if isinstance(found, types.FunctionType):
-            return UserMethodVariable(name, tensor)  # it is the call that breaks
+    if name in TENSOR_REFUSALS and not isinstance(found, types.FunctionType):
         refuse(tx, name)
+    return _of_class(tx, tensor, found, name)
+
+
+def _of_class(tx: Tx, tensor: TensorVariable, found: Any, name: str) -> Variable | None:
+    """What lies in the class of tensors: operators, and functions and properties that are followed."""
+    if name in TENSOR_REFUSALS:
+        return UserMethodVariable(name, tensor)  # it is the call that breaks
     if isinstance(found, property):
-        return tx.inline(function_variable(tx.output, found.fget, None), [tensor], {})  # type: ignore
+        return tx.inline(tx.wrap(found.fget, None), [tensor], {})
     if isinstance(found, (Operator, types.FunctionType)):
-        return UserMethodVariable(wrap(tx.output, found, None), tensor)
+        return UserMethodVariable(tx.wrap(found, None), tensor)
     if found is MISSING:
         return _users_own(tx, tensor, name)
     tx.unsupported("GB0022", f"the attribute {name} of a tensor")
@@ -96,7 +98,7 @@ def _users_own(tx: Tx, tensor: TensorVariable, name: str) -> Variable | None:
     refuse_second_way(tx.output, tensor.real)
     place = AttrSource(tensor.source, "__dict__")
     if name in vars(tensor.real):
-        return wrap(tx.output, vars(tensor.real)[name], AttrSource(tensor.source, name))
+        return tx.wrap(vars(tensor.real)[name], AttrSource(tensor.source, name))
     tx.output.guard("ABSENT_KEY", place, name, tensor.source in tx.output.epoch_sources)
     return None
 

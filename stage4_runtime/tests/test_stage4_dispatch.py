@@ -82,7 +82,7 @@ def tensor_guard(like):
 
 
 class Own(stage0_eager.Tensor):
-    """A class of the user's."""
+    """A user-defined class."""
 
 
 class Thing:

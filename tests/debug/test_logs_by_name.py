@@ -133,6 +133,21 @@ def test_verbose_shows_what_every_entry_refused(capsys):
     assert "[recompiles]   entry 0 failed: x.shape[0]: 3 -> 5" in capsys.readouterr().err
 
 
+@pytest.mark.internal_errors
+def test_verbose_shows_a_fault_of_the_compiler_whole(capsys):
+    fault = {
+        "stage": "fuse",
+        "error": "KeyError: 'x'",
+        "traceback": "Traceback ...",
+        "report": "internal error in fuse\n  ...",
+    }
+    EVENT_LOG.record("internal_error", "f", **fault)
+    assert capsys.readouterr().err == ""
+    with config.patch({"debug.verbose": True}):
+        EVENT_LOG.record("internal_error", "f", **fault)
+    assert capsys.readouterr().err == "internal error in fuse\n  ...\n"
+
+
 def test_a_log_that_fails_says_so_and_the_program_goes_on(monkeypatch, capsys):
     monkeypatch.setitem(log_texts.ARTIFACTS, "guards", ("broken", lambda event: 1 / 0))
     logs.set_logs(guards=True)

@@ -97,7 +97,7 @@ def test_nonsense_in_any_variable_is_an_answer_in_a_second_and_never_a_traceback
         if name not in ("TORCH_LOGS_OUT", "TORCH_LOGS"):  # nothing was logged; ours wins over torch's
             assert name in result.stderr, name
     assert (ended - middle) - (middle - began) < 1, "an answer within the first second of import"
-    assert "no log is called 'nonsense'" in run("import cutaway", TORCH_LOGS="nonsense").stderr
+    assert "TORCH_LOGS='nonsense': no log is called" in run("import cutaway", TORCH_LOGS="nonsense").stderr
 
 
 def test_a_file_that_cannot_be_written_is_said_once():
@@ -218,3 +218,21 @@ def test_a_configuration_file_and_object(tmp_path):
     with config.patch(read, recompile_limit=3):
         assert not config.current().runtime.cache and cutaway.config.current().capture.recompile_limit == 3
     assert config.current().runtime.cache
+
+
+def test_options_of_compile_by_torchs_names(said, capsys, tmp_path):
+    options = {
+        "trace.enabled": True,
+        "trace.debug_dir": str(tmp_path),
+        "max_autotune": True,
+        "fx_graph_cache": False,
+    }
+    f = torch.compile(lambda x: x + 1, options=options)
+    assert f(torch.ones(2)).tolist() == [2, 2]
+    assert list(tmp_path.glob("run_*/torchinductor/model__*/output_code.py"))
+    said_now = capsys.readouterr().err.splitlines()
+    assert said_now == [
+        "cutaway: the option 'max_autotune' is not honoured here; nearest: kernels are chosen the same way in every mode"
+    ]
+    with pytest.raises(RuntimeError, match="no configuration field 'trace.enable'"):
+        torch.compile(lambda x: x, options={"trace.enable": True})

@@ -89,7 +89,7 @@ def test_the_files_of_capture_that_use_dis_are_those_its_readme_names():
         if "tests" not in path.parts
         and re.search(r"^(import|from) dis\b", path.read_text(encoding="utf-8"), re.M)
     }
-    assert found == {"frame/bytecode.py", "breaks/resume.py", "tiny.py"}
+    assert found == {"frame/bytecode.py", "breaks/resume.py", "first.py", "tiny.py"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

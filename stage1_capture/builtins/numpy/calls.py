@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,27 +18,23 @@ from stage0_eager.numpy_api.rows import Row
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.attributes import load_attribute
 from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ListVariable,
+    SEQUENCES,
     NotConstant,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
     Variable,
     as_constant,
     describe,
     from_constant,
+    load_attribute,
     realize,
 )
-from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.ndarray import FACTS, can_be_array, left
-from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array
+from stage1_capture.variables.number import EXACT, text_of
+from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported
@@ -59,7 +55,7 @@ def call_row(tx: Tx, row: Row, real: Any, args: Args, kwargs: Kwargs) -> Variabl
     if row.ufunc and not kwargs and all(_plain_number(realize(a)) for a in args):
         return computed_now(tx, real, [as_constant(a) for a in args])
     given, out = bind(tx, row, real, [realize(a) for a in args], kwargs)
-    if any(isinstance(v, TensorVariable) for v in given.values()):
+    if any(v.is_tensor() for v in given.values()):
         return of_tensors(tx, row, given, out)
     result = apply(tx, row, given)
     return result if out is None else into(tx, row, out, result)
@@ -72,19 +68,20 @@ TENSOR_METHODS = ("sum", "prod", "mean", "any", "all")  # NumPy calls the tensor
 def of_tensors(tx: Tx, row: Row, given: dict[str, Variable], out: Variable | None) -> Variable:
     """A NumPy function of tensors: elementwise ones give tensors with NumPy's dtypes, as without compile."""
     first = next(iter(given.values()))
-    if row.name in TENSOR_METHODS and isinstance(first, TensorVariable) and out is None:
+    if row.name in TENSOR_METHODS and first.is_tensor() and out is None:
         rest = {name: value for name, value in list(given.items())[1:] if not _is(value, None)}
-        return call_function(tx, load_attribute(tx, first, row.name), [], rest)
-    tensors = [v for v in given.values() if isinstance(v, TensorVariable)]
+        return tx.call(load_attribute(tx, first, row.name), [], rest)
+    tensors: list[Any] = [v for v in given.values() if v.is_tensor()]
     if not (row.ufunc or row.name in TAKE_TENSORS) or out is not None or not all(map(can_be_array, tensors)):
         left(tx, f"np.{row.name} of a tensor")
-    arrays = {n: NumpyNdarrayVariable(v) if isinstance(v, TensorVariable) else v for n, v in given.items()}
+    arrays: dict[str, Any] = {
+        n: NumpyNdarrayVariable(cast(Any, v)) if v.is_tensor() else v for n, v in given.items()
+    }
     result = apply(tx, row, arrays)
     if row.name in TAKE_TENSORS:
         return result
-    if isinstance(result, TupleVariable):
-        return TupleVariable([part.tensor for part in result.items])  # type: ignore[attr-defined]
-    assert isinstance(result, NumpyNdarrayVariable)
+    if result.family() is tuple:
+        return TupleVariable([part.tensor for part in result.items])
     return result.tensor
 
 
@@ -114,7 +111,7 @@ def apply(tx: Tx, row: Row, given: dict[str, Variable]) -> Variable:
         given = open_numbers(tx, row, given)
     words = {name: argument(tx, row, name, value) for name, value in given.items()}
     result = record(tx, row.op, list(words.values()), list(words))
-    first = next((v for v in given.values() if isinstance(v, NumpyNdarrayVariable)), None)
+    first = next((v for v in given.values() if v.is_array()), None)
     return seen(tx, row, result, first)
 
 
@@ -140,22 +137,21 @@ def _keyword_only(op: Operator, name: str) -> bool:
     return inspect.signature(op.body).parameters[name].kind is inspect.Parameter.KEYWORD_ONLY  # type: ignore[arg-type]
 
 
-def seen(tx: Tx, row: Row | None, result: Variable, first: NumpyNdarrayVariable | None) -> Variable:
+def seen(tx: Tx, row: Row | None, result: Any, first: Any) -> Variable:
     """What Python sees of a node's result: an array, or a scalar where NumPy gives one."""
-    if isinstance(result, (TupleVariable, ListVariable)):
+    if result.family() in SEQUENCES:
         parts = [seen(tx, row, realize(r), first) for r in result.items]
-        whole = isinstance(result, ListVariable) or (row is not None and row.name.endswith("split"))
-        return ListVariable(parts) if whole else TupleVariable(parts)
-    assert isinstance(result, TensorVariable)
+        split = row is not None and row.name.endswith("split")
+        return ListVariable(parts) if split or result.family() is not tuple else TupleVariable(parts)
     if first is not None and result is first.tensor and not first.scalar:
         return first
     scalar = not result.meta.shape and (row is None or row.scalar)
     if first is None or row is None or not row.view:
         return NumpyNdarrayVariable(result, scalar=scalar)
     frozen = first.frozen or row.name in ("broadcast_to", "broadcast_arrays", "diagonal")
-    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen)
-    if first.view is not None or first.derived:
-        made.derived = True
+    derived = first.view is not None or first.derived
+    made = NumpyNdarrayVariable(result, scalar=scalar, base=first.root, frozen=frozen, derived=derived)
+    if derived:
         tx.output.reversals.append(made)
     return made
 
@@ -168,16 +164,9 @@ def bind(
 ) -> tuple[dict[str, Variable], Variable | None]:
     """(arguments by our names, `out`), from a call by NumPy's signature."""
     kwargs = {k: realize(v) for k, v in kwargs.items()}
-    if row.name in GATHERED:
-        return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}, None
-    if row.name == "gradient" and args:
-        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}, None
-    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
-        return {"a": args[0]}, None
-    if row.name == "einsum":
-        if not args or not isinstance(args[0], ConstantVariable):
-            left(tx, "einsum with its subscripts as lists")
-        return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}, None
+    special = _special_form(tx, row, args, kwargs)
+    if special is not None:
+        return special, None
     order, defaults = _signature(real, row)
     if len(args) > len(order):
         left(tx, f"np.{row.name} with {len(args)} arguments")
@@ -187,16 +176,37 @@ def bind(
             left(tx, f"np.{row.name} with two values for {name}")
         bound[name] = value
     out = bound.pop("out", None)
+    given = _given(tx, row, bound, defaults)
+    return given, None if out is None or _is(out, None) else out
+
+
+def _given(tx: Tx, row: Row, bound: dict[str, Variable], defaults: dict[str, Any]) -> dict[str, Variable]:
+    """What a call says beside NumPy's defaults, by our names. What our row does not take is NumPy's."""
     given: dict[str, Variable] = {}
     for name, value in bound.items():
         ours = name if name in row.op.params else f"{name}_"
+        said = not _is(value, defaults.get(name, inspect.Parameter.empty))
         if ours in row.op.params:
-            if not _is(value, defaults.get(name, inspect.Parameter.empty)) or ours in ("axis", "dtype"):
+            if said or ours in ("axis", "dtype"):
                 given[ours] = value
-        elif not _is(value, defaults.get(name, inspect.Parameter.empty)):
+        elif said:
             left(tx, f"np.{row.name} with {name}=")
-    given = {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
-    return given, None if out is None or _is(out, None) else out
+    return {n: v for n, v in given.items() if not (n == "dtype" and _is(v, None))}
+
+
+def _special_form(tx: Tx, row: Row, args: Args, kwargs: Kwargs) -> dict[str, Variable] | None:
+    """The arguments of a function that takes any number of some; None for any other."""
+    if row.name in GATHERED:
+        return {GATHERED[row.name]: TupleVariable(list(args)), **kwargs}
+    if row.name == "gradient" and args:
+        return {"f": args[0], "spacing": TupleVariable(args[1:]), **kwargs}
+    if row.name.startswith("atleast") and len(args) == 1 and not kwargs:
+        return {"a": args[0]}
+    if row.name != "einsum":
+        return None
+    if not args or not args[0].is_python_constant():
+        left(tx, "einsum with its subscripts as lists")
+    return {"subscripts": args[0], "operands_": TupleVariable(args[1:]), **kwargs}
 
 
 @cache
@@ -225,8 +235,8 @@ def _signature(real: Any, row: Row) -> tuple[tuple[str, ...], dict[str, Any]]:
 def _is(value: Variable, default: Any) -> bool:
     """Whether an argument says what the default says."""
     return (
-        isinstance(value, ConstantVariable)
-        and not isinstance(value, NumberVariable)
+        value.is_python_constant()
+        and not value.is_open()
         and type(value.value) is type(default)
         and value.value == default
     )
@@ -237,30 +247,23 @@ def argument(tx: Tx, row: Row, name: str, value: Variable) -> Variable:
     value = realize(value)
     if name == "dtype":
         return ConstantVariable(dtype_of(tx, value))
-    match value:
-        case NumberVariable():  # its value is not asked
-            return value
-        case NumpyNdarrayVariable():
-            return (
-                value.tensor
-                if name not in ("axis", "shape", "reps", "N", "M", "k", "n")
-                else fixed(tx, value)
-            )
-        case ListVariable() | TupleVariable() if (
-            name in LISTED and (many := _many_numbers(value)) is not None
-        ):
-            return constant_array(tx, many)
-        case ListVariable(items=items):
-            return ListVariable([argument(tx, row, name, i) for i in items])
-        case TupleVariable(items=items):
-            return TupleVariable([argument(tx, row, name, i) for i in items])
-        case ConstantVariable(value=np.generic() as scalar):
-            return constant_scalar(scalar).tensor
-        case ConstantVariable() | SliceVariable():
-            return value
+    if value.is_open():  # its value is not asked
+        return value
+    if value.is_array():
+        return fixed(tx, value) if name in _FIXED else value.tensor  # type: ignore[arg-type]
+    many = _many_numbers(value) if value.family() in SEQUENCES and name in LISTED else None
+    if many is not None:
+        return constant_array(tx, many)
+    if value.family() in SEQUENCES:
+        return value.mapped(lambda item: argument(tx, row, name, item))
+    if value.is_python_constant() and isinstance(value.value, np.generic):
+        return constant_scalar(value.value).tensor
+    if value.is_python_constant() or isinstance(value, SliceVariable):
+        return value
     left(tx, f"np.{row.name} of {describe(value)}")
 
 
+_FIXED = ("axis", "shape", "reps", "N", "M", "k", "n")  # what has to be known
 LISTED = {"object", "a", "x", "y", "x1", "x2", "b", "v", "p", "indices", "value", "weights", "test_elements"}
 FEW = 8  # numbers in a list that become nodes; more are an input of the graph
 
@@ -294,7 +297,7 @@ _PYTHON_DTYPES = {bool: dt.bool_, int: dt.int64, float: dt.float64}
 
 def dtype_of(tx: Tx, value: Variable) -> dt.DType:
     """What `dtype=` names. One that Tensor does not have is left to NumPy."""
-    real = value.real if isinstance(value, UserDefinedObjectVariable) else None
+    real = value.known_object()
     if real is None:
         try:
             real = as_constant(value)
@@ -313,11 +316,11 @@ def dtype_of(tx: Tx, value: Variable) -> dt.DType:
 
 def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Variable]:
     """Open Python numbers beside arrays, as tensors of the dtype that they take there."""
-    numbers = {n: v for n, v in given.items() if isinstance(realize(v), NumberVariable) and n in OPERANDS}
-    arrays = [v for v in given.values() if isinstance(v, NumpyNdarrayVariable)]
+    numbers = {n: v for n, v in given.items() if realize(v).is_open() and n in OPERANDS}
+    arrays = [v for v in given.values() if v.is_array()]
     if not numbers or not arrays or row.name in CLOSED or "dtype" in given:
         return given
-    kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]  # type: ignore[attr-defined]
+    kinds = [v.meta.dtype for v in arrays] + [realize(v).hint for v in numbers.values()]
     kinds += [
         as_constant(v) for n, v in given.items() if n in OPERANDS and n not in numbers and _plain_number(v)
     ]
@@ -325,10 +328,17 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
         wanted = numpy_api.result_type(kinds)
     except TypeError:
         return given
+    return _as_inputs(tx, given, numbers, wanted)
+
+
+def _as_inputs(
+    tx: Tx, given: dict[str, Variable], numbers: dict[str, Variable], wanted: dt.DType
+) -> dict[str, Variable]:
+    """Each number as a tensor without dimensions, an input of the graph; as they were where one does not fit."""
     result = dict(given)
     for name, value in numbers.items():
         number = realize(value)
-        assert isinstance(number, NumberVariable) and number.source is not None
+        assert number.source is not None
         if type(number.hint) is int:
             low, high = wanted.limits or (-EXACT, EXACT)
             if not low <= number.hint <= high or wanted is dt.bool_:
@@ -342,9 +352,9 @@ def open_numbers(tx: Tx, row: Row, given: dict[str, Variable]) -> dict[str, Vari
 
 
 def _plain_number(value: Variable) -> bool:
-    if isinstance(value, NumberVariable):
+    if value.is_open():
         return True
-    return isinstance(value, ConstantVariable) and type(value.value) in (bool, int, float)
+    return value.is_python_constant() and type(value.value) in (bool, int, float)
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------
@@ -366,27 +376,26 @@ def writable(tx: Tx, array: NumpyNdarrayVariable) -> None:
         tx.output.guard("IDENTITY", AttrSource(AttrSource(root.source, "flags"), "writeable"), True)
 
 
-def into(tx: Tx, row: Row, out: Variable, result: Variable) -> Variable:
+def into(tx: Tx, row: Row, out: Any, result: Variable) -> Variable:
     """`out=`: the result, computed first, is written where it fits as NumPy's casting rule has it."""
-    if isinstance(out, TupleVariable) and len(out.items) == 1:
+    if out.family() is tuple and len(out.items) == 1:
         out = realize(out.items[0])
     fits = (
-        isinstance(out, NumpyNdarrayVariable)
-        and isinstance(result, NumpyNdarrayVariable)
+        out.is_array()
+        and result.is_array()
         and out.meta.shape == result.meta.shape
         and numpy_api.can_cast_same_kind(result.meta.dtype, out.meta.dtype)
         and (row.ufunc or out.meta.dtype is result.meta.dtype)  # a fold would accumulate in out's dtype
     )
     if not fits:
         left(tx, f"np.{row.name} into an `out` of another shape or kind")
-    assert isinstance(out, NumpyNdarrayVariable)
     write(tx, out, result)
     return out
 
 
 def write(tx: Tx, target: NumpyNdarrayVariable, value: Variable) -> None:
     writable(tx, target)
-    inner = value.tensor if isinstance(value, NumpyNdarrayVariable) else value
+    inner = value.tensor if value.is_array() else value
     record(tx, numpy_api.indexing.copyto, [target.tensor, inner])
     written(tx, target)
 
@@ -425,13 +434,12 @@ def _scalar_class(dtype: dt.DType) -> Callable[[Tx, Args, Kwargs], Variable]:
         if len(args) != 1 or kwargs:
             left(tx, f"a call of np.{dtype.name}")
         given_now = realize(args[0])
-        text = isinstance(given_now, ConstantVariable) and type(given_now.value) in (str, bytes)
+        text = given_now.is_python_constant() and type(given_now.value) in (str, bytes)
         if text or _plain_number(given_now):
             return computed_now(tx, dtype.numpy.type, [as_constant(args[0])])
         given = {"object": args[0], "dtype": ConstantVariable(dtype)}
         row = numpy_api.ROWS["array"]
-        made = apply(tx, row, given)
-        assert isinstance(made, NumpyNdarrayVariable)
+        made: Any = apply(tx, row, given)
         made.scalar = not made.meta.shape
         return made
 
@@ -450,13 +458,11 @@ def _dtype_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 def _copyto_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.copyto(dst, src)."""
-    if len(args) != 2 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+    if len(args) != 2 or kwargs or not realize(args[0]).is_array():
         left(tx, "such a call of np.copyto")
-    target, value = (realize(a) for a in args)
-    assert isinstance(target, NumpyNdarrayVariable)
+    target, value = (cast(Any, realize(a)) for a in args)
     row = numpy_api.ROWS["asarray"]
-    source = value if isinstance(value, NumpyNdarrayVariable) else apply(tx, row, {"a": value})
-    assert isinstance(source, NumpyNdarrayVariable)
+    source = value if value.is_array() else apply(tx, row, {"a": value})
     if not numpy_api.can_cast_same_kind(source.meta.dtype, target.meta.dtype):
         left(tx, "a copy into another kind of dtype")
     write(tx, target, source)
@@ -467,8 +473,8 @@ def _fact(name: str) -> Callable[[Tx, Args, Kwargs], Variable]:
     """np.shape, np.ndim, np.size of an array."""
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-        value = realize(args[0]) if len(args) == 1 and not kwargs else None
-        if not isinstance(value, NumpyNdarrayVariable):
+        value = realize(args[0]) if len(args) == 1 and not kwargs else NONE
+        if not value.is_array():
             left(tx, f"np.{name} of such arguments")
         return from_constant(FACTS[name](value.meta))
 

@@ -20,6 +20,7 @@ from stage1_capture.builtins.numpy.calls import (
     argument,
     call_row,
     dtype_of,
+    fixed,
     record,
     seen,
     writable,
@@ -27,20 +28,13 @@ from stage1_capture.builtins.numpy.calls import (
     written,
 )
 from stage1_capture.state.machine import BUILTINS, METHODS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    NumpyNdarrayVariable,
-    SliceVariable,
-    TensorVariable,
-    TupleVariable,
-    Variable,
-    describe,
-    from_constant,
-    realize,
-)
-from stage1_capture.variables.calls import fold
-from stage1_capture.variables.ndarray import COMPUTED, NAMES, left
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.folding import fold
+from stage1_capture.variables.ndarray import COMPUTED, NAMES, NumpyNdarrayVariable
+from stage1_capture.variables.numpy_functions import left
+from stage1_capture.variables.sequence import SliceVariable, TupleVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 
 ROWS = numpy_api.ROWS
@@ -91,7 +85,7 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
     def call(tx: Tx, array: NumpyNdarrayVariable, *other: Variable) -> Variable:
         if function == "power" and array.meta.dtype is dt.bool_ and not reflected and _is_two(other[0]):
             return call_row(tx, ROWS["square"], np.square, [array], {"out": array} if in_place else {})
-        if other and isinstance(other[0], TensorVariable) or (in_place and array.scalar):
+        if other and other[0].is_tensor() or (in_place and array.scalar):
             return _DECLINED  # the tensor's own operator, or a new scalar
         operands = [*other, array] if reflected else [array, *other]
         return call_row(tx, row, real, list(operands), {"out": array} if in_place else {})
@@ -100,7 +94,7 @@ def _operator(name: str, function: str, reflected: bool = False, in_place: bool 
 
 
 def _is_two(value: Variable) -> bool:
-    return isinstance(value, ConstantVariable) and type(value.value) is int and value.value == 2
+    return value.is_python_constant() and type(value.value) is int and value.value == 2
 
 
 for _name, _function in _BINARY.items():
@@ -118,9 +112,9 @@ def _of_numbers(function: Any, name: str) -> None:
 
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         given = [realize(a) for a in args]
-        if any(isinstance(a, NumpyNdarrayVariable) for a in given) and not kwargs:
+        if any(a.is_array() for a in given) and not kwargs:
             first, *rest = given
-            if isinstance(first, NumpyNdarrayVariable):
+            if first.is_array():
                 return METHODS[NumpyNdarrayVariable, name](tx, [first, *rest], {})
             return METHODS[NumpyNdarrayVariable, f"__r{name[2:]}"](tx, [*rest, first], {})
         return of_python(tx, args, kwargs)
@@ -167,8 +161,7 @@ def _copy(tx: Tx, array: NumpyNdarrayVariable, order: Variable | None = None) ->
     if order is not None and tx.constant(order, "an order") not in ("C", "K", "A"):
         left(tx, "a copy in another order")
     made = apply(tx, ROWS["copy"], {"a": array})
-    assert isinstance(made, NumpyNdarrayVariable)
-    made.scalar = array.scalar
+    made.scalar = array.scalar  # type: ignore[attr-defined]
     return made
 
 
@@ -190,8 +183,7 @@ def _astype(tx: Tx, array: NumpyNdarrayVariable, dtype: Variable, **kwargs: Vari
         left(tx, f"astype with {', '.join(kwargs)}=")
     wanted = ConstantVariable(dtype_of(tx, dtype))
     made = seen(tx, None, record(tx, _ASTYPE, [array.tensor, wanted, copy]), array)
-    assert isinstance(made, NumpyNdarrayVariable)
-    made.scalar = array.scalar
+    made.scalar = array.scalar  # type: ignore[attr-defined]
     return made
 
 
@@ -247,17 +239,13 @@ def _index(tx: Tx, key: Variable) -> Variable:
             return _known_index(tx, key)
         case SliceVariable(items=items):
             parts = [realize(i) for i in items]
-            return SliceVariable(
-                [_known_index(tx, p) if isinstance(p, NumpyNdarrayVariable) else p for p in parts]
-            )
+            return SliceVariable([_known_index(tx, p) if p.is_array() else p for p in parts])
         case TensorVariable():
             left(tx, "an array indexed by a tensor")
     return argument(tx, ROWS["take"], "indices", key)
 
 
-def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
-    from stage1_capture.builtins.numpy.calls import fixed
-
+def _known_index(tx: Tx, key: Any) -> Variable:
     if not isinstance(key.real, np.integer):
         return key.tensor
     return fixed(tx, key)
@@ -266,45 +254,50 @@ def _known_index(tx: Tx, key: NumpyNdarrayVariable) -> Variable:
 @method("__getitem__")
 def _getitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable) -> Variable:
     made = _tensor(record(tx, numpy_api.indexing.getitem, [array.tensor, _index(tx, key)]))
-    items = realize(key).items if isinstance(realize(key), TupleVariable) else [key]  # type: ignore[attr-defined]
-    dots = any(isinstance(realize(i), ConstantVariable) and realize(i).value is ... for i in items)  # type: ignore
+    items = realize(key).items if realize(key).family() is tuple else [key]
+    dots = any(realize(i).is_python_constant() and realize(i).value is ... for i in items)
     scalar = not made.meta.shape and not dots
     found = NumpyNdarrayVariable(made, scalar=scalar, base=array.root, frozen=array.frozen)
-    if made.meta.shape and all(_basic(realize(i)) for i in items):  # a view
-        computed = any(isinstance(realize(i), NumpyNdarrayVariable) for i in items)  # known only at run time
+    if made.meta.shape:
+        _note_view(tx, array, key, [realize(i) for i in items], found)
+    return found
+
+
+def _note_view(tx: Tx, array: Any, key: Variable, items: list[Variable], found: NumpyNdarrayVariable) -> None:
+    """A basic index makes a view; a reversed one, and one of such a one, is a copy in the graph."""
+    if all(map(_basic, items)):
+        computed = any(i.is_array() for i in items)  # known only at run time
         if array.derived:
             found.derived = True
-        elif computed or array.view is not None or any(_backwards(realize(i)) for i in items):
+        elif computed or array.view is not None or any(map(_backwards, items)):
             found.view = (array, key)
         if found.derived or found.view is not None:
             tx.output.reversals.append(found)
-    return found
 
 
 def _basic(item: Variable) -> bool:
     """Whether an item of an index makes a view: an int (also one computed), a slice, None, an ellipsis."""
-    if isinstance(item, NumpyNdarrayVariable):
+    if item.is_array():
         return not item.meta.shape and item.meta.dtype is not dt.bool_
     return isinstance(item, (SliceVariable, ConstantVariable))
 
 
 def _backwards(item: Variable) -> bool:
-    step = realize(item.items[2]) if isinstance(item, SliceVariable) else None
-    return isinstance(step, ConstantVariable) and step.value is not None and step.value < 0
+    step = realize(item.items[2]) if isinstance(item, SliceVariable) else NONE
+    return step.is_python_constant() and step.value is not None and step.value < 0
 
 
 @method("__setitem__")
 def _setitem(tx: Tx, array: NumpyNdarrayVariable, key: Variable, value: Variable) -> Variable:
     writable(tx, array)
-    value = argument(tx, ROWS["take"], "value", value) if not isinstance(value, TensorVariable) else value
+    value = argument(tx, ROWS["take"], "value", value) if not value.is_tensor() else value
     record(tx, numpy_api.indexing.setitem, [array.tensor, _index(tx, key), value])
     written(tx, array)
     return NONE
 
 
 def _tensor(value: Variable) -> TensorVariable:
-    assert isinstance(value, TensorVariable)
-    return value
+    return value  # type: ignore[return-value]
 
 
 # ---- attributes -------------------------------------------------------------------------------------------------
@@ -352,9 +345,9 @@ def _array_and_constants(
     array, *rest = [
         realize(v) if isinstance(v, Variable) else ConstantVariable(v) for v in bound.arguments.values()
     ]
-    if not isinstance(array, NumpyNdarrayVariable):
+    if not array.is_array():
         left(tx, f"np.{function.__name__} of {describe(array)}")
-    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]
+    return array, [tx.constant(v, f"np.{function.__name__}") for v in rest]  # type: ignore[return-value]
 
 
 def _axes(tx: Tx, array: NumpyNdarrayVariable, axis: Any) -> list[int]:
@@ -400,7 +393,7 @@ BUILTINS.update({np.rot90: _rot90, np.diag: _diag})
 
 def _from_numpy(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """from_numpy(array): the tensor on the array's memory."""
-    if len(args) != 1 or kwargs or not isinstance(realize(args[0]), NumpyNdarrayVariable):
+    if len(args) != 1 or kwargs or not realize(args[0]).is_array():
         tx.unsupported("GB0069", "from_numpy of something else than an array")
     array: Any = realize(args[0])
     return array.tensor
@@ -419,14 +412,13 @@ def tensor_of_array(tx: Tx, array: NumpyNdarrayVariable, kwargs: Kwargs) -> Vari
 def _array_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """wrap_numpy's way in: unlike tensor.numpy(), for tensors that require grad too."""
     (tensor,) = map(realize, args)
-    if not isinstance(tensor, TensorVariable) or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
+    if not tensor.is_tensor() or tensor.meta.dtype not in numpy_api.ARRAY_DTYPES:
         left(tx, f"an array of {describe(tensor)}")
-    return NumpyNdarrayVariable(tensor)
+    return NumpyNdarrayVariable(tensor)  # type: ignore[arg-type]
 
 
 def _tensor_of(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     (array,) = map(realize, args)
-    assert isinstance(array, NumpyNdarrayVariable)
     return array.tensor
 
 

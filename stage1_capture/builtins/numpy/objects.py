@@ -12,16 +12,11 @@ import numpy as np
 from stage0_eager import numpy_api
 from stage1_capture.builtins.numpy.calls import apply, constant_scalar, dtype_of
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    NumpyNdarrayVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.ndarray import left
+from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.numpy_functions import left
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.array_guards import CAPTURED_DTYPES
 
 # ---- with np.errstate(...) --------------------------------------------------------------------------------------
@@ -69,7 +64,7 @@ def _limits(function: Any) -> Any:
         value = realize(args[0]) if len(args) == 1 and not kwargs else None
         if value is None:
             left(tx, f"such a call of np.{function.__name__}")
-        dtype = value.meta.dtype if isinstance(value, NumpyNdarrayVariable) else dtype_of(tx, value)
+        dtype = value.meta.dtype if value.is_array() else dtype_of(tx, value)
         try:
             found = function(dtype.numpy)
         except ValueError:
@@ -90,8 +85,7 @@ def _limits(function: Any) -> Any:
 def _index_expression(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """np.s_[...], np.index_exp[...]: the index itself."""
     maker, index = map(realize, args)
-    assert isinstance(maker, UserDefinedObjectVariable)
-    whole = not maker.real.maketuple or isinstance(index, TupleVariable)
+    whole = not maker.real.maketuple or index.family() is tuple
     return index if whole else TupleVariable([index])
 
 
@@ -100,11 +94,7 @@ def _open_mesh(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     parts: list[Variable] = []
     for axis, arg in enumerate(args):
         made = apply(tx, numpy_api.ROWS["asarray"], {"a": arg})
-        if (
-            not isinstance(made, NumpyNdarrayVariable)
-            or made.meta.ndim != 1
-            or made.meta.dtype.name == "bool"
-        ):
+        if not made.is_array() or made.meta.ndim != 1 or made.meta.dtype.name == "bool":
             left(tx, f"np.ix_ of {describe(made)}")
         size = made.meta.shape[0]
         shape = TupleVariable([ConstantVariable(int(size) if d == axis else 1) for d in range(len(args))])

@@ -10,20 +10,10 @@ from typing import Any
 
 from stage0_eager.nn import Module
 from stage0_eager.transforms import func
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import Variable, describe, iterate, load_attribute, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(func.functional_call)
@@ -48,10 +38,10 @@ def functional_call(
         for entries in places:
             entries[name] = value
     words = realize(args)
-    given = [] if words is NONE else iterate(tx, words) if isinstance(words, TupleVariable) else [words]
+    given = [] if words is NONE else iterate(tx, words) if words.family() is tuple else [words]
     options = realize(kwargs)
     try:
-        return call_function(tx, module, given, getattr(options, "items", {}))
+        return tx.call(module, given, getattr(options, "items", {}))
     finally:
         for entries, name, old in before:
             if old is None:
@@ -63,8 +53,8 @@ def functional_call(
 def _values(tx: Tx, dicts: Variable) -> dict[str, Variable]:
     found: dict[str, Variable] = {}
     given = realize(dicts)
-    for each in [given] if isinstance(given, ConstDictVariable) else iterate(tx, given):
-        if not isinstance(each, ConstDictVariable):
+    for each in [given] if given.family() is dict else iterate(tx, given):
+        if each.family() is not dict:
             tx.unsupported("GB0069", f"functional_call with {describe(each)}")
         found |= each.items
     return found
@@ -91,5 +81,4 @@ def _home(tx: Tx, module: UserDefinedObjectVariable, name: str) -> tuple[list[di
         module = load_attribute(tx, module, part)  # type: ignore[assignment]
     registry = "_parameters" if last in module.real._parameters else "_buffers"
     entries = load_attribute(tx, module, registry)
-    assert isinstance(entries, ConstDictVariable)
     return [module.attrs, entries.items], last

@@ -10,7 +10,8 @@ from stage0_eager.arrays import gpu_is_there
 from stage0_eager.defaults import dtype_or_default, get_default_dtype
 from stage0_eager.state import settle
 from stage1_capture.state.machine import BUILTINS, FOLDED, Tx
-from stage1_capture.variables.base import NONE, Variable
+from stage1_capture.variables.base import Variable
+from stage1_capture.variables.constant import NONE
 
 
 def _settled(tx: Tx, args: list[Variable], kwargs: dict[str, Variable]) -> Variable:

@@ -9,21 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stage0_eager.nn import Module
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import Tx, builtin
 from stage1_capture.state.mro import class_lookup
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.calls import make_iterator
+from stage1_capture.variables.base import Variable, describe, load_attribute, realize
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.sequence import ListVariable, TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 
 @builtin(Module._named)
@@ -44,12 +35,12 @@ def named(
     for where, owner in _modules(tx, module, path, once, set()) if below else [(path, module)]:
         for name, entry in _registry(tx, owner, home).items():
             value = realize(entry)
-            if (isinstance(value, ConstantVariable) and value.value is None) or value in seen:
+            if value.is_none() or value in seen:
                 continue
             if once:
                 seen.add(value)
             items.append(TupleVariable([ConstantVariable(f"{where}.{name}" if where else name), value]))
-    return make_iterator(tx, ListVariable(items))
+    return ListVariable(items).iterator(tx)
 
 
 def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iterator[tuple[str, Variable]]:
@@ -64,13 +55,12 @@ def _modules(tx: Tx, module: Variable, path: str, once: bool, seen: set) -> Iter
     yield path, module
     for name, child in _registry(tx, module, "_modules").items():
         value = realize(child)
-        if not (isinstance(value, ConstantVariable) and value.value is None):
+        if not value.is_none():
             yield from _modules(tx, value, f"{path}.{name}" if path else name, once, seen)
 
 
 def _registry(tx: Tx, module: Variable, name: str) -> dict[str, Variable]:
-    assert isinstance(module, UserDefinedObjectVariable)
     entries = load_attribute(tx, module, name)
-    if not isinstance(entries, ConstDictVariable):
+    if entries.family() is not dict:
         tx.unsupported("GB0072", f"a walk over the {name} of {describe(module)}")
     return entries.items

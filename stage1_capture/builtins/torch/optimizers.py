@@ -10,16 +10,12 @@ from typing import Any
 
 from stage0_eager.optim import SGD, Optimizer, adaptive, further
 from stage0_eager.state import no_grad
-from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import OutputGraph, Restart
-from stage1_capture.variables.base import (
-    TensorVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
-from stage1_capture.variables.calls import call_function
+from stage1_capture.state.machine import builtin
+from stage1_capture.variables.base import Variable, realize
+from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 CLASSES = [SGD, *vars(adaptive).values(), *vars(further).values()]
 STARTS = {
@@ -40,7 +36,7 @@ def _start(function: Any) -> Any:
         followed = UserFunctionVariable(
             function.__code__, function.__globals__, function.__name__, [], {}, []
         )
-        return call_function(tx, followed, [optimizer, p, *rest], {})
+        return tx.call(followed, [optimizer, p, *rest], {})
 
     return init_state
 

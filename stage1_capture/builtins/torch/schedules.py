@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from stage0_eager.optim import lr_scheduler
-from stage1_capture.builtins.python import builtin
-from stage1_capture.state.machine import Tx
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NONE,
-    ConstDictVariable,
-    LazyVariable,
-    ListVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
+from stage1_capture.state.machine import Tx, builtin
+from stage1_capture.variables.base import LazyVariable, Variable, describe, load_attribute, realize
+from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.sequence import ListVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 STEPS = {
     cls.__dict__["step"]
@@ -57,7 +49,7 @@ def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
 
     groups = load_attribute(tx, load_attribute(tx, schedule, "optimizer"), "param_groups")
     for group in map(realize, groups.items if isinstance(groups, ListVariable) else ()):
-        if not isinstance(group, ConstDictVariable) or id(group) in tx.output.effects.changed:
+        if group.family() is not dict or id(group) in tx.output.effects.changed:
             tx.unsupported("GB0094", "a schedule's step after a change of the optimizer's groups")
         group.items.update({name: LazyVariable(read) for name in group.items if name != "params"})
     schedule.attrs.update({name: LazyVariable(read) for name in vars(schedule.real)})

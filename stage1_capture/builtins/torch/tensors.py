@@ -15,20 +15,19 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.numpy.methods import tensor_of_array
 from stage1_capture.state.machine import BUILTINS, Args, Kwargs, Tx
 from stage1_capture.variables.base import (
-    ConstantVariable,
-    ListVariable,
+    SEQUENCES,
     NotConstant,
-    NumpyNdarrayVariable,
-    TensorVariable,
-    TupleVariable,
     Variable,
     as_constant,
     from_constant,
     realize,
 )
-from stage1_capture.variables.builder import function_variable
-from stage1_capture.variables.number import EXACT, NumberVariable, text_of
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import function_variable
+from stage1_capture.variables.number import EXACT, text_of
 from stage1_capture.variables.operators import call_operator, scalar_input
+from stage1_capture.variables.sequence import ListVariable
+from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts import dtype as dt
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
@@ -41,8 +40,8 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     """tensor(data, dtype=, device=). What is neither numbers nor an array is followed as eager's code does it."""
     data = realize(args[0]) if len(args) == 1 else None
     options = {name: realize(value) for name, value in kwargs.items()}
-    if isinstance(data, NumpyNdarrayVariable):
-        return tensor_of_array(tx, data, kwargs)
+    if data is not None and data.is_array():
+        return tensor_of_array(tx, data, kwargs)  # type: ignore[arg-type]
     if data is not None and set(options) <= {"dtype", "device", "requires_grad"}:
         if tx.constant(options.pop("requires_grad", ConstantVariable(False)), "requires_grad="):
             tx.unsupported("GB0082", "tensor(..., requires_grad=True) makes a leaf of the tape")
@@ -56,16 +55,16 @@ def tensor_call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 
 def _of_numbers(tx: Tx, data: Variable, given: dict[str, Any]) -> Variable | None:
     """The tensor of numbers, nested lists of them too; None where eager refuses them or they are something else."""
-    number = data.hint if isinstance(data, NumberVariable) else None
+    number = data.hint if data.is_open() else None
     try:
         made = TENSOR(as_constant(data) if number is None else number, **given)
     except (NotConstant, TypeError, ValueError, OverflowError):
         return None
-    if isinstance(data, NumberVariable) and not (type(number) is int and abs(number) > EXACT):
+    if data.is_open() and not (type(number) is int and abs(number) > EXACT):
         if type(number) is int:
             text = text_of(data)
             tx.output.guard("SHAPE", None, f"-{EXACT} <= {text} <= {EXACT}")
-        inside = scalar_input(tx, data, made.device)
+        inside = scalar_input(tx, data, made.device)  # type: ignore[arg-type]
         same = inside.meta.dtype is made.dtype
         words = [] if same else [ConstantVariable(made.dtype)]
         return call_operator(tx, TABLE["cutaway.clone" if same else "core.cast"], [inside, *words], {})
@@ -88,10 +87,10 @@ def _copy_of(tx: Tx, made: Tensor) -> Variable:
 
 def _of_tensors(tx: Tx, data: Variable) -> Variable | None:
     """A list of tensors without dimensions, which eager reads one by one: they are stacked."""
-    if not isinstance(data, (ListVariable, TupleVariable)) or not data.items:
+    if data.family() not in SEQUENCES or not data.items:
         return None
     items = [realize(v) for v in data.items]
-    metas = [v.meta for v in items if isinstance(v, TensorVariable)]
+    metas = [v.meta for v in items if v.is_tensor()]
     plain = len(metas) == len(items) and not any(m.shape or m.requires_grad for m in metas)
     if not plain or any(m.dtype is not metas[0].dtype or m.device.type != "cpu" for m in metas):
         return None

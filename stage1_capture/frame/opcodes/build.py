@@ -11,18 +11,13 @@ from typing import Any
 from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.base import (
-    ConstantVariable,
-    ConstDictVariable,
-    ListVariable,
-    SetVariable,
-    SliceVariable,
-    TupleVariable,
-    UserFunctionVariable,
-    describe,
-)
-from stage1_capture.variables.calls import gathered, iterate, walked
+from stage1_capture.variables.base import describe, gathered, iterate, walked
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.set import SetVariable
 
 
 @handles("BUILD_TUPLE")
@@ -94,7 +89,7 @@ def dict_update(tx: Tx, i: Instruction) -> None:
     entries = as_mapping(tx, update)
     if entries is None:
         tx.unsupported("GB0042", "** of something that is not a dict")
-    repeated = set(entries) & set(target.items)  # type: ignore[attr-defined]
+    repeated = set(entries) & set(target.items)
     if i.opname == "DICT_MERGE" and repeated:
         tx.throw(
             TypeError,
@@ -150,5 +145,4 @@ def set_update(tx: Tx, i: Instruction) -> None:
 
 def list_to_tuple(tx: Tx, i: Instruction) -> None:
     made = tx.pop()
-    assert isinstance(made, ListVariable)
     tx.push(TupleVariable(made.items))

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.base import ConstDictVariable, Variable, describe
+from stage1_capture.variables.base import Variable, describe
+from stage1_capture.variables.mapping import ConstDictVariable
 
 Namespace = dict[str, Variable]
 

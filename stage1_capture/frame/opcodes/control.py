@@ -13,20 +13,12 @@ from stage1_capture.builtins.python import as_mapping
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.frame.translator import Handler
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.base import (
-    NULL,
-    ConstantVariable,
-    ConstDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    UserFunctionVariable,
-    Variable,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, iterate, make_iterator
-from stage1_capture.variables.containers import CONVERSIONS, format_value
-from stage1_capture.variables.iterator import step
+from stage1_capture.variables.base import NULL, Variable, iterate, realize
+from stage1_capture.variables.function import UserFunctionVariable
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.shown import CONVERSIONS, format_value
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- control -------------------------------------------------------------------------------------
 
@@ -44,28 +36,24 @@ def jump_if(condition: Callable[[Tx, Variable], bool]) -> Handler:
     return handler
 
 
-def is_none(tx: Tx, value: Variable) -> bool:
-    return type(value) is ConstantVariable and value.value is None  # an open number is not asked what it is
-
-
 CONDITIONS: dict[str, Callable[[Tx, Variable], bool]] = {
-    "TRUE": truth,
-    "FALSE": lambda tx, value: not truth(tx, value),
-    "NONE": is_none,
-    "NOT_NONE": lambda tx, value: not is_none(tx, value),
+    "TRUE": lambda tx, value: value.truth(tx),
+    "FALSE": lambda tx, value: not value.truth(tx),
+    "NONE": lambda tx, value: value.is_none(),
+    "NOT_NONE": lambda tx, value: not value.is_none(),
 }
 
 
 @handles("GET_ITER")
 def get_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(make_iterator(tx, tx.pop()))
+    tx.push(tx.pop().iterator(tx))
 
 
 def for_iter(skipped: int) -> Handler:
     """FOR_ITER. At the end it goes past its target by the `skipped` instructions that only tidy the stack."""
 
     def handler(tx: Tx, i: Instruction) -> None:
-        item = step(tx, tx.stack[-1])
+        item = tx.stack[-1].next_variable(tx)
         if item is None:
             tx.pop()
             tx.index = i.target + skipped
@@ -108,7 +96,7 @@ def do_call(tx: Tx, count: int, keyword_names: tuple[str, ...]) -> None:
     else:
         function, values = first, [second, *values]
     split = len(values) - len(keyword_names)
-    tx.push(call_function(tx, function, values[:split], dict(zip(keyword_names, values[split:]))))
+    tx.push(tx.call(function, values[:split], dict(zip(keyword_names, values[split:]))))
 
 
 @handles("CALL_FUNCTION_EX")
@@ -120,12 +108,11 @@ def call_function_ex(tx: Tx, i: Instruction) -> None:
     if entries is None:
         tx.unsupported("GB0042", "** of something that is not a dict")
     function = second if first is NULL else first
-    tx.push(call_function(tx, function, args, {k: realize(v) for k, v in entries.items()}))
+    tx.push(tx.call(function, args, {k: realize(v) for k, v in entries.items()}))
 
 
 def new_function(tx: Tx, code: Variable) -> UserFunctionVariable:
     """What MAKE_FUNCTION makes of a code object, before defaults and closure."""
-    assert isinstance(code, ConstantVariable)
     made = tx.function
     return UserFunctionVariable(
         code.value, made.globals, code.value.co_name, [], {}, [], globals_source=made.globals_source
@@ -140,7 +127,7 @@ def set_function_attribute(function: UserFunctionVariable, flag: int, value: Var
         case 2, ConstDictVariable(items=items):
             function.kwdefaults = items
         case 4, TupleVariable(items=items):
-            names = [v.value for v in map(realize, items[::2]) if isinstance(v, ConstantVariable)]
+            names = [v.value for v in map(realize, items[::2]) if v.is_python_constant()]
             function.annotations = dict(zip(names, items[1::2]))
         case 8, TupleVariable(items=items):
             function.closure = items  # type: ignore[assignment]

@@ -12,18 +12,8 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.generators import GeneratorTranslator
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.state.machine import Raised
-from stage1_capture.variables.attributes import special_method
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    IteratorVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    describe,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, make_iterator
+from stage1_capture.variables.base import Variable, describe, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import (
     ExceptionVariable,
     OuterExceptionVariable,
@@ -32,7 +22,8 @@ from stage1_capture.variables.exception import (
     set_context,
 )
 from stage1_capture.variables.generator import GeneratorVariable
-from stage1_capture.variables.iterator import is_foreign_iterator, step
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- raise ---------------------------------------------------------------------------------------
 
@@ -90,9 +81,9 @@ def check_exc_match(tx: Tx, i: Instruction) -> None:
 
 
 def matches(tx: Tx, raised: Variable, classes: Variable) -> bool:
-    if isinstance(classes, TupleVariable):
+    if classes.family() is tuple:
         return any(matches(tx, raised, realize(c)) for c in classes.items)
-    cls = classes.real if isinstance(classes, UserDefinedObjectVariable) else None
+    cls = classes.known_object()
     if not (isinstance(cls, type) and issubclass(cls, BaseException)):
         tx.throw(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     return issubclass(raised.python_type(tx), cls)
@@ -115,11 +106,11 @@ def _raised_again(tx: Tx, raised: Variable) -> ExceptionVariable:
 @handles("BEFORE_WITH")
 def before_with(tx: Tx, i: Instruction) -> None:
     manager = tx.pop()
-    enter, leave = (special_method(tx, manager, name) for name in ("__enter__", "__exit__"))
+    enter, leave = (manager.special_method(tx, name) for name in ("__enter__", "__exit__"))
     if enter is None or leave is None:
         tx.unsupported("GB0041", f"a with block over {describe(manager)}")
     tx.push(leave)
-    tx.push(call_function(tx, enter, [], {}))
+    tx.push(tx.call(enter, [], {}))
 
 
 @handles("WITH_EXCEPT_START")
@@ -127,7 +118,7 @@ def with_except_start(tx: Tx, i: Instruction) -> None:
     """Call `__exit__`, which lies four below, with the exception."""
     raised = tx.stack[-1]
     cls = UserDefinedObjectVariable(raised.python_type(tx))
-    tx.push(call_function(tx, tx.stack[-4], [cls, raised, TracebackVariable()], {}))
+    tx.push(tx.call(tx.stack[-4], [cls, raised, TracebackVariable()], {}))
 
 
 # ---- generators ----------------------------------------------------------------------------------
@@ -146,7 +137,7 @@ def yield_value(tx: Tx, i: Instruction) -> None:
 
 @handles("GET_YIELD_FROM_ITER")
 def get_yield_from_iter(tx: Tx, i: Instruction) -> None:
-    tx.push(make_iterator(tx, tx.pop()))
+    tx.push(tx.pop().iterator(tx))
 
 
 @handles("END_SEND")
@@ -162,11 +153,11 @@ def send(keeps: bool) -> Any:
         iterator = tx.stack[-1]
         result: Variable = NONE
         item: Variable | None = None
-        own = None if isinstance(iterator, IteratorVariable) else special_method(tx, iterator, "__next__")
-        if not isinstance(iterator, GeneratorVariable) and (own is None or is_foreign_iterator(iterator)):
+        own = None if isinstance(iterator, IteratorVariable) else iterator.special_method(tx, "__next__")
+        if not isinstance(iterator, GeneratorVariable) and (own is None or iterator.is_foreign_iterator()):
             if not _is_none(value):
                 _refuse_to_send(tx, iterator)
-            item = step(tx, iterator)
+            item = iterator.next_variable(tx)
         else:
             try:
                 item = _sent(tx, iterator, own, value)
@@ -193,7 +184,7 @@ def _sent(tx: Tx, iterator: Variable, own: Variable | None, value: Variable) -> 
         return iterator.send(tx, value)
     if own is None or not _is_none(value):
         _refuse_to_send(tx, iterator)
-    return call_function(tx, own, [], {})
+    return tx.call(own, [], {})
 
 
 def _refuse_to_send(tx: Tx, iterator: Variable) -> NoReturn:

@@ -10,20 +10,12 @@ from typing import Any
 from stage1_capture.builtins.python import len_
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.attributes import lookup, lookup_quietly
-from stage1_capture.variables.base import (
-    NONE,
-    ConstantVariable,
-    ConstDictVariable,
-    DefaultDictVariable,
-    TupleVariable,
-    UserDefinedObjectVariable,
-    Variable,
-    realize,
-)
-from stage1_capture.variables.calls import call_function, iterate
+from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
+from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.mapping import DefaultDictVariable
+from stage1_capture.variables.sequence import TupleVariable
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # Py_TPFLAGS_SEQUENCE and _MAPPING: what collections.abc registers has them
 _SEQUENCE, _MAPPING = 1 << 5, 1 << 6
@@ -50,7 +42,7 @@ def match_mapping(tx: Tx, i: Instruction) -> None:
 def match_keys(tx: Tx, i: Instruction) -> None:
     """The values of the keys on top, or None if one is missing. The keys stay."""
     mapping, keys = tx.stack[-2], tx.stack[-1]
-    if isinstance(mapping, DefaultDictVariable) or not isinstance(mapping, ConstDictVariable):
+    if isinstance(mapping, DefaultDictVariable) or mapping.family() is not dict:
         tx.unsupported("GB0043", "a match of keys in something else than a dict")
     wanted = [hashable(tx, key) for key in iterate(tx, keys)]
     if all(key in mapping.items for key in wanted):
@@ -63,10 +55,10 @@ def match_keys(tx: Tx, i: Instruction) -> None:
 def match_class(tx: Tx, i: Instruction) -> None:
     """The attributes a class pattern asks for, or None. `i.arg` of them are positional."""
     subject, cls, names = tx.popn(3)
-    real = cls.real if isinstance(cls, UserDefinedObjectVariable) else None
+    real = cls.known_object()
     if not isinstance(real, type):
         tx.unsupported("GB0047", "a match of a class that is not a class")
-    if not truth(tx, call_function(tx, UserDefinedObjectVariable(isinstance), [subject, cls], {})):
+    if not tx.call(UserDefinedObjectVariable(isinstance), [subject, cls], {}).truth(tx):
         tx.push(NONE)
         return
     keywords = tx.constant(names, "a match")
@@ -74,7 +66,7 @@ def match_class(tx: Tx, i: Instruction) -> None:
     if i.arg and real in _SELF_MATCHING:
         found.append(subject)
     elif i.arg:
-        positional: Any = lookup(tx, cls, "__match_args__")
+        positional: Any = cls.var_getattr(tx, "__match_args__")
         if positional is None:
             tx.unsupported("GB0043", f"positional patterns of {real.__name__}")
         known = tx.constant(positional, "a match")

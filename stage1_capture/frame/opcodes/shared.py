@@ -16,18 +16,12 @@ from stage1_capture.frame.translator import Handler, InstructionTranslator, unas
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.state.side_effects import DELETED
-from stage1_capture.variables.arithmetic import binary, compare, is_same, truth, unary
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import (
-    NULL,
-    CellVariable,
-    ConstantVariable,
-    Variable,
-    from_constant,
-)
+from stage1_capture.variables.arithmetic import binary, compare, unary
+from stage1_capture.variables.base import NULL, Variable, from_constant, is_same, load_attribute
 from stage1_capture.variables.builder import wrap
-from stage1_capture.variables.containers import contains, delete_subscript, store_subscript, subscript
-from stage1_capture.variables.store import delete_attribute, store_attribute
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.function import CellVariable
+from stage1_capture.variables.store import delete_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import ItemSource, RegisteredSource
 
@@ -185,7 +179,7 @@ def delete_deref(tx: Tx, i: Instruction) -> None:
 @handles("STORE_ATTR")
 def store_attr(tx: Tx, i: Instruction) -> None:
     value, target = tx.popn(2)
-    store_attribute(tx, target, i.argval, value)
+    target.store_attribute(tx, i.argval, value)
 
 
 @handles("DELETE_ATTR")
@@ -196,19 +190,19 @@ def delete_attr(tx: Tx, i: Instruction) -> None:
 @handles("DELETE_SUBSCR")
 def delete_subscr(tx: Tx, i: Instruction) -> None:
     container, key = tx.popn(2)
-    delete_subscript(tx, container, key)
+    container.delete_subscript(tx, key)
 
 
 @handles("BINARY_SUBSCR")
 def binary_subscr(tx: Tx, i: Instruction) -> None:
     container, key = tx.popn(2)
-    tx.push(subscript(tx, container, key))
+    tx.push(container.subscript(tx, key))
 
 
 @handles("STORE_SUBSCR")
 def store_subscr(tx: Tx, i: Instruction) -> None:
     value, container, key = tx.popn(3)
-    store_subscript(tx, container, key, value)
+    container.store_subscript(tx, key, value)
 
 
 # ---- imports -----------------------------------------------------------------------------------------
@@ -250,7 +244,7 @@ def unary_op(tx: Tx, i: Instruction) -> None:
 
 @handles("UNARY_NOT")
 def unary_not(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(not truth(tx, tx.pop())))
+    tx.push(ConstantVariable(not tx.pop().truth(tx)))
 
 
 @handles("COMPARE_OP")
@@ -268,4 +262,4 @@ def is_op(tx: Tx, i: Instruction) -> None:
 @handles("CONTAINS_OP")
 def contains_op(tx: Tx, i: Instruction) -> None:
     item, container = tx.popn(2)
-    tx.push(ConstantVariable(contains(tx, item, container) != bool(i.arg)))
+    tx.push(ConstantVariable(container.contains(tx, item) != bool(i.arg)))

@@ -17,8 +17,7 @@ from stage1_capture.frame.opcodes.control import (
 from stage1_capture.frame.opcodes.exceptions import send
 from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, nothing, push_callable
 from stage1_capture.frame.translator import Handler
-from stage1_capture.variables.arithmetic import truth
-from stage1_capture.variables.attributes import load_attribute
+from stage1_capture.variables.base import load_attribute
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
@@ -43,7 +42,7 @@ def load_attr(tx: Tx, i: Instruction) -> None:
 @handles("JUMP_IF_TRUE_OR_POP", "JUMP_IF_FALSE_OR_POP", table=TABLE)
 def jump_if_or_pop(tx: Tx, i: Instruction) -> None:
     """`a or b`, `a and b`: jump with the value, or drop it and go on."""
-    if truth(tx, tx.stack[-1]) is (i.opname == "JUMP_IF_TRUE_OR_POP"):
+    if tx.stack[-1].truth(tx) is (i.opname == "JUMP_IF_TRUE_OR_POP"):
         tx.index = i.target
     else:
         tx.pop()

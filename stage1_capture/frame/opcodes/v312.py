@@ -19,10 +19,9 @@ from stage1_capture.frame.opcodes.exceptions import send
 from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, push_callable
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import unary
-from stage1_capture.variables.attributes import load_attribute
-from stage1_capture.variables.base import NONE, NULL, SliceVariable, from_constant
-from stage1_capture.variables.calls import call_function
-from stage1_capture.variables.containers import store_subscript, subscript
+from stage1_capture.variables.base import NULL, from_constant, load_attribute
+from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.sequence import SliceVariable
 
 TABLE: dict[str, Handler] = {
     **HANDLERS,
@@ -43,7 +42,7 @@ def load_attr(tx: Tx, i: Instruction) -> None:
 @handles("LOAD_SUPER_ATTR", table=TABLE)
 def load_super_attr(tx: Tx, i: Instruction) -> None:
     super_, owner, receiver = tx.popn(3)
-    made = call_function(tx, super_, [owner, receiver], {})
+    made = tx.call(super_, [owner, receiver], {})
     push_callable(tx, load_attribute(tx, made, i.argval), bool(i.arg & 1))
 
 
@@ -56,13 +55,13 @@ def load_fast_and_clear(tx: Tx, i: Instruction) -> None:
 @handles("BINARY_SLICE", table=TABLE)
 def binary_slice(tx: Tx, i: Instruction) -> None:
     container, start, stop = tx.popn(3)
-    tx.push(subscript(tx, container, SliceVariable([start, stop, NONE])))
+    tx.push(container.subscript(tx, SliceVariable([start, stop, NONE])))
 
 
 @handles("STORE_SLICE", table=TABLE)
 def store_slice(tx: Tx, i: Instruction) -> None:
     value, container, start, stop = tx.popn(4)
-    store_subscript(tx, container, SliceVariable([start, stop, NONE]), value)
+    container.store_subscript(tx, SliceVariable([start, stop, NONE]), value)
 
 
 @handles("RETURN_CONST", table=TABLE)

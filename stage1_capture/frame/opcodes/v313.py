@@ -10,10 +10,9 @@ from stage1_capture.frame.opcodes.control import do_call, for_iter, new_function
 from stage1_capture.frame.opcodes.shared import Tx, handles, load_local, store_local
 from stage1_capture.frame.opcodes.v312 import TABLE as TABLE_312
 from stage1_capture.frame.translator import Handler
-from stage1_capture.variables.arithmetic import compare, truth
-from stage1_capture.variables.base import ConstantVariable, UserFunctionVariable
-from stage1_capture.variables.containers import CONVERSIONS, format_value
-from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.arithmetic import compare
+from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.shown import CONVERSIONS, format_value, in_text, stand_in
 
 TABLE: dict[str, Handler] = {
     **TABLE_312,
@@ -42,7 +41,7 @@ def store_fast_load_fast(tx: Tx, i: Instruction) -> None:
 
 @handles("TO_BOOL", table=TABLE)
 def to_bool(tx: Tx, i: Instruction) -> None:
-    tx.push(ConstantVariable(truth(tx, tx.pop())))
+    tx.push(ConstantVariable(tx.pop().truth(tx)))
 
 
 @handles("COMPARE_OP", table=TABLE)
@@ -50,7 +49,7 @@ def compare_op(tx: Tx, i: Instruction) -> None:
     """Bit 4 of the argument asks for the truth of the result, as a branch needs it."""
     left, right = tx.popn(2)
     result = compare(tx, i.symbol, left, right)
-    tx.push(ConstantVariable(truth(tx, result)) if i.arg & 16 else result)
+    tx.push(ConstantVariable(result.truth(tx)) if i.arg & 16 else result)
 
 
 @handles("CALL_KW", table=TABLE)
@@ -67,8 +66,7 @@ def make_function(tx: Tx, i: Instruction) -> None:
 @handles("SET_FUNCTION_ATTRIBUTE", table=TABLE)
 def set_function_attribute_(tx: Tx, i: Instruction) -> None:
     value, function = tx.popn(2)
-    assert isinstance(function, UserFunctionVariable)
-    set_function_attribute(function, i.arg, value)
+    set_function_attribute(function, i.arg, value)  # type: ignore[arg-type]
     tx.push(function)
 
 

@@ -1,0 +1,68 @@
+"""The sizes of one capture that are left open: symbols, what was assumed of them, and the guards that say so.
+
+Input: the policy of the call says which sizes to open; meta rules and comparisons of numbers then ask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stage_contracts.source import Source
+from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
+
+if TYPE_CHECKING:
+    from stage1_capture.state.graph_builder import OutputGraph
+
+
+class OpenSizes(ShapeEnv):
+    """The sizes of one capture that are left open. Every assumption carries the user's line that forced it."""
+
+    def __init__(self, output: OutputGraph) -> None:
+        super().__init__()
+        self.output = output
+        self.closed = False  # the guards are made: nothing more may be assumed
+        self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
+
+    def assume(self, condition: Any) -> bool:
+        known = self.known(condition)
+        if known is not None:
+            return known
+        if self.closed:
+            raise RuntimeError(
+                f"internal error: {condition} was asked after the guards were made; a stage must ask while it compiles"
+            )
+        self.origin = self.output.origin()
+        return super().assume(condition)
+
+    def open(
+        self, source: Source, hint: int, name: str = "", low: int = 0, high: int | None = None
+    ) -> SymInt:
+        """The size read at `source`, as a symbol."""
+        known = next((s for s, where in self.sources.items() if where == source), None)
+        if known is not None:
+            return SymInt(known, self)
+        alike = next((s for s in self.sources if str(s) == name), None)
+        if alike is not None and self.hints[alike] == hint:  # a name says that sizes are equal
+            self.output.guard("SHAPE", None, f"{source.expression()} == {self.sources[alike].expression()}")
+            return SymInt(alike, self)
+        sym = self.dimension(name if name and alike is None else f"s{len(self.sources)}", hint, low, high)
+        self.sources[sym.expr] = source
+        if low > 0:
+            self.output.guard("SHAPE", None, f"{source.expression()} >= {low}")
+        if high is not None:
+            self.output.guard("SHAPE", None, f"{source.expression()} <= {high}")
+        return sym
+
+    def text(self, expr: Any) -> str:
+        return python_text(expr, lambda symbol: self.sources[symbol].expression())
+
+    def add_guards(self) -> None:
+        """The assumptions as guards, each with the line that made it."""
+        for entry in self.assumptions:
+            try:
+                texts = [self.text(entry.condition)]
+            except ValueError:  # it holds at least for the sizes of this call
+                symbols = sorted(entry.condition.free_symbols, key=str)
+                texts = [f"{self.sources[s].expression()} == {self.hints[s]}" for s in symbols]
+            for text in texts:
+                self.output.guard("SHAPE", None, text, origin=entry.origin)

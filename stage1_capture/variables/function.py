@@ -1,0 +1,401 @@
+"""What is called: functions, bound methods, partials; and the cells that functions share.
+
+Input: variables/builder.py makes one of a real one, opcodes one of a def, attribute lookup one of a method.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from stage0_eager.transforms.vmap import is_transformed
+from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import (
+    BUILTINS,
+    CALLED_BY_CODE,
+    CONTROLLED,
+    FOLDED,
+    Args,
+    Kwargs,
+    Tx,
+    control_of,
+)
+from stage1_capture.variables.base import Variable, describe, from_constant, realize
+from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
+from stage1_capture.variables.constant import NONE
+from stage1_capture.variables.keys import ObjectKey
+from stage1_capture.variables.mapping import ConstDictVariable
+from stage1_capture.variables.method import UserMethodVariable
+from stage1_capture.variables.numpy_functions import call_in_numpy, is_numpys
+from stage1_capture.variables.object_dict import refuse_second_way
+from stage1_capture.variables.sequence import TupleVariable, sequence_items
+from stage_contracts.source import (
+    AttrSource,
+    ItemSource,
+    Source,
+)
+
+
+@dataclass(eq=False)
+class CellVariable(Variable):
+    """A variable shared between functions. One from outside has a source; storing to it is a side effect."""
+
+    contents: Variable | None = None
+
+    def parts(self) -> list[Variable]:
+        return [] if self.contents is None else [self.contents]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name != "cell_contents":
+            return super().var_getattr(tx, name)
+        if self.contents is None:
+            tx.throw(ValueError, "Cell is empty")
+        return realize(self.contents)
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        if name != "cell_contents":
+            super().store_attribute(tx, name, value)
+        tx.output.will_change(self)
+        self.contents = value
+
+    def python_type(self, tx: Tx) -> type:
+        return types.CellType
+
+    def snapshot(self) -> Any:
+        return self.contents
+
+
+@dataclass(eq=False)
+class UserFunctionVariable(Variable):
+    """A Python function, real or made inside by a def or lambda."""
+
+    code: types.CodeType
+    globals: dict[str, Any]
+    name: str
+    defaults: list[Variable]
+    kwdefaults: dict[str, Variable]
+    closure: list[CellVariable]
+    globals_source: Source | None = None  # how its module's globals are reached again
+    real: Any = None
+    attrs: dict[str, Variable] = field(default_factory=dict)  # what the program stored on it
+    annotations: dict[str, Variable] = field(default_factory=dict)  # of one made inside
+
+    def python_type(self, tx: Tx) -> type:
+        return types.FunctionType
+
+    def describe(self) -> str:
+        return f"the function {self.name}"
+
+    def is_compared_by_identity(self) -> bool:
+        return True
+
+    def same_as(self, tx: Tx, other: Variable) -> bool | None:
+        alike = self.real is not None and self.real is getattr(other, "real", None) and not other.is_tensor()
+        return True if alike else None
+
+    def class_name(self) -> str:
+        return "function"
+
+    def parts(self) -> list[Variable]:
+        if self.real is not None:
+            return []
+        more = [*self.annotations.values(), *self.attrs.values()]
+        return [*self.defaults, *self.kwdefaults.values(), *self.closure, *more]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        return function_attribute(tx, self, name)
+
+    def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
+        special = name.startswith("__")
+        if special and (name not in _STORED or self.real is not None):
+            super().store_attribute(tx, name, value)
+        tx.output.will_change(self)
+        self.attrs[name] = value
+
+    def refuse_walk(self, tx: Tx) -> NoReturn:
+        tx.throw(TypeError, "'function' object is not iterable")
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        real = self.real
+        if (rule := control_of(real)) is not None:
+            return CONTROLLED[rule.kind](tx, rule, self, args, kwargs)
+        if real in BUILTINS:
+            return BUILTINS[real](tx, args, kwargs)
+        if real in FOLDED:
+            return tx.fold(real, args, kwargs)
+        if is_numpys(real):
+            return call_in_numpy(tx, real, args, kwargs)
+        if self.code in CALLED_BY_CODE and real is not None:
+            return CALLED_BY_CODE[self.code](tx, self, args, kwargs)
+        return tx.inline(self, args, kwargs)
+
+    def hash_key(self, tx: Tx) -> Any:
+        return self.real if self.real is not None else ObjectKey(self, id(self))
+
+    def snapshot(self) -> Any:
+        return None
+
+
+@dataclass(eq=False)
+class GeneratedFunctionVariable(UserFunctionVariable):
+    """A method that a decorator of Python's wrote into a class made inside, where it is found again."""
+
+    owner: Any = None
+    attribute: str = ""
+
+    def parts(self) -> list[Variable]:
+        return [self.owner]
+
+    def python_type(self, tx: Tx) -> type:
+        tx.unsupported("GB0048", f"the class of {describe(self)}")
+
+
+@dataclass(eq=False)
+class PartialVariable(Variable):
+    """functools.partial(function, *args, **kwargs)."""
+
+    function: Variable
+    args: list[Variable]
+    kwargs: dict[str, Variable]
+
+    def python_type(self, tx: Tx) -> type:
+        return functools.partial
+
+    def parts(self) -> list[Variable]:
+        return [self.function, *self.args, *self.kwargs.values()]
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        match name:
+            case "func":
+                return self.function
+            case "args":
+                return TupleVariable(list(self.args))
+            case "keywords":
+                return ConstDictVariable(dict(self.kwargs))
+        tx.unsupported("GB0022", f"the attribute {name} of a partial")
+
+    def call_function(self, tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
+        inner, first, given = self.function, self.args, self.kwargs
+        if not isinstance(inner, UserFunctionVariable):  # which looks at its arguments by itself
+            first, given = [*map(realize, first)], {k: realize(v) for k, v in given.items()}
+        return tx.call(inner, [*first, *args], {**given, **kwargs})
+
+
+@dataclass(eq=False)
+class TransformVariable(Variable):
+    """`func.grad(f)` or `func.vmap(f)`, not called yet."""
+
+    transform: Callable
+    function: Variable
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class NestedFunctionVariable(Variable):
+    """A user function that is called in Python: its compiled version stands in."""
+
+    function: Variable
+
+    def parts(self) -> list[Variable]:
+        return [self.function]
+
+
+@dataclass(eq=False)
+class InstructionVariable(Variable):
+    """A function of breaks/special_methods.py that is called in place of an instruction, with what the instruction
+    says."""
+
+    run: Any
+    detail: Any
+
+
+@dataclass(eq=False)
+class TritonLaunchVariable(Variable):
+    """`kernel[grid]`, not called yet."""
+
+    kernel: Any
+    grid: Variable
+
+
+def _wrap_function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    return identical(output, real, source, lambda: _function(output, real, source))
+
+
+def _function(output: OutputGraph, real: types.FunctionType, source: Source | None) -> Variable:
+    if is_transformed(real):  # func.grad(f), made outside
+        transform, inner, options = real.__transform__[1:]  # type: ignore[attr-defined]
+        inside = wrap(output, inner, source and ItemSource(AttrSource(source, "__transform__"), 2))
+        return TransformVariable(transform, inside, options, source=source)
+    return function_variable(output, real, source)
+
+
+def function_variable(
+    output: OutputGraph, real: types.FunctionType, source: Source | None
+) -> UserFunctionVariable:
+    """A function as code, globals, and defaults and closure that are read when used."""
+    cells = source and AttrSource(source, "__closure__")
+    closure = [
+        cell_variable(output, cell, cells and ItemSource(cells, i))
+        for i, cell in enumerate(real.__closure__ or ())
+    ]
+    count = len(real.__defaults__ or ())
+    defaults_source = source and AttrSource(source, "__defaults__")
+    defaults: list[Variable] = [
+        # counted from the end, so that the source means the same parameter whatever comes before
+        lazily(output, value, defaults_source and ItemSource(defaults_source, i - count))
+        for i, value in enumerate(real.__defaults__ or ())
+    ]
+    kw_source = source and AttrSource(source, "__kwdefaults__")
+    kwdefaults: dict[str, Variable] = {
+        name: lazily(output, value, kw_source and ItemSource(kw_source, name))
+        for name, value in (real.__kwdefaults__ or {}).items()
+    }
+    module = source and AttrSource(source, "__globals__")
+    return UserFunctionVariable(
+        real.__code__,
+        real.__globals__,
+        real.__name__,
+        defaults,
+        kwdefaults,
+        closure,
+        module,
+        real,
+        source=source,
+    )
+
+
+def cell_variable(output: OutputGraph, cell: types.CellType, source: Source | None) -> CellVariable:
+    """A cell from outside: one variable however many functions share it."""
+    known = output.known.get(id(cell))
+    if known is not None:
+        return known
+    try:
+        contents = lazily(output, cell.cell_contents, source and AttrSource(source, "cell_contents"))
+    except ValueError:  # an empty cell: its variable is not assigned yet
+        contents = None
+    output.kept.append(cell)
+    made = output.known[id(cell)] = CellVariable(contents, source=source)
+    return made
+
+
+def _wrap_cell(output: OutputGraph, real: types.CellType, source: Source | None) -> Variable:
+    return cell_variable(output, real, source)
+
+
+def _wrap_method(output: OutputGraph, real: types.MethodType, source: Source | None) -> Variable:
+    output.guard("TYPE", source, types.MethodType, source in output.epoch_sources)
+    function = wrap(output, real.__func__, source and AttrSource(source, "__func__"))
+    receiver = wrap(output, real.__self__, source and AttrSource(source, "__self__"))
+    return UserMethodVariable(function, receiver, source=source)
+
+
+# Those whose bound methods are asked of the receiver: its contents decide what they do.
+_RECEIVERS = (list, tuple, dict, OrderedDict, set, frozenset, str, bytes)
+
+
+def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: Source | None) -> Variable:
+    """`len`, or a bound method: `items.append` is another object each time it is asked for."""
+    if real.__self__ is None or isinstance(real.__self__, (types.ModuleType, type)):
+        return wrap_identity(output, real, source)
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    output.guard("EQUALS", source and AttrSource(source, "__name__"), real.__name__)
+    owner = source and AttrSource(source, "__self__")
+    if type(real.__self__) not in _RECEIVERS:
+        output.guard("IDENTITY", owner, real.__self__)
+        return once(output, real, source, lambda: object_of(real, source))
+    receiver = wrap(output, real.__self__, owner)
+    return UserMethodVariable(real.__name__, receiver, source=source)
+
+
+def _wrap_partial(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    output.guard("TYPE", source, type(real), source in output.epoch_sources)
+    function = wrap(output, real.func, source and AttrSource(source, "func"))
+    args = sequence_items(output, real.args, source and AttrSource(source, "args"))
+    place = source and AttrSource(source, "keywords")
+    output.guard("KEYS", place, tuple(real.keywords))
+    kwargs: dict[str, Variable] = {}
+    for name, value in real.keywords.items():
+        kwargs[name] = lazily(output, value, place and ItemSource(place, name))
+    build = lambda: PartialVariable(function, list(args), kwargs, source=source)  # noqa: E731
+    return once(output, real, source, build)
+
+
+BUILDERS.update(
+    {
+        types.FunctionType: _wrap_function,
+        types.MethodType: _wrap_method,
+        types.BuiltinFunctionType: _wrap_builtin,
+        types.CellType: _wrap_cell,
+        functools.partial: _wrap_partial,
+    }
+)
+
+
+_READ = ("__defaults__", "__kwdefaults__", "__annotations__", "__closure__", "__type_params__")
+
+
+def function_attribute(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    """`function.name`; None when there is no such thing."""
+    real: Any = value.real
+    if name in value.attrs:
+        return value.attrs[name]
+    if real is not None:
+        refuse_second_way(tx.output, real)
+    if name == "__code__":
+        return from_constant(value.code)
+    if name in ("__get__", "__call__"):
+        return UserMethodVariable(name, value)
+    if name == "__class__":
+        return from_constant(types.FunctionType)
+    return _of_one_made_inside(tx, value, name) if real is None else _of_real(tx, value, name)
+
+
+_WORDS = ("__name__", "__qualname__", "__doc__", "__module__")
+
+
+def _of_real(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    real: Any = value.real
+    if name in _WORDS or (name in _READ and hasattr(real, name)):
+        return tx.wrap(getattr(real, name), value.child(name))
+    if name in real.__dict__:
+        return tx.wrap(real.__dict__[name], value.child(name))
+    if hasattr(types.FunctionType, name):
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+    tx.output.guard("ABSENT", value.source, name)
+    return None
+
+
+def _of_one_made_inside(tx: Tx, value: UserFunctionVariable, name: str) -> Variable | None:
+    if name == "__annotations__":
+        value.attrs[name] = ConstDictVariable(dict(value.annotations))
+        return value.attrs[name]
+    if name in _MADE_INSIDE:
+        return _MADE_INSIDE[name](value)
+    if hasattr(types.FunctionType, name):
+        tx.unsupported("GB0022", f"the attribute {name} of {describe(value)}")
+    return None
+
+
+_STORED = ("__name__", "__qualname__", "__module__", "__doc__", "__wrapped__", "__annotations__",
+                 "__type_params__")  # fmt: skip
+
+
+def _doc(value: UserFunctionVariable) -> Variable:
+    first = value.code.co_consts[0] if value.code.co_consts else None
+    return from_constant(first if type(first) is str else None)
+
+
+_MADE_INSIDE: dict[str, Callable[[UserFunctionVariable], Variable]] = {
+    "__name__": lambda f: from_constant(f.name),
+    "__qualname__": lambda f: from_constant(f.code.co_qualname),
+    "__defaults__": lambda f: TupleVariable(f.defaults) if f.defaults else NONE,
+    "__kwdefaults__": lambda f: ConstDictVariable(f.kwdefaults) if f.kwdefaults else NONE,
+    "__closure__": lambda f: TupleVariable(list(f.closure)) if f.closure else NONE,
+    "__type_params__": lambda f: TupleVariable([]),
+    "__module__": lambda f: from_constant(f.globals.get("__name__")),
+    "__doc__": _doc,
+}

@@ -1,0 +1,118 @@
+"""Iterators as values: zip, enumerate, map and filter, each with its own place in what it walks.
+
+Input: builtins/python.py makes them. Each can be made again in its middle, for a break inside the loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from stage1_capture.state.machine import Tx
+from stage1_capture.variables.base import Variable, from_constant
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.sequence import TupleVariable
+
+
+@dataclass(eq=False)
+class ZipIterator(IteratorVariable):
+    iterators: list[Variable] = field(default_factory=list)
+    strict: bool = False
+
+    def advance(self, tx: Any) -> Variable | None:
+        row: list[Variable] = []
+        for position, iterator in enumerate(self.iterators):
+            item = iterator.next_variable(tx)
+            if item is None:
+                if self.strict:
+                    self._check(tx, position)
+                return None
+            row.append(item)
+        return TupleVariable(row) if row else None
+
+    def _check(self, tx: Any, ended: int) -> None:
+        """zip(strict=True): the first to end must not be shorter, nor a later one longer."""
+        if ended:
+            before = f"argument{'s 1-' if ended > 1 else ' '}{ended}"
+            tx.throw(ValueError, f"zip() argument {ended + 1} is shorter than {before}")
+        for position, iterator in enumerate(self.iterators[1:], start=1):
+            if iterator.next_variable(tx) is not None:
+                before = f"argument{'s 1-' if position > 1 else ' '}{position}"
+                tx.throw(ValueError, f"zip() argument {position + 1} is longer than {before}")
+
+    def parts(self) -> list[Variable]:
+        return self.iterators
+
+    def rebuild(self, r: Any) -> str:
+        return f"zip({r.all(self.iterators)}{', strict=True' if self.strict else ''})"
+
+    def python_type(self, tx: Tx) -> type:
+        return zip
+
+
+@dataclass(eq=False)
+class EnumerateIterator(IteratorVariable):
+    inner: Variable = field(default_factory=Variable)
+    count: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        item = self.inner.next_variable(tx)
+        if item is None:
+            return None
+        self.count += 1
+        return TupleVariable([from_constant(self.count - 1), item])
+
+    def parts(self) -> list[Variable]:
+        return [self.inner]
+
+    def rebuild(self, r: Any) -> str:
+        return f"enumerate({r.expression(self.inner)}, {self.count})"
+
+    def python_type(self, tx: Tx) -> type:
+        return enumerate
+
+
+@dataclass(eq=False)
+class MapIterator(IteratorVariable):
+    function: Variable = field(default_factory=Variable)
+    iterators: list[Variable] = field(default_factory=list)
+
+    def advance(self, tx: Any) -> Variable | None:
+        row: list[Variable] = []
+        for iterator in self.iterators:
+            item = iterator.next_variable(tx)
+            if item is None:
+                return None
+            row.append(item)
+        return tx.call(self.function, row, {})
+
+    def parts(self) -> list[Variable]:
+        return [self.function, *self.iterators]
+
+    def rebuild(self, r: Any) -> str:
+        return f"map({', '.join([r.called_back(self.function), *map(r.expression, self.iterators)])})"
+
+    def python_type(self, tx: Tx) -> type:
+        return map
+
+
+@dataclass(eq=False)
+class FilterIterator(IteratorVariable):
+    function: Variable = field(default_factory=Variable)
+    inner: Variable = field(default_factory=Variable)
+
+    def advance(self, tx: Any) -> Variable | None:
+        plain = self.function.is_none()
+        while (item := self.inner.next_variable(tx)) is not None:
+            if (item if plain else tx.call(self.function, [item], {})).truth(tx):
+                return item
+        return None
+
+    def parts(self) -> list[Variable]:
+        return [self.function, self.inner]
+
+    def rebuild(self, r: Any) -> str:
+        return f"filter({r.called_back(self.function)}, {r.expression(self.inner)})"
+
+    def python_type(self, tx: Tx) -> type:
+        return filter

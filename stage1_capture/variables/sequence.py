@@ -1,0 +1,426 @@
+"""Lists, tuples, named tuples, deques and slices: abstract items in a row.
+
+Input: variables/builder.py makes one of a real one, opcodes and builtins make the rest.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from stage0_eager.nn import Parameter
+from stage1_capture.state.graph_builder import OutputGraph, is_users_class
+from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
+from stage1_capture.state.mro import class_lookup
+from stage1_capture.variables.base import (
+    FROM_CONSTANT,
+    Variable,
+    as_constant,
+    describe,
+    equal,
+    from_constant,
+    iterate,
+    realize,
+)
+from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
+from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.iterator import IteratorVariable
+from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
+from stage_contracts.controls import register
+from stage_contracts.source import (
+    AttrSource,
+    ItemSource,
+    RegisteredSource,
+    Source,
+)
+
+_FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
+_BOUNDS = ("start", "stop", "step")
+
+
+@dataclass(eq=False)
+class SequenceVariable(Variable):
+    """What lists and tuples have in common."""
+
+    items: list[Variable]
+    kind: ClassVar[type]
+    known: ClassVar[type]
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
+
+    def parts(self) -> list[Variable]:
+        return self.items
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name == "__class__":
+            return class_variable(tx, self, self.python_type(tx))
+        return builtin_attribute(tx, self, name, self.known)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        return any(equal(tx, realize(i), item) for i in self.items)
+
+    def tensors(self) -> list[Any]:
+        return [t for item in self.items for t in realize(item).tensors()]
+
+    def is_plain_data(self) -> bool:
+        return True
+
+    def operand_class(self) -> type | None:
+        return self.kind
+
+    def family(self) -> Any:
+        return self.known
+
+    def like(self, items: list[Variable]) -> Variable:
+        """One of these items. What is made of a named tuple is a tuple."""
+        return self.sliced(items)
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        if symbol == "+" and right.family() is self.known:
+            return self.like([*self.items, *right.items])
+        return self.reflected(tx, symbol, function, right)
+
+    def reflected(self, tx: Tx, symbol: str, function: Callable[..., Any], left: Variable) -> Variable | None:
+        if symbol != "*" or not left.is_python_constant():
+            return None
+        return self.like(attempt(tx, symbol, lambda: self.items * as_constant(left)))
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        for one, other in zip(self.items, right.items):
+            if not equal(tx, realize(one), realize(other)):
+                if symbol in ("==", "!="):
+                    return from_constant(symbol == "!=")
+                return tx.compare(symbol, realize(one), realize(other))
+        return from_constant(function(len(self.items), len(right.items)))
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        index = tx.constant(key, "an index")
+        name = self.known.__name__
+        if not isinstance(index, (int, slice)):
+            self.refuse_index(tx, index)
+        if isinstance(index, slice):
+            return self.sliced(self.items[index])
+        if not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, f"{name} index out of range")
+        return self.items[index]
+
+    def refuse_index(self, tx: Tx, index: Any) -> NoReturn:
+        words = f"{self.known.__name__} indices must be integers or slices, not {type(index).__name__}"
+        tx.throw(TypeError, words)
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        raise NotImplementedError
+
+    def iterator(self, tx: Tx) -> Variable:
+        return SequenceIterator(sequence=self)
+
+    def reversed(self, tx: Tx) -> Variable:
+        return ReversedIterator(sequence=self, index=len(self.items) - 1)
+
+
+@dataclass(eq=False)
+class ListVariable(SequenceVariable):
+    kind: ClassVar[type] = list
+    known: ClassVar[type] = list
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        return ListVariable(items)
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        return ListVariable(list(map(change, self.items)))
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return [realize(v).as_proxy(leaf, refuse) for v in self.items]
+
+    def kept(self, items: list[Variable]) -> list[Variable]:
+        """Of these items, those that it keeps."""
+        return items
+
+    def binary_in_place(self, tx: Tx, symbol: str, right: Variable) -> Variable | None:
+        if symbol == "+=":
+            new = iterate(tx, right)
+            self.will_change(tx, "+=")
+            self.items[:] = self.kept([*self.items, *new])
+            return self
+        if symbol == "*=" and right.is_python_constant():
+            self.will_change(tx, symbol)
+            self.items[:] = self.kept(attempt(tx, symbol, lambda: self.items * as_constant(right)))
+            return self
+        if right.unwrapped() is right:
+            tx.unsupported("GB0038", f"{symbol} on {describe(self)}")
+        return None
+
+    def store_subscript(self, tx: Tx, key: Variable, value: Variable) -> None:
+        if isinstance(key, SliceVariable):
+            self.will_change(tx, "an assignment to a slice")
+            new, place = iterate(tx, value), tx.constant(key, "a slice")
+            attempt(tx, "an assignment", lambda: self.items.__setitem__(place, new))
+            return
+        self.will_change(tx, "an assignment to an item")
+        index = tx.constant(key, "an index")
+        if not isinstance(index, int):
+            words = f"list indices must be integers or slices, not {type(index).__name__}"
+            tx.throw(TypeError, words)
+        if not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, "list assignment index out of range")
+        self.items[index] = value
+
+    def delete_subscript(self, tx: Tx, key: Variable) -> None:
+        self.will_change(tx, "a del of an item")
+        index = tx.constant(key, "an index")
+        if not isinstance(index, slice) and not -len(self.items) <= index < len(self.items):
+            tx.throw(IndexError, "list assignment index out of range")
+        del self.items[index]
+
+    def as_constant(self) -> Any:
+        return list(map(as_constant, self.items))
+
+    def hash_key(self, tx: Tx) -> Any:
+        tx.throw(TypeError, "unhashable type: 'list'")
+
+    def snapshot(self) -> Any:
+        return list(self.items)
+
+
+@dataclass(eq=False)
+class DequeVariable(ListVariable):
+    """A collections.deque."""
+
+    limit: int | None = None
+    kind: ClassVar[type] = deque
+    known: ClassVar[type] = deque
+
+    def kept(self, items: list[Variable]) -> list[Variable]:
+        return items if self.limit is None else items[max(len(items) - self.limit, 0) :]
+
+    def like(self, items: list[Variable]) -> Variable:
+        return DequeVariable(self.kept(items), limit=self.limit)
+
+    def subscript(self, tx: Tx, key: Variable) -> Variable:
+        index = tx.constant(key, "an index")
+        if not isinstance(index, int):
+            tx.throw(TypeError, f"sequence index must be integer, not {type(index).__name__!r}")
+        return super().subscript(tx, key)
+
+    def as_constant(self) -> Any:
+        return deque(map(as_constant, self.items), self.limit)
+
+
+@dataclass(eq=False)
+class TupleVariable(SequenceVariable):
+    kind: type = tuple  # type: ignore[misc]  # or a named tuple's class
+    class_source: Source | None = None  # where the program found that
+    known: ClassVar[type] = tuple
+
+    def mapped(self, change: Callable[[Variable], Variable]) -> Variable:
+        return TupleVariable(list(map(change, self.items)), self.kind)
+
+    def row(self) -> list[Variable]:
+        return self.items
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return tuple([realize(v).as_proxy(leaf, refuse) for v in self.items])
+
+    def is_immutable(self) -> bool:
+        return True
+
+    def sliced(self, items: list[Variable]) -> Variable:
+        return TupleVariable(items)
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        """Of a named tuple also its fields, and what the user wrote in its class."""
+        found = class_lookup(self.kind, name)
+        if name in getattr(self.kind, "_fields", ()) and name != "__class__":
+            if type(found) is not _FIELD:  # the user put something else there
+                tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+            if is_users_class(self.kind):
+                place = self.child("__class__") or RegisteredSource(register(self.kind))
+                tx.output.guard("IDENTITY", AttrSource(place, name), found)
+            return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
+        if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
+            return super().var_getattr(tx, name)
+        if name in ("_replace", "_asdict"):
+            return UserMethodVariable(name, self)
+        base = self.class_place() or self.class_source or RegisteredSource(register(self.kind))
+        if isinstance(found, property):
+            getter = tx.wrap(found.fget, AttrSource(AttrSource(base, name), "fget"))
+            return tx.inline(getter, [self], {})
+        return UserMethodVariable(tx.wrap(found, AttrSource(base, name)), self)
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        own = not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")
+        if self.kind is not tuple and own:
+            tx.unsupported("GB0071", f"the method {name} of a named tuple")
+        return tx.fold(getattr(tx.constant(self, f"the method {name}"), name), args, kwargs)
+
+    def as_constant(self) -> Any:
+        return tuple(map(as_constant, self.items))
+
+    def hash_key(self, tx: Tx) -> Any:
+        return tuple(hashable(tx, item) for item in self.items)
+
+
+@dataclass(eq=False)
+class SliceVariable(Variable):
+    items: list[Variable]  # start, stop, step
+    kind: ClassVar[type] = slice
+
+    def python_type(self, tx: Tx) -> type:
+        return slice
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return slice(*[realize(v).as_proxy(leaf, refuse) for v in self.items])
+
+    def parts(self) -> list[Variable]:
+        return self.items
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        if name in _BOUNDS:
+            return self.items[_BOUNDS.index(name)]
+        return builtin_attribute(tx, self, name)
+
+    def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
+        return tx.fold(getattr(tx.constant(self, f"the method {name}"), name), args, kwargs)
+
+    def as_constant(self) -> Any:
+        return slice(*map(as_constant, self.items))
+
+
+FROM_CONSTANT[tuple] = lambda value: TupleVariable([from_constant(v) for v in value])
+FROM_CONSTANT[list] = lambda value: ListVariable([from_constant(v) for v in value])
+FROM_CONSTANT[slice] = lambda v: SliceVariable([from_constant(i) for i in (v.start, v.stop, v.step)])
+
+
+def _wrap_sequence(kind: type) -> Builder:
+    def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+        output.guard("TYPE", source, type(real), source in output.epoch_sources)
+        if source is not None and _holds_parameters(output, real, source):
+            output.guard("ITEMS", source, tuple(real))
+            output.epoch_sources.update(ItemSource(source, i) for i in range(len(real)))
+        else:
+            output.guard("LENGTH", source, len(real))
+        items = [lazily(output, v, source and ItemSource(source, i)) for i, v in enumerate(real)]
+        return once(output, real, source, lambda: kind(items, source=source))
+
+    return build
+
+
+def _holds_parameters(output: OutputGraph, real: Any, source: Source) -> bool:
+    """Whether it is a row of parameters, as an optimizer has: guarded as these very objects, which tell the epoch what
+    changes about them. In an argument it may be another row at the next call."""
+    many = len(real) > 1 and all(isinstance(item, Parameter) for item in real)
+    return many and not in_arguments(output, ItemSource(source, 0), False)
+
+
+def _wrap_slice(output: OutputGraph, real: slice, source: Source | None) -> Variable:
+    output.guard("TYPE", source, slice, source in output.epoch_sources)
+    fields = ("start", "stop", "step")
+    items: list[Variable] = [
+        lazily(output, getattr(real, name), source and AttrSource(source, name)) for name in fields
+    ]
+    return SliceVariable(items, source=source)
+
+
+def _wrap_deque(output: OutputGraph, real: deque, source: Source | None) -> Variable:
+    output.guard("TYPE", source, type(real))
+    output.guard("EQUALS", source and AttrSource(source, "maxlen"), real.maxlen)
+    items = sequence_items(output, real, source)
+    return once(output, real, source, lambda: DequeVariable(items, real.maxlen, source=source))
+
+
+def sequence_items(output: OutputGraph, real: Any, source: Source | None) -> list[Variable]:
+    base = python_base(type(real)) or type(real)
+    items = list(class_lookup(base, "__iter__")(real))
+    guard_length(output, real, source, len(items))
+    return [lazily(output, v, item_source(real, source, i)) for i, v in enumerate(items)]
+
+
+BUILDERS.update(
+    {
+        list: _wrap_sequence(ListVariable),
+        tuple: _wrap_sequence(TupleVariable),
+        slice: _wrap_slice,
+        deque: _wrap_deque,
+    }
+)
+EMPTY.update(
+    {deque: lambda: DequeVariable([]), list: lambda: ListVariable([]), tuple: lambda: TupleVariable([])}
+)
+
+
+def _held(kind: Any) -> Any:
+    return lambda output, real, source, base: kind(sequence_items(output, real, source), source=source)
+
+
+HELD.update({list: _held(ListVariable), tuple: _held(TupleVariable)})
+HELD[deque] = lambda output, real, source, base: DequeVariable(
+    sequence_items(output, real, source), real.maxlen, source=source
+)
+
+
+@dataclass(eq=False)
+class SequenceIterator(IteratorVariable):
+    """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
+
+    sequence: SequenceVariable | None = None
+    index: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        if self.sequence is None or self.index >= len(self.sequence.items):
+            self.sequence = None
+            return None
+        self.index += 1
+        return realize(self.sequence.items[self.index - 1])
+
+    def parts(self) -> list[Variable]:
+        return [] if self.sequence is None else [self.sequence]
+
+    def rebuild(self, r: Any) -> str:
+        if self.sequence is None:
+            return "iter(())"
+        name = r.name(self, f"iter({r.expression(self.sequence)})")
+        if self.index:
+            r.lines.append(f"{name}.__setstate__({self.index})")
+        return name
+
+    def python_type(self, tx: Tx) -> type:
+        if self.sequence is None:
+            return super().python_type(tx)
+        return type(iter(self.sequence.known()))
+
+
+@dataclass(eq=False)
+class ReversedIterator(IteratorVariable):
+    """reversed(list), reversed(tuple): `index` is the next one to show."""
+
+    sequence: SequenceVariable | None = None
+    index: int = 0
+
+    def advance(self, tx: Any) -> Variable | None:
+        if self.sequence is None or not 0 <= self.index < len(self.sequence.items):
+            self.sequence = None
+            return None
+        self.index -= 1
+        return realize(self.sequence.items[self.index + 1])
+
+    def parts(self) -> list[Variable]:
+        return [] if self.sequence is None else [self.sequence]
+
+    def rebuild(self, r: Any) -> str:
+        if self.sequence is None or self.index < 0:
+            return "iter(())"
+        name = r.name(self, f"reversed({r.expression(self.sequence)})")
+        r.lines.append(f"{name}.__setstate__({self.index})")
+        return name

@@ -1,0 +1,111 @@
+"""Sets and frozensets: their elements are constants, or objects as `ObjectKey`.
+
+Input: variables/builder.py makes one of a real one, opcodes and builtins make the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.machine import KINDS, Tx, attempt
+from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, from_constant
+from stage1_capture.variables.builder import BUILDERS, once, wrap_as_object
+from stage1_capture.variables.derived import EMPTY
+from stage1_capture.variables.keys import hashable, holds_object, object_keys
+from stage1_capture.variables.mapping import HASHED, DictIterator
+from stage1_capture.variables.method import builtin_attribute
+from stage_contracts.source import (
+    Source,
+)
+
+
+@dataclass(eq=False)
+class SetVariable(Variable):
+    """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
+
+    items: set[Any]
+    kind: type = set
+
+    def parts(self) -> list[Variable]:
+        return object_keys(self.items)
+
+    def var_getattr(self, tx: Tx, name: str) -> Variable | None:
+        return builtin_attribute(tx, self, name, set)
+
+    def truth(self, tx: Tx) -> bool:
+        return bool(self.items)
+
+    def length(self, tx: Tx) -> Variable:
+        return from_constant(len(self.items))
+
+    def contains(self, tx: Tx, item: Variable) -> bool:
+        return hashable(tx, item) in self.items
+
+    def iterator(self, tx: Tx) -> Variable:
+        return DictIterator(walked=self, entries=self.items, empty=set())
+
+    def is_plain_data(self) -> bool:
+        return True
+
+    def operand_class(self) -> type | None:
+        return self.kind
+
+    def family(self) -> Any:
+        return set
+
+    def elements(self, tx: Tx) -> set[Any] | None:
+        return self.items
+
+    def binary(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Variable) -> Variable | None:
+        others = right.elements(tx)
+        if others is None:
+            return None
+        result = attempt(tx, symbol, lambda: function(self.items, others))
+        if not symbol.endswith("=") or self.kind is frozenset:
+            return SetVariable(set(result), self.kind)
+        self.will_change(tx, symbol)
+        self.items.clear()
+        self.items |= result
+        return self
+
+    def compare_contents(self, tx: Tx, symbol: str, function: Callable[..., Any], right: Any) -> Variable:
+        return attempt(tx, symbol, lambda: from_constant(function(self.items, right.elements(tx))))
+
+    def will_change(self, tx: Tx, what: str) -> None:
+        if self.kind is frozenset:
+            tx.unsupported("GB0006", f"{what} of a frozenset")
+        super().will_change(tx, what)
+
+    def python_type(self, tx: Tx) -> type:
+        return self.kind
+
+    def as_constant(self) -> Any:
+        if any(map(holds_object, self.items)):
+            raise NotConstant(self)
+        return self.kind(self.items)
+
+    def hash_key(self, tx: Tx) -> Any:
+        if self.kind is not frozenset:
+            tx.throw(TypeError, f"unhashable type: {self.kind.__name__!r}")
+        return super().hash_key(tx)
+
+    def snapshot(self) -> Any:
+        return set(self.items)
+
+
+FROM_CONSTANT[set] = FROM_CONSTANT[frozenset] = lambda value: SetVariable(set(value), type(value))
+
+
+def _wrap_set(output: OutputGraph, real: Any, source: Source | None) -> Variable:
+    if not all(type(e) in HASHED or type(e) is type for e in real):
+        return wrap_as_object(output, real, source)
+    output.guard("EQUALS", source, type(real)(real))
+    return once(output, real, source, lambda: SetVariable(set(real), type(real), source=source))
+
+
+BUILDERS.update({set: _wrap_set, frozenset: _wrap_set})
+EMPTY.update({set: lambda: SetVariable(set()), frozenset: lambda: SetVariable(set(), frozenset)})
+KINDS["set"] = SetVariable
