@@ -59,14 +59,6 @@ def lacks(cls: type, name: str) -> bool:
     return True
 
 
-def lacks_all(cls: type, names: tuple[str, ...]) -> bool:
-    """Whether it lacks each of them."""
-    for base in cls.__mro__:  # noqa: SIM110 (as above)
-        if not base.__dict__.keys().isdisjoint(names):
-            return False
-    return True
-
-
 def are_plain(cls: type, names: tuple[str, ...]) -> bool:
     """Whether looking these names up on the class or on an object of it runs no Python code: the class lacks them, or
     has plain values, functions or slots there."""
@@ -94,26 +86,8 @@ _PLAIN = frozenset(
 )
 
 
-def getters(cls: type) -> tuple[Any, Any]:
-    """What answers for attributes of the class's objects: its `__getattribute__` and its `__getattr__`, if any."""
-    return found_in(cls, "__getattribute__"), found_in(cls, "__getattr__")
-
-
 def found_in(cls: type, name: str) -> Any:
     for base in cls.__mro__:
         if name in base.__dict__:
             return base.__dict__[name]
     return None
-
-
-def reads_by(cls: type, wanted: tuple[Any, Any]) -> bool:
-    """Whether these still answer."""
-    for base in cls.__mro__:
-        if "__getattr__" in base.__dict__:
-            if base.__dict__["__getattr__"] is not wanted[1]:
-                return False
-            break
-    else:
-        if wanted[1] is not None:
-            return False
-    return found_in(cls, "__getattribute__") is wanted[0]

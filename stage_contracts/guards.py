@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
+from stage_contracts.class_guards import text_of
 from stage_contracts.guard_constants import (
     are_plain,
     is_told_by_equality,
     lacks,
-    lacks_all,
-    reads_by,
     same_constant,
 )
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
@@ -72,7 +71,9 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
-    "READS": GuardKind(9, "reads_by({s}, {e})", "what a class has as __getattribute__ and __getattr__"),
+    "CLASS": GuardKind(
+        9, "{s}.__mro__ is {e}", "a class: names that it and its bases lack, and members that lie there"
+    ),
     "PLAIN": GuardKind(
         9, "are_plain({s}, {e})", "names that a class does not compute: it lacks them, or has values there"
     ),
@@ -165,10 +166,15 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             lambda value, named: named(value),
         ),
     ),
-    "LACKS": (
-        Spelling(lambda names: type(names) is tuple, "lacks_all({s}, {e})", lambda names, named: repr(names)),
+    "CLASS": (
+        Spelling(
+            lambda facts: True,
+            "{s}.__mro__ is {e}",
+            lambda facts, named: text_of(
+                facts, lambda value, text: text if named is _readable else named(value)
+            ),
+        ),
     ),
-    "READS": (Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),),
     "KEYS": (
         Spelling(  # objects: each is itself and no other
             lambda keys: not _are_strings(keys) and not _is_literal(keys),
@@ -182,11 +188,6 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ),
     ),
 }
-
-
-def _row(values: tuple, named: Callable[[Any], str]) -> str:
-    """A tuple of functions, or None."""
-    return f"({', '.join('None' if value is None else named(value) for value in values)})"
 
 
 def _are_strings(keys: tuple) -> bool:
@@ -246,9 +247,7 @@ CHECKS = {
         same_objects,
         same_constant,
         lacks,
-        lacks_all,
         are_plain,
-        reads_by,
         apart,
         written_apart,
         no_gradients,
@@ -342,7 +341,7 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
 
 
 # Checked before an object's attributes are read, so that the read runs no user code.
-_BEFORE_READS = {"LACKS": "__class__", "READS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
+_BEFORE_READS = {"LACKS": "__class__", "CLASS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
 
 
 def _turn(guard: Guard) -> tuple[int, int]:

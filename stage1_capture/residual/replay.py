@@ -132,11 +132,10 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
             what = f"{target}.__dict__[{name!r}]"
             lines.append(f"del {what}" if value is None else f"{what} = {r.expression(value)}")
         elif value is None:
-            past = class_lookup(type(real), "__delattr__") is not object.__delattr__ and not isinstance(
-                real, Module
-            )
+            past = class_lookup(type(real), "__delattr__") is not object.__delattr__
+            past = past and (not isinstance(real, Module) or (_registered(real, name) and name in vars(real)))
             lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
-        elif not _plain(before.variable.real):
+        elif not _plain(real) or _registered(real, name):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():
             lines.append(f"{target}.{name} = {r.expression(value)}")
@@ -155,6 +154,13 @@ _PLAIN: tuple[Any, ...] = (object.__setattr__, Module.__setattr__)
 def _plain(real: Any) -> bool:
     """Whether an assignment does nothing but store (on a module: and bumps the epoch)."""
     return class_lookup(type(real), "__setattr__") in _PLAIN or isinstance(real, BaseException)
+
+
+def _registered(real: Any, name: str) -> bool:
+    """Whether a module has registered something under a name that it stores beside: its own methods would find that."""
+    return isinstance(real, Module) and any(
+        name in vars(real).get(rows, ()) for rows in ("_parameters", "_buffers", "_modules")
+    )
 
 
 def _cell(r: Rebuilder, before: Before, target: str) -> list[str]:

@@ -22,6 +22,7 @@ from stage1_capture.state.open_sizes import OpenSizes
 from stage1_capture.state.shadow_tape import ShadowTape, whole_of
 from stage1_capture.state.side_effects import SideEffects
 from stage_contracts.breaks import Unsupported
+from stage_contracts.class_guards import facts_of
 from stage_contracts.graph import Graph, Node
 from stage_contracts.guard_constants import computed, lacks
 from stage_contracts.guards import Guard
@@ -147,6 +148,7 @@ class OutputGraph:
         self.exceptions: list[Any] = []  # being handled, outermost first
         self.generators: list[Any] = []  # all that were made
         self.policy = policy  # which sizes of the inputs are left open
+        self.described: set[Source] = set()  # members of classes, of which a CLASS guard says what they are
         self.sizes = OpenSizes(self)
         self.strict: dict[Any, tuple[Source, int]] = {}  # sizes that must stay open: the tensor and dimension
         # equal numbers under one name in an optimizer's state: the first place
@@ -236,6 +238,8 @@ class OutputGraph:
         """Rely on a fact. A value without a source is the library's or was made here: nothing to check."""
         if source is None and kind not in ("GRAD_MODE", "MODES", "SHAPE"):
             return
+        if kind == "IDENTITY" and source in self.described:
+            return
         if self.draws:
             self._known_without_drawing(source, expected)
         key = (kind, source, expected if isinstance(expected, Source) or type(expected) is str else None)
@@ -244,13 +248,25 @@ class OutputGraph:
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
         """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
-        kind = "LACKS" if lacks(cls, name) else "PLAIN"
-        known = self.guards.get((kind, source, None))
+        if lacks(cls, name):
+            return self.guard_members(source, cls, name)
+        known = self.guards.get(("PLAIN", source, None))
         names = known.expected if known else ()
         if name not in names and not computed(cls, (name,)):
-            self.guard(kind, source, ())
-            known = self.guards[kind, source, None]
-            self.guards[kind, source, None] = replace(known, expected=(*names, name))
+            self.guard("PLAIN", source, ())
+            known = self.guards["PLAIN", source, None]
+            self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))
+
+    def guard_members(self, source: Source, cls: type, *names: str) -> None:
+        """Rely on what a class has under these names, as it lies there: one guard for all of a class."""
+        known = self.guards.get(("CLASS", source, None))
+        before = known.expected.names if known else ()
+        new = tuple(name for name in names if name not in before)
+        if new:
+            self.guard("CLASS", source, None)
+            known = self.guards["CLASS", source, None]
+            facts = facts_of(cls, (*before, *new), _may_change)
+            self.guards["CLASS", source, None] = replace(known, expected=facts)
 
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
         """A guard cannot check what a random generator is going to give."""
@@ -353,6 +369,14 @@ def is_library_class(cls: type) -> bool:
 def is_users_class(cls: type) -> bool:
     """As is_users, of the module that a class says it is from."""
     return is_users({"__name__": getattr(cls, "__module__", "")})
+
+
+_HEAP = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that Python code made
+
+
+def _may_change(cls: type) -> bool:
+    """Whether a class may get another member: the library's are trusted, and those of C's do not change."""
+    return bool(cls.__flags__ & _HEAP) and not is_library_class(cls)
 
 
 # The number of an object is another in each process: a name with it would hide that a graph is known to the cache.

@@ -32,7 +32,20 @@ def made():
         pass
 
     class Second(Other):
-        pass
+        def method(self):
+            return 1
+
+        @property
+        def computed(self):
+            return 2
+
+        @staticmethod
+        def still():
+            return 3
+
+        @classmethod
+        def on_class(cls):
+            return 4
 
     class Meta(type):
         pass
@@ -140,6 +153,26 @@ def stores_beside_a_module(x, w):
     w["net"].__dict__["foo"] = 1.5
 
 
+def stores_past_a_module(x, w):
+    object.__setattr__(w["net"], "foo", 1.5)
+    object.__setattr__(w["net"], "bar", 2.5)
+    object.__delattr__(w["net"], "bar")
+
+
+def classes_of_values(x, w):
+    values = ({1}, frozenset({1}), slice(1), zip([1]), {}.items(), [1], (1,), "a")
+    return [value.__class__.__name__ for value in values]
+
+
+def stores_on_a_metaclass(x, w):
+    w["Meta"].bar = 1
+    return w["Made"].bar
+
+
+def calls_what_is_described(x, w):
+    return w["o"].method(), w["o"].computed, w["o"].still(), w["o"].on_class()
+
+
 def noting(w, answer):
     """A function of any arguments that leaves a trace."""
 
@@ -234,12 +267,34 @@ def tensor_becomes_one_of_the_users(w):
     w["tensor"].__class__ = w["OwnTensor"]
 
 
+class Watched:
+    """A descriptor in Python that notes who asks it: an object or the class."""
+
+    def __init__(self, w, answer):
+        self.w, self.answer = w, answer
+
+    def __get__(self, owner, cls=None):
+        self.w["seen"].append(owner is None)
+        return self.answer
+
+
+def described_anew(name, answer=lambda: 5):
+    return lambda w: setattr(w["Second"], name, Watched(w, answer))
+
+
 def nothing(w):
     pass
 
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "a descriptor in place of a method (9301691, 9600917)": (calls_what_is_described, nothing, described_anew("method")),
+    "in place of a property": (calls_what_is_described, nothing, described_anew("computed", 6)),
+    "in place of a static method": (calls_what_is_described, nothing, described_anew("still")),
+    "in place of a class method": (calls_what_is_described, nothing, described_anew("on_class")),
+    "past a module's registered names (9302620, 9600932)": (stores_past_a_module, nothing, nothing),
+    "the class of a set or a slice (9602712)": (classes_of_values, nothing, nothing),
+    "stored on a metaclass (9200309 on 3.12)": (stores_on_a_metaclass, nothing, nothing),
     "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),

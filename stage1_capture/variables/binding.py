@@ -26,7 +26,6 @@ from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.builder import REGISTRIES, class_variable, object_of
 from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.controls import register
-from stage_contracts.guard_constants import getters
 from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source, depth
 
 if TYPE_CHECKING:
@@ -111,6 +110,7 @@ def pending(tx: Tx, cls: type, name: str) -> Any:
 
 
 def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, name: str) -> Variable:
+    guard_member(tx.output, value, name)
     source = on_class(value, name, "fget")
     getter = found.fget
     if getter is None:
@@ -144,7 +144,7 @@ def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None
     """A user-defined class may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
     cls = type(value.real)
     if (place := class_place(output, value)) is not None:
-        output.guard("READS", place, getters(cls))
+        output.guard_members(place, cls, "__getattribute__", "__getattr__")
 
 
 def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
@@ -157,10 +157,20 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
         guard_metaclass(output, place, cls, name)
 
 
+def guard_member(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
+    """A user-defined method or property, as it lies in its class: a descriptor in its place is not to be asked."""
+    cls = type(value.real)
+    if (place := class_place(output, value)) is not None:
+        output.guard_members(place, cls, name)
+        guard_metaclass(output, place, cls, name)
+        if place == value.class_place():  # which says all that an IDENTITY of these would
+            output.described |= {AttrSource(place, name), AttrSource(AttrSource(place, name), "fget")}
+
+
 def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
     """What a user-defined metaclass computes for its classes: it sees where a guard reads `C.name`."""
     if is_users_class(type(cls)):
-        output.guard("READS", AttrSource(place, "__class__"), getters(type(cls)))
+        output.guard_members(AttrSource(place, "__class__"), type(cls), "__getattribute__", "__getattr__")
         output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
 
 
@@ -202,6 +212,8 @@ def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: 
 def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_instance: bool) -> Variable:
     """A class attribute seen from an instance: methods are bound, plain values are themselves."""
     place = on_class(value, name)
+    if isinstance(found, (types.FunctionType, staticmethod, classmethod)):
+        guard_member(tx.output, value, name)
     if isinstance(found, types.FunctionType):
         if is_library(found.__globals__):
             place = None

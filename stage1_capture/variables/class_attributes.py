@@ -47,6 +47,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if name in _OF_TYPE:
         return _of_type(tx, cls, name)
     meta = class_lookup(type(real), name)
+    if pending(tx, type(real), name) is not MISSING:
+        tx.unsupported(
+            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
+        )
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):

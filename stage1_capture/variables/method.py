@@ -13,6 +13,7 @@ from stage1_capture.state.graph_builder import is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant
+from stage1_capture.variables.builder import class_variable
 from stage_contracts.controls import register
 from stage_contracts.source import RegisteredSource
 
@@ -69,6 +70,8 @@ def builtin_attribute(tx: Tx, value: Any, name: str, known: type | None = None) 
     from."""
     kind = value.kind
     found = class_lookup(kind, name)
+    if name == "__class__" and isinstance(found, types.GetSetDescriptorType):
+        return class_variable(tx, value, value.python_type(tx))
     there = found is not MISSING and name != "__dict__"
     if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
         tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")

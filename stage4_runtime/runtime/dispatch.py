@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stage_contracts.guard_constants import computed, lacks
+from stage_contracts.class_guards import changed
+from stage_contracts.guard_constants import computed
 from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta
 from stage_contracts.pipeline import Entry
 
@@ -73,8 +74,8 @@ def _holds(guard: Guard, scope: Mapping[str, Any]) -> bool:
     expected: dict[str, Any] = {}
 
     def name_of(value: Any) -> str:
-        expected["expected_value"] = value
-        return "expected_value"
+        expected[f"expected_{len(expected)}"] = value
+        return f"expected_{len(expected) - 1}"
 
     expression = guard.expression(name_of)
     try:
@@ -184,19 +185,13 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "ITEMS": lambda s, g, seen, scope: f"{s}: {len(g.expected)} objects -> others",
     "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
-    "LACKS": lambda s, g, seen, scope: f"{s}: no {_got(seen, g.expected)} -> one",
-    "READS": lambda s, g, seen, scope: f"{s}: another __getattribute__ or __getattr__",
+    "LACKS": lambda s, g, seen, scope: f"{s}: no {g.expected} -> one",
+    "CLASS": lambda s, g, seen, scope: f"{s}: {changed(seen, g.expected)}",
     "PLAIN": lambda s, g, seen, scope: f"{s}: plain -> computed {_short(computed(seen, g.expected))}",
     "PRESENT": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: there -> absent",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
-
-
-def _got(cls: type, wanted: Any) -> str:
-    """What a class lacked and has now."""
-    names = (wanted,) if type(wanted) is str else wanted
-    return " and no ".join(name for name in names if not lacks(cls, name))
 
 
 def _short(value: Any, limit: int = 60) -> str:

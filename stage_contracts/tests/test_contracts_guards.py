@@ -11,6 +11,7 @@ import pytest
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
+from stage_contracts.class_guards import changed, facts_of
 from stage_contracts.device import CPU, Device
 from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, TensorOf, check_tensor, compile_guards
 from stage_contracts.origin import Origin
@@ -105,10 +106,10 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
-    "LACKS all": (Guard("LACKS", X, ("real", "imag")), "lacks_all(x, ('real', 'imag'))", (str,), [(int,), (complex,)]),
-    "READS": (
-        Guard("READS", X, (object.__getattribute__, None)), "reads_by(x, (object.__getattribute__, None))", (Thing,),
-        [(type("Own", (), {"__getattr__": len}),), (type("Own", (Thing,), {"__getattribute__": len}),)],
+    "CLASS": (
+        Guard("CLASS", X, facts_of(Thing, ("__getattr__", "__init__"), lambda cls: cls is not object)),
+        "x.__mro__ is Thing.__mro__ and vars(Thing).keys().isdisjoint(('__getattr__',)) "
+        "and vars(Thing)['__init__'] is Thing.__init__", (Thing,), [(type("Own", (Thing,), {}),), (object,), (3,)],
     ),
     "PLAIN": (
         Guard("PLAIN", X, ("foo", "bar")), "are_plain(x, ('foo', 'bar'))", (type("Own", (Thing,), {"foo": 1}),),
@@ -292,6 +293,42 @@ def test_expected_objects_are_compared_by_identity_and_never_hashed_nor_asked():
     one, other = Hostile(), Hostile()
     check = checker(Guard("IDENTITY", X, one), Guard("NOT_ALIASED", Y, X), Guard("IDENTITY", Y, other))
     assert check(one, other) is True and check(other, one) is False
+
+
+class Watched:
+    """A descriptor in Python, which no guard may ask."""
+
+    def __get__(self, owner, cls=None):
+        raise ZeroDivisionError
+
+
+# what is done to a class whose base has `there`, and not `foo`; what a person is told
+CLASS_CHANGES = {
+    "a base gets what it lacked": (lambda base, own: setattr(base, "foo", Watched()), "no foo -> one"),
+    "the class does": (lambda base, own: setattr(own, "foo", Watched()), "no foo -> one"),
+    "a member is replaced": (lambda base, own: setattr(base, "there", Watched()), "another there"),
+    "a member is hidden": (
+        lambda base, own: setattr(own, "there", Watched()),
+        "another there",
+    ),
+    "a member goes": (lambda base, own: delattr(base, "there"), "another there"),
+    "another base": (
+        lambda base, own: setattr(own, "__bases__", (type("Second", (), {}),)),
+        "another class, or other bases",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CLASS_CHANGES)
+def test_a_class_is_looked_at_without_asking_it(case):
+    base = type("Base", (), {"there": len})
+    own = type("Own", (base,), {})
+    facts = facts_of(own, ("foo", "there"), lambda cls: cls is not object)
+    check, (change, told) = checker(Guard("CLASS", X, facts)), CLASS_CHANGES[case]
+    own.other = base.another = 1
+    assert check(own) is True
+    change(base, own)
+    assert check(own) is False and changed(own, facts) == told
 
 
 def test_check_tensor_reads_every_field():

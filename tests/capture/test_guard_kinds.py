@@ -193,7 +193,7 @@ CASES = {
     "TYPE": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), Name("a")), PLAIN),
     "EQUALS": (length_of, [lambda: (x(), "ab")], lambda: (x(), "abc"), PLAIN),
     "EQUALS, of a derived class": (named, [lambda: (x(), Name("two"))], lambda: (x(), Name("three")), PLAIN),
-    "READS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
+    "CLASS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
     "PLAIN": (width_of, [lambda: (x(), settings(Usual))], lambda: (x(), settings(Usual)), with_a_property),
     "PRESENT": (kept_of, [lambda: (x(), settings(Computing, kept=2))], lambda: (x(), settings(Computing)), PLAIN),
     "LACKS": (doubled_if_true, [lambda: (x(), BARE)], lambda: (x(), BARE), with_a_length),
