@@ -51,19 +51,28 @@ class ShapeEnv:
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
     zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
-    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`, until something is assumed
+    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; None until something is assumed
+    simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until something is assumed
+    values: dict[Any, Any] = field(default_factory=dict)  # of `evaluate`: stages ask for the same hints all the time
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
         import sympy
 
-        self.answers = {}
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
+        if symbol in self.hints:  # what was found of the size that had this name
+            self.answers, self.simplified, self.values = {}, {}, {}
         self.hints[symbol], self.ranges[symbol] = hint, (low, high)
         return SymInt(symbol, self)
 
     def evaluate(self, expr: Any) -> Any:
         """The value of `expr` at the hints. Raises DataDependentError when a symbol in it is unbacked."""
+        found = self.values.get(expr)
+        if found is None:
+            found = self.values[expr] = self._evaluate(expr)
+        return found
+
+    def _evaluate(self, expr: Any) -> Any:
         unbacked = [s for s in expr.free_symbols if self.hints.get(s) is None]
         if unbacked:
             raise DataDependentError(
@@ -77,6 +86,12 @@ class ShapeEnv:
 
     def simplify(self, expr: Any) -> Any:
         """The expression with every symbol, or product, that was found equal to others written in those."""
+        found = self.simplified.get(expr)
+        if found is None:
+            found = self.simplified[expr] = self._simplify(expr)
+        return found
+
+    def _simplify(self, expr: Any) -> Any:
         expr = expr.xreplace(self.replacements) if self.replacements else expr
         try:
             return expr.subs(self.products) if self.products else expr
@@ -85,17 +100,16 @@ class ShapeEnv:
 
     def known(self, condition: Any) -> bool | None:
         """Whether `condition` holds for all sizes (True) or for none (False); None: it depends. Assumes nothing."""
-        import sympy
-
-        if condition in (True, False, sympy.true, sympy.false):
-            return bool(condition)
-        if condition not in self.answers:
-            self.answers[condition] = self._known(condition)
-        return self.answers[condition]
+        answer = self.answers.get(condition, _UNASKED)
+        if answer is _UNASKED:
+            answer = self.answers[condition] = self._known(condition)
+        return answer
 
     def _known(self, condition: Any) -> bool | None:
         import sympy
 
+        if condition in (True, False):
+            return bool(condition)
         rule = _BY_BOUNDS.get(type(condition).__name__)
         if rule is None:
             return None
@@ -131,7 +145,9 @@ class ShapeEnv:
     def _record(self, condition: Any) -> None:
         import sympy
 
-        self.answers = {}  # made anew, not emptied: who keeps this state for later keeps the old one
+        # Both made anew, not emptied: who keeps this state for later keeps the old ones. What is known stays so.
+        self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
+        self.simplified = {}
         relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
@@ -184,6 +200,9 @@ def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
         if all(c.is_Integer for c in value.as_coefficients_dict().values()):
             return symbol, value
     return None
+
+
+_UNASKED: Any = object()
 
 
 _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
