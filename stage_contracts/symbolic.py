@@ -303,7 +303,8 @@ class _Symbolic:
 
     def _arith(self, other: Any, function: Any, reflected: bool = False) -> Any:
         right = other.expr if isinstance(other, _Symbolic) else other
-        expr = function(right, self.expr) if reflected else function(self.expr, right)
+        combine = function if isinstance(right, float) else _combined(function)  # 0.0 == -0.0
+        expr = combine(right, self.expr) if reflected else combine(self.expr, right)
         # int or float by the rules of Python, not of sympy, which does not know that what is divided by is not 0
         whole = (
             isinstance(self, SymInt) and isinstance(other, (int, SymInt)) and function is not operator.truediv
@@ -322,6 +323,12 @@ class _Symbolic:
         import sympy
 
         return self.env.assume(sympy.Ne(self.expr, 0))
+
+
+@functools.cache
+def _combined(function: Callable) -> Callable:
+    """sympy's arithmetic, once for the same operands: every rule multiplies the same few sizes to strides."""
+    return functools.lru_cache(maxsize=4096, typed=True)(function)
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
@@ -409,6 +416,8 @@ def statically_known_true(condition: Any) -> bool:
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are one number for all sizes of the inputs, as far as can be seen; assumes nothing."""
     if isinstance(a, SymInt) or isinstance(b, SymInt):
+        if isinstance(a, SymInt) and isinstance(b, SymInt) and a.expr == b.expr:
+            return True
         return statically_known_true(a == b)
     return bool(a == b)
 
@@ -478,8 +487,10 @@ def hinted(size: Any) -> int:
     if isinstance(size, int):
         return size
     if isinstance(size, SymInt):
-        unbacked = any(size.env.hints.get(s) is None for s in size.expr.free_symbols)
-        return hinted(size.expr) if unbacked else int(size.hint)
+        try:
+            return int(size.hint)
+        except DataDependentError:
+            return hinted(size.expr)
     numbers = dict.fromkeys(size.free_symbols, NOMINAL)
     try:
         return int(value_at(size, numbers))
