@@ -49,7 +49,7 @@ class ShapeEnv:
     assumptions: list[Assumption] = field(default_factory=list)
     origin: Origin | None = None  # the user's line being captured now
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
-    zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
+    zeros: dict[Any, Any] = field(default_factory=dict)  # a sum of sizes found to be a number -> what it lacks to 0
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
     answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; None until something is assumed
     simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until something is assumed
@@ -118,17 +118,15 @@ class ShapeEnv:
             difference = difference.replace(sympy.floor, _exact_quotient)
         if _has_rest_of_quotient(difference):
             return None  # sympy's `expand` does not end on some
-        difference = sympy.expand(difference)
-        if difference in self.zeros or -difference in self.zeros:
-            return rule(0, 0)
-        return rule(*self.bounds(difference))
+        return rule(*self.bounds(sympy.expand(difference)))
 
     def bounds(self, expr: Any) -> tuple[float, float]:
         """The least and greatest value of an expression of sizes, as far as their ranges tell."""
-        for zero in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
-            for whole in (expr - zero, expr + zero):
-                if whole.is_Integer:
-                    return int(whole), int(whole)
+        constant, rest = expr.as_coeff_Add()
+        if rest in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
+            whole = constant - self.zeros[rest]
+            if whole.is_Integer:
+                return int(whole), int(whole)
         return interval(expr, self.ranges)
 
     def assume(self, condition: Any) -> bool:
@@ -151,7 +149,8 @@ class ShapeEnv:
         relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
-            self.zeros.add(difference)
+            constant, rest = difference.as_coeff_Add()
+            self.zeros |= {rest: constant, -rest: -constant}
             solved = _solved(difference, symbols)
             if solved is not None:  # 3*s0 == 12 is s0 == 4
                 symbol, value = solved
@@ -296,7 +295,7 @@ class _Symbolic:
         return int(value) if isinstance(self, SymInt) else float(value)
 
     def __repr__(self) -> str:
-        return str(self.expr)
+        return _shown(self.expr)
 
     def __hash__(self) -> int:
         return hash(self.expr)
@@ -323,6 +322,9 @@ class _Symbolic:
         import sympy
 
         return self.env.assume(sympy.Ne(self.expr, 0))
+
+
+_shown = functools.lru_cache(maxsize=4096)(str)  # sympy's printer takes a millisecond
 
 
 @functools.cache

@@ -62,6 +62,7 @@ class OpenSizes(ShapeEnv):
         self.output = output
         self.closed = False  # the guards are made: nothing more may be assumed
         self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
+        self.texts: dict[Any, str] = {}  # of `text`
 
     def assume(self, condition: Any) -> bool:
         known = self.known(condition)
@@ -94,7 +95,11 @@ class OpenSizes(ShapeEnv):
         return sym
 
     def text(self, expr: Any) -> str:
-        return python_text(expr, lambda symbol: self.sources[symbol].expression())
+        """A size, or a relation of sizes, as Python over the call's arguments. Raises ValueError where there is none."""
+        found = self.texts.get(expr)
+        if found is None:
+            found = self.texts[expr] = python_text(expr, lambda symbol: self.sources[symbol].expression())
+        return found
 
     def number(self, sym: SymInt) -> Variable:
         """A size as a value of the program."""
