@@ -145,7 +145,7 @@ def timed_run(call: Callable[[], Any], count: int) -> float:
 
 
 def use_cache(library: str, folder: str) -> None:
-    """A cache on disk of this run's own: the first process finds nothing of its row in it, the second one all."""
+    """A cache on disk of this run's own: the first process finds none of its row in it, the second one all."""
     if library == "cutaway":
         from stage_contracts import config
 

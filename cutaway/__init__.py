@@ -18,10 +18,11 @@ from cutaway import compiler, library
 from cutaway.backends import list_backends
 from cutaway.compile import compile
 from cutaway.compiled_function import reset
+from cutaway.debug import start as _start_tools
 from cutaway.explain import explain
-from cutaway.logs import logs_of_environment as _logs_of_environment
 from cutaway.pipelines import default_pipeline, tiny_pipeline
 from cutaway.subjects import no_attribute as _no_attribute
+from cutaway.version import __version__
 from stage0_eager import Tensor, enable_grad, is_grad_enabled, nn, no_grad, optim
 from stage0_eager.amp.autocast import (
     autocast,
@@ -117,8 +118,6 @@ from stage_contracts.device import Device
 from stage_contracts.device import Device as device
 from stage_contracts.dtype import DTYPES, DType
 
-__version__ = "0.1.0"
-
 # Every public operator under its name: cutaway.relu, cutaway.add, ...
 # names.pyi lists them for editors and type checkers (`make stubs` writes it).
 _ROWS = {op.name: op for op in TABLE.values() if op.namespace == "cutaway"} | DTYPES
@@ -167,7 +166,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(_no_attribute(f"cutaway.{name}", known))
 
 
-_logs_of_environment()
+_start_tools()
 
 __all__ = [
     "DEFAULT_PIPELINE", "DTYPES", "DType", "Device", "GraphBreak", "Operator", "TINY_PIPELINE", "Tensor",

@@ -12,7 +12,7 @@ from typing import Any
 from stage0_eager.state import no_grad
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
 _SILENTLY = ("no_grad", "writes_silently")  # the marks of a call that stood under no_grad
 
@@ -26,7 +26,7 @@ def as_captured(graph: Graph) -> Callable[..., tuple]:
     metas = [n.val for n in graph.placeholders]
     if next(open_sizes_in(metas), None) is None and not any(map(ran_silently, graph.calls)):
         return GraphModule(graph)
-    read = size_reader(shown_sizes(metas))
+    read = size_reader(symbol_bindings(metas))
 
     def call(*tensors: Any) -> tuple:
         sizes = read(tensors)

@@ -1,4 +1,4 @@
-"""The registry of backends: a name, or a callable of the user's, to what makes a captured graph run.
+"""The registry of backends: a name, or a callable of yours, to what makes a captured graph run.
 
 Input: what `compile(backend=...)` was told. The built-in ones are in inductor.py; programs register theirs, packages
 add theirs under the entry point `cutaway_backends`, and each of these is held to what it promises.

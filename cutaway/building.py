@@ -16,7 +16,7 @@ from cutaway.pipelines import default_pipeline
 from stage_contracts import config, events
 from stage_contracts.errors import CompilerMissing
 from stage_contracts.graph import Graph
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 if TYPE_CHECKING:

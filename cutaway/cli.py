@@ -1,4 +1,4 @@
-"""The command line: `cutaway tour`, `cutaway --version`.
+"""The command line: `cutaway tour`, `cutaway doctor`, `cutaway switches`, `cutaway --version`.
 
 Input: what the user typed. Anything heavy is imported when a command runs, so that `cutaway --help` is
 quick. An error the user can act on is one line on standard error.
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from cutaway.debug.doctor_command import doctor
+from cutaway.debug.switches_command import switches
 
 
 def _version(context: click.Context, _: Any, wanted: bool) -> None:
@@ -71,6 +74,10 @@ def tour(
         run_tour(epochs=epochs, max_steps=steps, seed=seed, output=output, swaps=wanted, device=device)
     except (TourError, SwapError) as error:
         raise click.ClickException(str(error)) from error
+
+
+main.add_command(doctor)
+main.add_command(switches)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any
 from cutaway.backends import find_backend
 from cutaway.compiled_function import CompiledFunction
 from cutaway.compiled_module import call_of, call_through, twin_of
+from cutaway.debug.torch_fields import our_options
 from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import config, python_version
@@ -45,7 +46,7 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
         raise TypeError(
             f'options expects a mapping, e.g. {{"runtime.cache": False}}, got {type(options).__name__}'
         )
-    changes = {**_MODES[mode], **(options or {})}
+    changes = {**_MODES[mode], **our_options(options or {})}
     try:
         config.with_changes(config.current(), changes)
     except (AttributeError, TypeError) as error:  # torch's type for both

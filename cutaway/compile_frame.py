@@ -49,6 +49,7 @@ def compile_frame(
     """Capture one call, compile its graph, and make the entry: guards, residual function, artifacts."""
     mark = events.EVENT_LOG.mark()
     with events.timed("compile", fn.__qualname__) as details:
+        _phase(f"Step 1: torchdynamo start tracing {_place(fn)}")
         made = _captured_and_compiled(fn, args, kwargs, backend, pipeline, policy, fullgraph)
         if made.frame.late_guards is not None and (made.breaks or made.error):
             stage = stage_of(mark)
@@ -58,7 +59,13 @@ def compile_frame(
         if frame.late_guards is not None:  # the later stages may have asked about sizes
             frame = replace(frame, guards=(*frame.guards, *frame.late_guards()))
         for graph_break in breaks:
-            events.record("graph_break", graph_break.code, origin=graph_break.origin, graph_break=graph_break)
+            events.record(
+                "graph_break",
+                graph_break.code,
+                origin=graph_break.origin,
+                graph_break=graph_break,
+                passed_on=_is_passed_on(graph_break, frame),
+            )
         wrong = [b for b in breaks if fullgraph or b.error]
         if wrong:
             first = wrong[0]
@@ -69,17 +76,39 @@ def compile_frame(
             if frame.residual is None or (frame.graph is not None and made.run is None)
             else residual_function(frame, fn, made.run, part)
         )
+        artifacts.frame = frame
+        with events.timed("pass", "compile_guards"):
+            check = guard_function(frame.guards, fn)
+        entry = Entry(frame.guards, check, run, frame, {"artifacts": artifacts})
+        with events.timed("pass", "check_guards", function=fn.__qualname__):
+            holds = check(*args, **kwargs)
+        if not holds:
+            failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
+            raise GuardsFailed(
+                f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+            )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
-    entry = Entry(frame.guards, guard_function(frame.guards, fn), run, frame, {"artifacts": artifacts})
-    if not entry.check(*args, **kwargs):
-        failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
-        raise GuardsFailed(
-            f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
-        )
-    artifacts.frame = frame
+        details["artifacts"] = weakref.ref(artifacts)
     artifacts.events = events.EVENT_LOG.since(mark)
     kept.append(artifacts)
     return entry
+
+
+def _is_passed_on(graph_break: GraphBreak, frame: CapturedFrame) -> bool:
+    """Whether a frame breaks in a function that it inlines, which then is compiled alone, and breaks there too."""
+    if graph_break not in frame.breaks or graph_break.origin is None:
+        return False
+    from stage1_capture.frame.bytecode import instructions  # only a frame that breaks asks
+
+    return all(instruction.origin != graph_break.origin for instruction in instructions(frame.code))
+
+
+def _phase(text: str) -> None:
+    events.record("phase", text)
+
+
+def _place(fn: types.FunctionType) -> str:
+    return f"{fn.__qualname__} {fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
 
 
 @dataclass
@@ -136,15 +165,20 @@ def _captured_and_compiled(
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     artifacts.fullgraph = fullgraph
     made = Compiled(frame, artifacts, list(frame.breaks))
+    _phase(
+        f"Step 1: torchdynamo done tracing {fn.__qualname__} ({'; '.join(b.code for b in frame.breaks) or 'return'})"
+    )
     if frame.graph is not None and frame.residual is not None:
         frame.graph.verify()
         try:
             inputs = example_inputs(frame, fn, args, kwargs)
+            _phase(f"Step 2: calling compiler function {backend.name}")
             with set_grad_enabled(frame.graph_grad_mode), ordinary_modes():
                 compile_graph = functools.partial(backend.compile, frame.graph, inputs, pipeline, artifacts)
                 made.run = repro.compiled(
                     "dynamo", fn.__qualname__, backend, frame.graph, inputs, compile_graph
                 )
+            _phase(f"Step 2: done compiler function {backend.name}")
         except Unsupported as refusal:
             made.breaks.append(replace(refusal.graph_break, error=errors_on_graph_break()))
         except Exception as error:

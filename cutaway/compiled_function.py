@@ -133,6 +133,13 @@ class CompiledFunction:
 
         return explain_misses(self.entries, args, kwargs, guard_names(self._fn)[1])
 
+    def why_each(self, args: tuple, kwargs: dict[str, Any]) -> tuple[str, ...]:
+        """As why_new, of every entry."""
+        from stage4_runtime.runtime import explain_miss
+
+        names = guard_names(self._fn)[1]
+        return tuple(explain_miss(entry, args, kwargs, names) for entry in self.entries)
+
     def forget(self) -> None:
         """Drop all entries: the next call compiles again."""
         with self._lock:
@@ -181,7 +188,8 @@ class CompiledFunction:
             ):
                 return None
             settings = config.current().capture
-            self.policy.automatic = settings.automatic_dynamic_shapes
+            self.policy.supported = self._backend.open_sizes and settings.dynamic_shapes
+            self.policy.automatic = settings.automatic_dynamic_shapes and settings.dynamic_shapes
             self.policy.assume_static = settings.assume_static_by_default
             mark = events.EVENT_LOG.mark()
             try:

@@ -1,6 +1,6 @@
 """`cutaway.compiler`: what a program says to the compiler. Names and meanings as torch.compiler and torch._dynamo.
 
-Input: functions of the user's, and compiled functions. The marks that capture obeys are in stage_contracts.controls,
+Input: user functions, and compiled functions. The marks that capture obeys are in stage_contracts.controls,
 limits and stances in recompilation.py; this file gathers them and adds what needs compiled functions.
 """
 

@@ -7,13 +7,14 @@ is about what really happened, frames that were compiled on the way included.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from cutaway.backends import find_backend
 from cutaway.compiled_function import CompiledFunction
 from cutaway.compiled_module import call_of
+from cutaway.debug.breaks_once import breaks_once
 from cutaway.pipelines import default_pipeline
 from stage0_eager.nn.module import Module
 from stage_contracts import events
@@ -61,14 +62,22 @@ class ExplainOutput:
         lines += ["Compile Times:", *(f"  {line}" for line in self.compile_times.splitlines())]
         return "\n".join(lines)
 
+    def __iter__(self) -> Iterator[Any]:
+        """The six values that torch 2.0 returned: explanation, out_guards, graphs, ops_per_graph, break_reasons, and
+        the explanation with all of these in it."""
+        said = f"Dynamo produced {self.graph_count} graphs with {self.graph_break_count} graph break"
+        said += f"{'s' * (self.graph_break_count != 1)} and {self.op_count} ops"
+        return iter((said, self.out_guards, self.graphs, self.ops_per_graph, self.break_reasons, str(self)))
+
     def __repr__(self) -> str:
         counts = f"{self.graph_count} graphs, {self.graph_break_count} breaks, {self.op_count} operators"
         return f"<ExplainOutput: {counts}; print it for the report>"
 
 
 @checks_options
-def explain(fn: Callable) -> Callable[..., ExplainOutput]:
-    """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards.
+def explain(fn: Callable, *arguments: Any) -> Any:
+    """`explain(fn)(*args, **kwargs)` compiles and runs one call and reports graphs, breaks, operators, guards: an
+    ExplainOutput. So does `explain(fn, *args)`, the older form.
 
     A plain function is compiled with the backend that runs graphs as captured; a compiled one with its own.
     """
@@ -98,14 +107,14 @@ def explain(fn: Callable) -> Callable[..., ExplainOutput]:
         fresh(*before, *args, **kwargs)
         return _report(events.EVENT_LOG.since(mark))
 
-    return report
+    return report(*arguments) if arguments else report
 
 
 def _report(seen: list[events.Event]) -> ExplainOutput:
     compiles = [e for e in seen if e.kind == "compile" and "frame" in e.details]
     frames: list[CapturedFrame] = [f for e in compiles if (f := e.details["frame"]()) is not None]
     graphs = tuple(f.graph for f in frames if f.graph is not None)
-    breaks = tuple(e.details["graph_break"] for e in seen if e.kind == "graph_break")
+    breaks = tuple(e.details["graph_break"] for e in breaks_once(seen))
     ops = tuple(tuple(n.target for n in graph.calls if hasattr(n.target, "qualname")) for graph in graphs)
     guards = tuple(guard for frame in frames for guard in frame.guards)
     times = _times([e for e in seen if e.kind in ("pass", "build", "compile")])

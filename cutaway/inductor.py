@@ -57,6 +57,8 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("emit", 3, "source (building.py, which asks the cache first)"),
     ("build", 4, "loaded kernels"),
     ("launch", 4, "a callable on arrays"),
+    ("compile_guards", 1, "the guards as one Python function (compile_frame.py, as the next)"),
+    ("check_guards", 4, "that they hold on the call they were made from"),
 )
 
 
@@ -105,9 +107,8 @@ def cudagraphs(graph: Graph, inputs: list, pipeline: Pipeline, artifacts: Artifa
 # (output, input) positions: the caller copies that output of the graph into that input, and keeps it nowhere else.
 Updates = Sequence[tuple[int, int]]
 Finish = Callable[[], tuple[Callable[..., tuple], HalfArtifacts | None]]
-CompileHalf = Callable[
-    ..., Finish
-]  # (graph, updates) -> what waits for the build: so halves build at the same time
+# (graph, updates) -> what waits for the build: so halves build at the same time
+CompileHalf = Callable[..., Finish]
 
 
 # ---- stage 2 --------------------------------------------------------------------------------------------------
@@ -209,6 +210,7 @@ def lower_and_build(
         for name, value in core.attributes.items()
         if isinstance(value, GraphModule)
     }
+    events.record("phase", f"Step 3: inductor compiling {core.name} of {len(core.calls)} calls for {device}")
     half = HalfArtifacts(core, pipeline, target_for(device), updates, subgraphs=inner)
     program, constants = emitted_program(half, half.target)
     is_built, built = in_background(build_all, program, pipeline)
@@ -221,7 +223,9 @@ def lower_and_build(
             events.record("fallback", "numpy", reason=str(missing))
             return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
-        return step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
+        events.record("phase", f"Step 3: inductor done compiling {core.name}")
+        return run
 
     def finish() -> HalfArtifacts:
         if builds_in_background() and device == CPU:

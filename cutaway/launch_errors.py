@@ -42,9 +42,11 @@ def recover_forward(captured: Graph, artifacts: Artifacts) -> Recover:
             return rest()
         if drawn:  # eager draws them again
             default_generator().advance(-drawn)
-        if outside:  # eager raises torch's own error, after the writes that come before it
-            as_captured(captured)(*tensors)
-            raise error
+        # eager raises torch's own error, after the writes that come before it; else it was a false alarm
+        if outside:
+            results = as_captured(captured)(*tensors)
+            tell(fault)
+            return results
         return _instead(as_captured(captured), tensors, fault, tell)
 
     return recover

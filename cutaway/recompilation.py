@@ -98,8 +98,11 @@ set_rule(set_stance, Rule("forbid", "set_stance changes how code is compiled; ca
 
 
 def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the stance lets a call that no entry fits be compiled. Raises RecompileError for fail_on_recompile."""
-    stance = STANCE.name
+    """Whether the settings and the stance let a call that no entry fits be compiled. Raises RecompileError for
+    fail_on_recompile."""
+    stance, settings = STANCE.name, config.current().capture
+    if settings.disable or settings.only_function not in ("", compiled.name, compiled.code.co_name):
+        return False
     if stance == "fail_on_recompile":
         why = compiled.why_new(args, kwargs) if compiled.entries else "it was not compiled yet"
         raise RecompileError(
@@ -149,7 +152,8 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     if reached is None:
         if settings.error_on_recompile:
             raise RecompileError(f"{name} would be recompiled, and error_on_recompile is on: {reason}")
-        events.record("recompile", name, reason=reason)
+        entries = compiled.why_each(args, kwargs) if compiled.entries else ()
+        events.record("recompile", name, reason=reason, entries=entries)
         return True
     what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
     if compiled.fullgraph or settings.fail_on_recompile_limit_hit:

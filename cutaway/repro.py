@@ -24,8 +24,8 @@ from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_text import print_graph
 from stage_contracts.messages import say
-from stage_contracts.shown_sizes import open_sizes_in
 from stage_contracts.sizes import ConstraintViolationError
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 FOLDER = "cutaway_repro"  # in the working directory

@@ -19,7 +19,7 @@ from stage2_autograd.runtime.synthetic_bases import on_their_memory, pattern_of,
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 
 if TYPE_CHECKING:
     from stage_contracts.joint import FunctionalGraph

@@ -71,7 +71,8 @@ def no_import(path: str, known: Iterable[str], whole_module: bool) -> str:
     """As no_attribute, where an import asks: `import torch.hub`, or `from torch import hub` if not `whole_module`."""
     name = path.rpartition(".")[2]
     sentence = SUBJECTS.get(name) or (PRIVATE if name[0] == "_" else "")
-    hint = f": {sentence}" if sentence else _nearest(path, known)
+    private = f": {PRIVATE}" if "._" in path else ""  # inside torch._inductor, of which little is here
+    hint = f": {sentence}" if sentence else _nearest(path, known) or private
     if whole_module:
         return say("module_missing", path=path, hint=hint)
     return say("name_missing", path=path, hint=hint)

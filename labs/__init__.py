@@ -1,4 +1,4 @@
-"""The labs: a learner writes one seam, and that stage's own conformance tests judge it.
+"""Where exercises for each stage will be. It is empty today.
 
-Input: a learner's file; the checks run `pytest <stage> --swap seam=file.py:object`.
+To test a seam of your own now, run `pytest <stage> --swap seam=file.py:object`.
 """

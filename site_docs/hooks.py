@@ -61,7 +61,8 @@ def _beside(name):
 
 
 def on_page_markdown(markdown, **_):
-    for mark, make in {**_beside("numpy_page").TABLES, **_beside("dynamic_page").TEXTS}.items():
+    texts = (_beside("numpy_page").TABLES, _beside("dynamic_page").TEXTS, _beside("debug_page").TEXTS)
+    for mark, make in {k: v for table in texts for k, v in table.items()}.items():
         if mark in markdown:
             markdown = markdown.replace(mark, make())
     markdown = markdown.replace("<!-- promotion table -->", _promotion_table())

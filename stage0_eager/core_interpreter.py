@@ -15,7 +15,13 @@ from stage0_eager.tensor import Tensor
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
 from stage_contracts.graph_module import GraphModule
-from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbol_bindings import (
+    expression,
+    open_sizes_in,
+    size_reader,
+    symbol_bindings,
+    with_sizes,
+)
 from stage_contracts.symbolic import SymInt
 
 Call = Callable[[Node, tuple, dict], Any]
@@ -44,7 +50,7 @@ def at_sizes(graph: Graph, call: Call) -> Callable[..., tuple]:
         return run
     # none where a guard has fixed them all
     needed = {s for size in sizes for s in expression(size).free_symbols}
-    shown = shown_sizes([n.val for n in graph.placeholders])
+    shown = symbol_bindings([n.val for n in graph.placeholders])
     if unseen := needed - {s.symbol for s in shown}:
         names = ", ".join(sorted(map(str, unseen)))
         raise Unsupported(f"the open size {names}, which no input of {graph.name} shows", code="GB0011")

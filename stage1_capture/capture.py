@@ -18,8 +18,8 @@ from typing import Any
 from stage0_eager.state import ordinary_modes
 from stage1_capture import tables  # noqa: F401  (what fills them)
 from stage1_capture.breaks import resume
-from stage1_capture.breaks.asking_functions import row_of
-from stage1_capture.breaks.nested import called_in_python
+from stage1_capture.breaks.compiled_calls import called_in_python
+from stage1_capture.breaks.implicit_calls import row_of
 from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.builtins.torch.optimizers import with_state
 from stage1_capture.frame.bytecode import VERSION

@@ -4,8 +4,8 @@ Input: nothing. capture.py imports this once, before the first capture.
 """
 
 from stage1_capture.builtins import (  # noqa: F401
-    container_dunders,
     container_methods,
+    container_special_methods,
     copy,
     getters,
     library,

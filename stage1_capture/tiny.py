@@ -24,7 +24,7 @@ from stage1_capture.residual.signature import signature_text
 from stage_contracts import breaks, dtype, graph
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node
-from stage_contracts.guards import Guard
+from stage_contracts.guards import Guard, TensorOf
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
 from stage_contracts.source import ArgSource, AttrSource, FunctionSource, ItemSource, Source
@@ -78,7 +78,8 @@ class Capture:
     def read(self, real: Any, source: Source | None, epoch: bool = False) -> Any:
         """The abstract value of a real one, and its guard. `epoch`: a module holds it, and will tell of a change."""
         if type(real) in (Tensor, Parameter) and source is not None:
-            self.guard("TENSOR", source, real.meta, epoch and isinstance(real, Parameter))
+            wanted = TensorOf(type(real), real.meta)
+            self.guard("TENSOR", source, wanted, epoch and isinstance(real, Parameter))
             if source not in self.inputs:
                 self.inputs[source] = self.graph.placeholder(
                     str(source).split(".")[-1], real.meta, source=source

@@ -19,7 +19,7 @@ from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
 from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import Partition, SavedTensor
-from stage_contracts.shown_sizes import expression, open_sizes_in, shown_sizes
+from stage_contracts.symbol_bindings import expression, open_sizes_in, symbol_bindings
 from stage_contracts.symbolic import ShapeEnv, SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -43,7 +43,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
                 raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0011")
             carried.append(position[node.name])
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
-            needed -= {s.symbol for s in shown_sizes([n.val for n in twin.placeholders])}
+            needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}
     kept = [i for i, node in enumerate(graph.placeholders) if isinstance(node.val, TensorMeta)]
 
     def arrange(inputs: Sequence[Any]) -> list:
@@ -55,7 +55,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
 
 def _hidden_symbols(graph: Graph) -> set[Any]:
     """The symbols of open sizes in the graph that no input tensor's shape shows."""
-    known = {s.symbol for s in shown_sizes([node.val for node in graph.placeholders])}
+    known = {s.symbol for s in symbol_bindings([node.val for node in graph.placeholders])}
     return _symbols(graph.nodes).keys() - known
 
 
@@ -68,10 +68,10 @@ def _symbols(nodes: Sequence[Node]) -> dict[Any, ShapeEnv]:
 def save_hidden_sizes(partition: Partition) -> Partition:
     """The partition with every open size of the backward shown by a value that the forward saves.
 
-    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and nothing of it.
+    Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and no value.
     """
     needed = _symbols(partition.backward.nodes)
-    shown = {s.symbol for s in shown_sizes([n.val for n in partition.backward.placeholders])}
+    shown = {s.symbol for s in symbol_bindings([n.val for n in partition.backward.placeholders])}
     hidden = sorted(needed.keys() - shown, key=str)
     if not hidden:
         return partition

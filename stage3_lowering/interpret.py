@@ -173,10 +173,10 @@ class _NumpyOps:
             if kind in ("argmax", "argmin"):
                 flat = full.reshape(*self.sizes[: self.rank], -1)
                 return getattr(np, kind)(flat, axis=-1).reshape(*self.sizes[: self.rank], *(1,) * len(axes))
-            if kind in ("sum", "prod"):  # float32 sums are folded in float64, as kernels may
+            if kind in ("sum", "prod"):  # float32 sums are accumulated in float64, as kernels may
                 wide = np.float64 if kind == "sum" and self.dtype.is_floating_point else self.dtype.numpy
-                folded = getattr(np, kind)(full, axis=axes, keepdims=True, dtype=wide)
-                return folded.astype(self.dtype.numpy)
+                reduced = getattr(np, kind)(full, axis=axes, keepdims=True, dtype=wide)
+                return reduced.astype(self.dtype.numpy)
             return getattr(np, kind)(full, axis=axes, keepdims=True)
 
     def random_bits(self, seed: np.ndarray, counter: np.ndarray, index: Any) -> np.ndarray:

@@ -41,7 +41,7 @@ def verify_pass(name: str, before: Any, after: Any) -> None:
 
 
 def verify_lowering(name: str, graph: Graph, lowered: LoweredGraph) -> None:
-    """The same for a core graph and its loop nests, which may round otherwise: they fold sums in another order."""
+    """The same for a core graph and its loop nests, which may round otherwise: they add up sums in another order."""
     if lowered.sizes or lowered.constants:  # the graph has them as they are, tensors and subgraphs
         return
     for special in (True, False):

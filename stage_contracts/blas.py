@@ -86,9 +86,8 @@ def _matrix(name: str, shape: tuple, strides: tuple, offset: Any, batch: tuple) 
     """The last two dimensions as rows with unit stride, or as columns with it."""
     (rows, columns), (down, along) = shape[-2:], strides[-2:]
     missing = len(batch) - (len(shape) - 2)
-    steps = tuple(
-        0 if size == 1 else step for size, step in zip(shape[:-2], strides[:-2], strict=True)
-    )  # a batch of one is the same for all
+    # a batch of one is the same for all
+    steps = tuple(0 if size == 1 else step for size, step in zip(shape[:-2], strides[:-2], strict=True))
     steps = (0,) * missing + steps
     if (along == 1 or columns == 1) and (rows == 1 or never_below(down, columns)):
         return Matrix(name, offset, False, columns if rows == 1 else down, steps)

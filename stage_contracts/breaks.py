@@ -31,8 +31,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "pass tensors, modules, numbers, or containers of them",
     ),
     "GB0006": (
-        "a side effect on an object from outside",
-        "return the value instead and store it in the caller",
+        "an assignment or a del that only Python can do",
+        "return the value, and store it in the caller",
     ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
     "GB0008": (
@@ -50,7 +50,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "set suppress_errors to False to see where it was raised",
     ),
     "GB0013": (
-        "random numbers inside a branch, a loop or a derivative of one's own",
+        "random numbers inside a branch, a loop or a user-defined derivative",
         "draw them outside and pass them as operands",
     ),
     "GB0014": (
@@ -85,7 +85,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     "GB0027": (
         "random numbers that the graph does not draw",
-        "draw with cutaway.rand and its kin, whose numbers are part of the graph, or pass the number in",
+        "draw with cutaway.rand and the like, whose numbers are part of the graph, or pass the number in",
     ),
     "GB0028": ("a copy that only Python can make", "copy it outside, or make a new object of its parts"),
     "GB0029": (
@@ -273,6 +273,37 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0089": (
         "a step that this launch does not run",
         "launch it with stage4_runtime.runtime:launch, on one stream",
+    ),
+    "GB0090": (
+        "an in-place write to a tensor that requires grad, or to a view that the tape follows",
+        "compute a new tensor, or write under no_grad",
+    ),
+    "GB0091": (
+        "a call that changes what a tensor is (requires_grad_, set_, detach_)",
+        "make this call outside, before the compiled function",
+    ),
+    "GB0092": ("a change of the library's own state", "change it before the compiled call"),
+    "GB0093": (
+        "a side effect inside a function that becomes a graph of its own",
+        "return the value from that function instead of storing it",
+    ),
+    "GB0094": (
+        "a change beside a schedule's step",
+        "call the step outside, or change the schedule and its optimizer there",
+    ),
+    "GB0095": (
+        "a value that a hook or a backward reads, changed after the call",
+        "give the hook a value that the function does not change",
+    ),
+    "GB0096": ("the removal of a hook from outside", "call remove() outside"),
+    "GB0097": ("a pop from a set from outside", "pass a list, which has an order"),
+    "GB0098": (
+        "a property or a descriptor that only Python can call",
+        "read it outside and pass the value, or write it as a property with a plain function",
+    ),
+    "GB0099": (
+        "a name that a module computes in its __getattr__",
+        "import the name itself at the top of the file",
     ),
 }
 

@@ -1,18 +1,22 @@
 """The configuration: one typed, immutable object; each stage's section is a frozen dataclass here.
 
-Input: defaults below, then environment variables `CUTAWAY_<SECTION>_<FIELD>`, then `config.patch(...)`, which
-holds for its block in this thread or task. The value in force at compile time travels with the compiled code.
+Input: defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
+torch's), then `config.patch(...)`, which holds for its block in this thread or task. The value in force at compile time
+travels with the compiled code.
 """
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any
 
 from stage_contracts.messages import checks_fields, did_you_mean, near, say
@@ -28,9 +32,12 @@ class CaptureConfig:
     error_on_recompile: bool = False  # so does any recompile
     automatic_dynamic_shapes: bool = True  # dynamic=None leaves open what has changed
     assume_static_by_default: bool = True  # off: dynamic=None leaves all sizes open
-    # None: what fails in the compiler runs eagerly and is recorded, a failing backend of the user's raises.
+    # None: what fails in the compiler runs eagerly and is recorded, a failing user-defined backend raises.
     # True: both run eagerly. False: both raise.
     suppress_errors: bool | None = None
+    dynamic_shapes: bool = True  # off: every size is known, whatever compile() was told
+    disable: bool = False  # nothing is compiled: compiled functions run eagerly
+    only_function: str = ""  # compile functions of this name only; all others run eagerly
     # "dynamo" or "aot": what fails after that is saved as a program that fails again, and raised (cutaway/repro.py)
     repro_after: str | None = None
 
@@ -62,8 +69,8 @@ class RuntimeConfig:
     cxx: str = ""  # the C++ compiler; "" looks for $CXX, g++, clang++, c++ on the path
     # -O3 -march=native     SIMD of this machine's width; code stays here, and the cache's key names the CPU
     # -fopenmp              `omp simd` and threads
-    # -fno-math-errno       functions need not set errno: nobody reads it, and SIMD functions cannot
-    # -fno-trapping-math    nobody reads the floating-point status flags, so a branch may become a select
+    # -fno-math-errno       functions need not set errno: nothing reads it, and SIMD functions cannot
+    # -fno-trapping-math    nothing reads the floating-point status flags, so a branch may become a select
     # -ffp-contract=off     a * b + c stays two roundings, as in eager
     # No flag changes a value; none lets the compiler reorder sums (-ffast-math does).
     cxx_flags: str = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -ffp-contract=off"
@@ -83,6 +90,18 @@ class RuntimeConfig:
 
 @checks_fields
 @dataclass(frozen=True)
+class DebugConfig:
+    logs: str = ""  # what is logged from the start, as CUTAWAY_LOGS has it: "+dynamo,graph_breaks,-guards"
+    log_file: str = ""  # where logs go; "" is stderr
+    log_format: str = "text"  # or "json": one object a line
+    trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
+    folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
+    folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
+    verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
+
+
+@checks_fields
+@dataclass(frozen=True)
 class Config:
     """All sections. Read as `config.current().runtime.cache_dir`."""
 
@@ -90,23 +109,53 @@ class Config:
     autograd: AutogradConfig = field(default_factory=AutogradConfig)
     lowering: LoweringConfig = field(default_factory=LoweringConfig)
     runtime: RuntimeConfig = field(default_factory=RuntimeConfig)
+    debug: DebugConfig = field(default_factory=DebugConfig)
 
 
-# Fields that torch, too, has variables for. Ours wins.
+# Fields that torch, too, has variables for, the newest first. Ours wins.
 TORCH_VARIABLES: dict[str, tuple[str, ...]] = {
+    "capture.automatic_dynamic_shapes": ("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_SHAPES",),
+    "capture.disable": ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE"),
+    "capture.dynamic_shapes": ("TORCHDYNAMO_DYNAMIC_SHAPES",),
+    "capture.only_function": ("TORCHDYNAMO_DEBUG_FUNCTION",),
     "capture.repro_after": ("TORCHDYNAMO_REPRO_AFTER",),
-    "runtime.force_disable_caches": ("TORCHINDUCTOR_FORCE_DISABLE_CACHES",),
+    "capture.suppress_errors": ("TORCHDYNAMO_SUPPRESS_ERRORS",),
+    "debug.folder": ("TORCH_COMPILE_DEBUG",),
+    "debug.folder_root": ("TORCH_COMPILE_DEBUG_DIR",),
+    "debug.log_file": ("TORCH_LOGS_OUT",),
+    "debug.logs": ("TORCH_LOGS",),
+    "debug.trace_folder": ("TORCH_TRACE",),
+    "debug.verbose": ("TORCHDYNAMO_VERBOSE",),
+    "runtime.cache": ("TORCHINDUCTOR_FX_GRAPH_CACHE",),
+    "runtime.cache_dir": ("TORCHINDUCTOR_CACHE_DIR",),
+    "runtime.cuda_graphs": ("TORCHINDUCTOR_CUDAGRAPHS",),
+    "runtime.deterministic": ("TORCHINDUCTOR_DETERMINISTIC",),
+    "runtime.force_disable_caches": (
+        "TORCH_COMPILE_FORCE_DISABLE_CACHES",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    ),
 }
-# Fields with a shorter name of ours as well.
-SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER"}
-# Fields that know a few words.
-CHOICES: dict[str, tuple[str | None, ...]] = {"capture.repro_after": (None, "dynamo", "aot")}
 
 _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 
 
-# Variables that are read elsewhere: cutaway/logs.py, stage_contracts/events.py, and the tests of golden texts.
-OTHER_VARIABLES = ("CUTAWAY_LOGS", "CUTAWAY_INTERNAL_ERRORS", "CUTAWAY_UPDATE_GOLDEN")
+# Variables whose value means something else than the field's.
+_MEANS: dict[str, Callable[[str], str]] = {
+    "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
+}
+# Fields with a shorter name of ours as well.
+SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
+# Fields that know a few words.
+CHOICES: dict[str, tuple[str | None, ...]] = {
+    "capture.repro_after": (None, "dynamo", "aot"),
+    "debug.log_format": ("text", "json"),
+}
+# Variables that are no field's: what they are for.
+OTHER_VARIABLES = {
+    "CUTAWAY_CONFIG": "a TOML file with a table per section, read before the variables",
+    "CUTAWAY_INTERNAL_ERRORS": "exit: a fault of the compiler ends the process with status 70",
+    "CUTAWAY_UPDATE_GOLDEN": "1: the tests of golden texts write them",
+}
 
 
 def variable_of(section: str, name: str) -> str:
@@ -115,7 +164,7 @@ def variable_of(section: str, name: str) -> str:
 
 
 def variables_of(field_name: str) -> tuple[str, ...]:
-    """The environment variables of a field ("capture.repro_after"), in the order in which one wins over the next."""
+    """The environment variables of a field ("debug.logs"), in the order in which one wins over the next."""
     short = SHORT_VARIABLES.get(field_name)
     section, _, name = field_name.partition(".")
     return (*([short] if short else []), variable_of(section, name), *TORCH_VARIABLES.get(field_name, ()))
@@ -124,27 +173,60 @@ def variables_of(field_name: str) -> tuple[str, ...]:
 def from_environment(
     environment: Mapping[str, str] = os.environ, malformed: Callable[[str], None] | None = None
 ) -> Config:
-    """The defaults with `CUTAWAY_*` variables applied. Raises ValueError for a value of the wrong type, or tells
-    `malformed` and leaves the default."""
-    changes: dict[str, Any] = {}
-    for section in fields(Config):
-        section_type = typing.get_type_hints(Config)[section.name]
-        types = typing.get_type_hints(section_type)
-        values = {}
-        for f in fields(section_type):
-            key = f"{section.name}.{f.name}"
-            variable = next((name for name in variables_of(key) if name in environment), None)
-            if variable is None:
-                continue
+    """The defaults with CUTAWAY_CONFIG's file and `CUTAWAY_*` variables applied. Raises ValueError for a value of the
+    wrong type, or tells `malformed` and leaves the default."""
+
+    def wrong(problem: str) -> None:
+        if malformed is None:
+            raise ValueError(problem)
+        malformed(problem)
+
+    config = _from_file(environment.get("CUTAWAY_CONFIG", ""), wrong)
+    for name, wanted in field_types().items():
+        variable = next((v for v in variables_of(name) if v in environment), None)
+        if variable is not None:
             try:
-                values[f.name] = _parse(variable, environment[variable], types[f.name])
-                _check_choice(key, values[f.name], variable)
+                value = _parse(variable, _MEANS.get(variable, str)(environment[variable]), wanted)
+                _check_choice(name, value, variable)
+                config = with_changes(config, {name: value})
             except (TypeError, ValueError) as error:
-                if malformed is None:
-                    raise
-                malformed(str(error))
-        changes[section.name] = section_type(**values)
-    return Config(**changes)
+                wrong(str(error))
+    return config
+
+
+def _from_file(path: str, wrong: Callable[[str], None]) -> Config:
+    """The defaults with what a TOML file says: `[runtime]`, below it `cache = false`."""
+    config = Config()
+    if not path:
+        return config
+    import tomllib  # most processes have no such file
+
+    try:
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        wrong(f"CUTAWAY_CONFIG={path!r} cannot be read: {error}")
+        return config
+    for section, table in tables.items():
+        if not isinstance(table, dict):
+            wrong(f"CUTAWAY_CONFIG={path!r}: {section} stands outside a table such as [runtime]")
+            continue
+        for name, value in table.items():
+            try:
+                config = with_changes(config, {f"{section}.{name}": value})
+            except (AttributeError, TypeError) as error:
+                wrong(f"CUTAWAY_CONFIG={path!r}: {error}")
+    return config
+
+
+@functools.cache
+def field_types() -> dict[str, Any]:
+    """Every field by its name ("runtime.cache") and its type."""
+    sections = typing.get_type_hints(Config)
+    return {
+        f"{section.name}.{f.name}": typing.get_type_hints(sections[section.name])[f.name]
+        for section in fields(Config)
+        for f in fields(sections[section.name])
+    }
 
 
 def _shown(wanted: Any) -> str:
@@ -176,10 +258,13 @@ def environment_in_words(environment: Mapping[str, str] = os.environ) -> Config:
     """As from_environment, but nothing here stops the import: what is wrong is a warning."""
 
     def warn(text: str) -> None:
-        warnings.warn(text, stacklevel=3)
+        try:
+            warnings.warn(text, stacklevel=3)
+        except Warning:  # `python -W error` makes it an exception, and an import must not fail for a variable
+            print(text, file=sys.stderr)
 
-    known = [variable_of(s.name, f.name) for s in fields(Config) for f in fields(getattr(Config(), s.name))]
-    known += [*SHORT_VARIABLES.values(), *OTHER_VARIABLES]
+    known = [v for f in field_types() for v in variables_of(f) if v.startswith("CUTAWAY_")]
+    known += OTHER_VARIABLES
     for name in environment:
         if name.startswith("CUTAWAY_") and name not in known:
             warn(say("unknown_variable", name=name, hint=_variable_hint(name, known)))
@@ -191,16 +276,8 @@ def _variable_hint(name: str, known: list[str]) -> str:
     names = {f"CUTAWAY_{f.name}".upper(): variable_of(s.name, f.name)
              for s in fields(Config) for f in fields(getattr(Config(), s.name))}  # fmt: skip
     found = near(name, [*known, *names])
-    return f"; did you mean {names.get(found, found)!r}?" if found else f"; there are {', '.join(known)}"
-
-
-_ENVIRONMENT = environment_in_words()
-_CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
-
-
-def current() -> Config:
-    """The configuration in force here."""
-    return _CURRENT.get() or _ENVIRONMENT
+    meant = found if found in known else names.get(found or "")
+    return f"; did you mean {meant!r}?" if found else f"; there are {', '.join(known)}"
 
 
 def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
@@ -228,6 +305,15 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})
     return config
+
+
+_ENVIRONMENT = environment_in_words()
+_CURRENT: ContextVar[Config | None] = ContextVar("cutaway_config", default=None)
+
+
+def current() -> Config:
+    """The configuration in force here."""
+    return _CURRENT.get() or _ENVIRONMENT
 
 
 def change(**changes: Any) -> None:

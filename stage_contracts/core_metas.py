@@ -43,7 +43,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _common_size(a: Any, b: Any) -> Any:
-    """What two sizes broadcast to; None where they clash. What is asked of open sizes last becomes a guard."""
+    """What two sizes broadcast to; None where they clash. The last question about open sizes becomes a guard."""
     if same_size(a, b) or same_size(b, 1):
         return a
     if same_size(a, 1):

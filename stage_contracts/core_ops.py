@@ -18,7 +18,7 @@ from stage_contracts.external_ops import EXTERNAL
 # What a row is, which is how lowering treats it.
 KINDS = {
     "pointwise": "one output element from one element of each operand",
-    "reduction": "folds some dimensions",
+    "reduction": "reduces some dimensions",
     "view": "the same elements under another index; eager shares storage where strides allow",
     "movement": "copies elements to other places",
     "indexing": "places given by an index tensor",

@@ -34,6 +34,8 @@ KINDS = {
     "realize": "a pointwise result became a buffer; details name the rule that asked for it",
     "fusion": "two scheduler nodes were or were not fused, and why",
     "launch": "a program ran (recorded only while a profiler is on)",
+    "phase": "a phase of a compile begins or ends, in torch's words (`Step 1: ...`)",
+    "trace": "capture came to a line or an instruction (recorded only while a log asks for it)",
 }
 
 
@@ -48,6 +50,7 @@ class Event:
     duration_ns: int = 0
     origin: Origin | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    thread: int = 0  # threading.get_ident() of who recorded it
 
     def __str__(self) -> str:
         took = f" {self.duration_ns / 1e6:.2f} ms" if self.duration_ns else ""
@@ -66,6 +69,7 @@ class EventLog:
         self._numbers = itertools.count()
         self._counters: Counter[str] = Counter()
         self._listeners: list[Callable[[Event], None]] = []
+        self.tracing = False  # whether capture records where it is
 
     def record(
         self,
@@ -81,7 +85,8 @@ class EventLog:
             raise ValueError(f"unknown event kind {kind!r}; expected one of {', '.join(KINDS)}")
         start = time.perf_counter_ns() if start_ns is None else start_ns
         with self._lock:
-            event = Event(next(self._numbers), kind, name, start, duration_ns, origin, details)
+            here = threading.get_ident()
+            event = Event(next(self._numbers), kind, name, start, duration_ns, origin, details, here)
             self._events.append(event)
             self._counters[f"{kind}.{name}"] += 1
             listeners = list(self._listeners)

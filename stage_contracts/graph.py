@@ -128,7 +128,7 @@ class Graph:
         node.name = self._fresh(name)
 
     def erase_node(self, node: Node) -> None:
-        """Remove a node nobody reads. Raises GraphError while it still has users."""
+        """Remove a node that nothing reads. Raises GraphError while it still has users."""
         if node.users:
             raise GraphError(f"cannot erase {node.name}: still read by {', '.join(map(str, node.users))}")
         self.set_args(node, (), {})

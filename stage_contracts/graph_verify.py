@@ -108,11 +108,31 @@ def verify_val(node: Node) -> None:
         return  # only the data knows
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         raise GraphError(f"{node.name}: {node.target!r} does not take these arguments: {error}") from error
-    if not _agree(node.val, promised):
+    if not _agree(node.val, promised) and not _was_promised(node):
         raise GraphError(
             f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} says {_words(promised)}; "
             "what made this node, or changed what it reads, has to update val"
         )
+
+
+def _was_promised(node: Node) -> bool:
+    """Whether the rule said so when less was known of the open sizes. What was said then stays true; a size that was
+    found to be 1 later would only leave another layout to choose."""
+    args, kwargs = map_args((node.args, node.kwargs), lambda n: n.val)
+    for env in {id(env): env for n in (node, *node.all_input_nodes) for env in envs_of(n.val)}.values():
+        with assuming_nothing([env]):
+            for _ in env.knowing_less():
+                try:
+                    if _agree(node.val, node.target.meta(*args, **kwargs)):
+                        return True
+                except (
+                    RuntimeError,
+                    TypeError,
+                    ValueError,
+                    IndexError,
+                ):  # it needs what was found out only later
+                    continue
+    return False
 
 
 def unchecked(node: Node) -> str:

@@ -1,11 +1,12 @@
 """Constants that `==` cannot tell apart, or tells apart from themselves: -0.0 and 0.0, 1 and True, NaN.
 
-Input: guards of constants and of what a class has. No code of the user's is asked: neither an `==` nor a hash.
+Input: guards of constants and of what a class has. No user code runs: neither an `==` nor a hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -52,4 +53,67 @@ def is_told_by_equality(constant: Any) -> bool:
 
 def lacks(cls: type, name: str) -> bool:
     """Whether neither the class nor a base of it has the name. A metaclass is not asked."""
-    return not any(name in base.__dict__ for base in cls.__mro__)
+    for base in cls.__mro__:  # noqa: SIM110 (all() takes twice as long, and guards of objects ask this at each call)
+        if name in base.__dict__:
+            return False
+    return True
+
+
+def lacks_all(cls: type, names: tuple[str, ...]) -> bool:
+    """Whether it lacks each of them."""
+    for base in cls.__mro__:  # noqa: SIM110 (as above)
+        if not base.__dict__.keys().isdisjoint(names):
+            return False
+    return True
+
+
+def are_plain(cls: type, names: tuple[str, ...]) -> bool:
+    """Whether looking these names up on the class or on an object of it runs no Python code: the class lacks them, or
+    has plain values, functions or slots there."""
+    for base in cls.__mro__:
+        own = base.__dict__
+        if not own.keys().isdisjoint(names):
+            here = [name for name in names if name in own and _may_compute(type(own[name]))]
+            if here and computed(cls, here):
+                return False
+    return True
+
+
+def computed(cls: type, names: Iterable[str]) -> list[str]:
+    """Those of the names for which the class has a descriptor that may be Python code."""
+    return [name for name in names if _may_compute(type(found_in(cls, name)))]
+
+
+def _may_compute(kind: type) -> bool:
+    return kind not in _PLAIN and not lacks(kind, "__get__")
+
+
+# What is met most, asked first; the others are asked for a `__get__`.
+_PLAIN = frozenset(
+    (types.FunctionType, types.MemberDescriptorType, staticmethod, int, float, str, bool, type(None))
+)
+
+
+def getters(cls: type) -> tuple[Any, Any]:
+    """What answers for attributes of the class's objects: its `__getattribute__` and its `__getattr__`, if any."""
+    return found_in(cls, "__getattribute__"), found_in(cls, "__getattr__")
+
+
+def found_in(cls: type, name: str) -> Any:
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
+
+
+def reads_by(cls: type, wanted: tuple[Any, Any]) -> bool:
+    """Whether these still answer."""
+    for base in cls.__mro__:
+        if "__getattr__" in base.__dict__:
+            if base.__dict__["__getattr__"] is not wanted[1]:
+                return False
+            break
+    else:
+        if wanted[1] is not None:
+            return False
+    return found_in(cls, "__getattribute__") is wanted[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Row:
-    """Objects with what is asked of them: who they are, and for tensors whose memory they are views of."""
+    """Objects with what is checked of them: their identity, and for tensors whose memory they are views of."""
 
     __slots__ = ("bases", "ids", "objects")
 

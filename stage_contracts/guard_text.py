@@ -25,9 +25,8 @@ class PathNames:
         self.count: Counter[str] = Counter()
         for guard in guards:
             self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
-            if (
-                guard.kind == "EQUALS" and guard.source is not None
-            ):  # which asks for its type, then for its value
+            # which asks for its type, then for its value
+            if guard.kind == "EQUALS" and guard.source is not None:
                 self.count[guard.source.expression()] += 1
         self.names: dict[str, str] = {}
 

@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
-from stage_contracts.guard_constants import is_told_by_equality, lacks, same_constant
+from stage_contracts.guard_constants import (
+    are_plain,
+    is_told_by_equality,
+    lacks,
+    lacks_all,
+    reads_by,
+    same_constant,
+)
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
 from stage_contracts.guard_text import PathNames
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
-from stage_contracts.source import ExpressionSource, RowSource, Source, depth
-from stage_contracts.tensor_meta import TensorMeta
+from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
         1, "modes() == {e}", "autocast, inference mode, the default dtype and device: what of it is switched"
     ),
     "TENSOR": GuardKind(
-        2, "check_tensor({s}, {e})", "a tensor's shape, strides, dtype, device, requires_grad"
+        2, "check_tensor({s}, {e})", "a tensor's class, shape, strides, dtype, device, requires_grad"
     ),
     "OPEN_TENSOR": GuardKind(
         2, "check_open_tensor({s}, {e})", "as TENSOR, but for the sizes that are left open"
@@ -66,8 +72,13 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "ITEMS": GuardKind(7, "same_objects({s}, {e})", "a list's items: the very same objects, in order"),
     "NO_GRADIENTS": GuardKind(8, "no_gradients({s})", "none of these tensors has a gradient"),
     "KEYS": GuardKind(8, "tuple({s}) == {e}", "a dict's keys, in order"),
+    "READS": GuardKind(9, "reads_by({s}, {e})", "what a class has as __getattribute__ and __getattr__"),
+    "PLAIN": GuardKind(
+        9, "are_plain({s}, {e})", "names that a class does not compute: it lacks them, or has values there"
+    ),
     "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
     "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
+    "PRESENT": GuardKind(9, "{e} in {s}", "a key that is there, before what reads it"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
 }
@@ -126,7 +137,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _readable(value: Any) -> str:
-    if isinstance(value, (TensorMeta, OpenMeta, ArrayMeta)):
+    if isinstance(value, (TensorOf, OpenMeta, ArrayMeta)):
         return repr(str(value))
     return getattr(value, "__qualname__", None) or f"<{type(value).__name__}>"
 
@@ -154,6 +165,10 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             lambda value, named: named(value),
         ),
     ),
+    "LACKS": (
+        Spelling(lambda names: type(names) is tuple, "lacks_all({s}, {e})", lambda names, named: repr(names)),
+    ),
+    "READS": (Spelling(lambda value: True, "reads_by({s}, {e})", lambda value, named: _row(value, named)),),
     "KEYS": (
         Spelling(  # objects: each is itself and no other
             lambda keys: not _are_strings(keys) and not _is_literal(keys),
@@ -169,15 +184,34 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
 }
 
 
+def _row(values: tuple, named: Callable[[Any], str]) -> str:
+    """A tuple of functions, or None."""
+    return f"({', '.join('None' if value is None else named(value) for value in values)})"
+
+
 def _are_strings(keys: tuple) -> bool:
     return all(type(key) is str for key in keys)
 
 
-def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
-    """Whether a tensor is what `meta` says. Reads attributes only."""
+@dataclass(frozen=True, slots=True)
+class TensorOf:
+    """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
+
+    cls: Any
+    meta: Any  # a TensorMeta; an OpenMeta where sizes are left open
+
+    def __str__(self) -> str:
+        return str(self.meta)
+
+
+def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
+    """Whether a tensor is what is wanted. Reads attributes only."""
+    if type(tensor) is not wanted.cls:
+        return False
+    meta = wanted.meta
     # metas of arrays are made once and kept, so that most often it is the very same one
-    return getattr(tensor, "meta", None) is meta or (
-        getattr(tensor, "dtype", None) is meta.dtype
+    return tensor.meta is meta or (
+        tensor.dtype is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides
         and tensor.requires_grad is meta.requires_grad
@@ -185,11 +219,13 @@ def check_tensor(tensor: Any, meta: TensorMeta) -> bool:
     )
 
 
-def check_open_tensor(tensor: Any, meta: OpenMeta) -> bool:
-    """Whether a tensor is what `meta` says, at any of the open sizes."""
-    shape = getattr(tensor, "shape", ())
+def check_open_tensor(tensor: Any, wanted: TensorOf) -> bool:
+    """Whether a tensor is what is wanted, at any of the open sizes."""
+    if type(tensor) is not wanted.cls:
+        return False
+    meta, shape = wanted.meta, tensor.shape
     return (
-        getattr(tensor, "dtype", None) is meta.dtype
+        tensor.dtype is meta.dtype
         and len(shape) == len(meta.sizes)
         and all(want is None or want == size for want, size in zip(meta.sizes, shape, strict=True))
         and tensor.stride() == meta.strides(shape)
@@ -210,6 +246,9 @@ CHECKS = {
         same_objects,
         same_constant,
         lacks,
+        lacks_all,
+        are_plain,
+        reads_by,
         apart,
         written_apart,
         no_gradients,
@@ -302,13 +341,19 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
+# Checked before an object's attributes are read, so that the read runs no user code.
+_BEFORE_READS = {"LACKS": "__class__", "READS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
+
+
 def _turn(guard: Guard) -> tuple[int, int]:
-    """When a guard is checked. Reading `o.bar` of an object whose class is another by now may run the user's code, so
-    `type(o)` is asked before; looking for what is absent reads it too."""
+    """When a guard is checked. Reading `o.bar` of an object whose class is another by now, or computes `bar` by now,
+    may run the user's code, so `type(o)` and what `o.__class__` has are asked before; looking for what is absent reads
+    it too."""
     if guard.kind == "SHAPE" or isinstance(guard.source, ExpressionSource):
         steps = DEEPEST  # text, of any path
     else:
         steps = max(map(depth, (guard.source, guard.expected)))
+        steps -= isinstance(guard.source, AttrSource) and guard.source.name == _BEFORE_READS.get(guard.kind)
     return steps + (guard.kind == "ABSENT"), GUARD_KINDS[guard.kind].rank
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KernelSchedule:
-    """Loops are named as in the nests: i0.. over the points, r0.. over what each point folds.
+    """Loops are named as in the nests: i0.. over the points, r0.. over what each point reduces.
 
     It prints on one line and reads back: `order=i1,i0 tiles=i0:32,i1:32 vector=i0 parallel=i1 scratch=buf2`.
     """
@@ -27,7 +27,9 @@ class KernelSchedule:
     tiles: tuple[tuple[str, int], ...] = ()  # loop and size: these loops run block by block, blocks outermost
     vector: str = ""  # the loop whose steps are SIMD lanes; an outer one keeps a row of accumulators
     parallel: tuple[str, ...] = ()  # the loops whose steps are shared among threads; the first ones of order
-    split: int = 0  # a fold without outer loops: how many parts, folded apart and combined in order; 0: one
+    split: int = (
+        0  # a reduction without outer loops: how many parts, reduced apart and combined in order; 0: one
+    )
     scratch: tuple[str, ...] = ()  # internal buffers that a thread keeps in memory of its own, a row each
     # of a kernel with a table: threads share the rows (`across`), the parallel loops of each row (`within`), or nothing
     table: str = ""
@@ -66,18 +68,19 @@ class KernelSchedule:
             set(tiled) == set(self.order[len(outer) - len(tiled) :]), "tiled loops are the last ones of order"
         )
         check(
-            not self.split or (not outer and self.split > 1), "only a fold without outer loops can be split"
+            not self.split or (not outer and self.split > 1),
+            "only a reduction without outer loops can be split",
         )
         check(not self.tiles or not inner or self.vector in dict(self.tiles) and len(self.tiles) == 1,
-              "a kernel that folds tiles its vector loop alone")  # fmt: skip
+              "a kernel that reduces tiles its vector loop alone")  # fmt: skip
         check(self.vector not in outer or not inner or self.vector in dict(self.tiles),
-              "an outer vector loop of a kernel that folds needs a tile: the row of accumulators")  # fmt: skip
+              "an outer vector loop of a kernel that reduces needs a tile: the row of accumulators")  # fmt: skip
         check(
             self.vector not in outer or self.vector == self.order[-1], "an outer vector loop is the last one"
         )
         if inner and self.vector in outer:
             kinds = {i.args[0] for n in kernel.nests for i in n.body if i.op == "reduction"}
-            check(not kinds & {"argmax", "argmin"}, "positions are not folded in lanes of an outer loop")
+            check(not kinds & {"argmax", "argmin"}, "positions are not reduced in lanes of an outer loop")
             check(not kernel.row_buffers, "rows that stay in the kernel need the vector loop inside the row")
         check(
             self.table in ("", "across", "within") and (not self.table or kernel.rows > 0),

@@ -52,13 +52,13 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_log": (
         "ValueError",
         "set_logs is given the name of a log that there is not",
-        "no log is called {name!r}; there are {known}{hint}",
+        "no log is called {name!r}{hint}",
         "take one of these logs",
     ),
     "unknown_log_variable": (
         "warning",
         "CUTAWAY_LOGS names a log that there is not; the others it names are on",
-        "cutaway: CUTAWAY_LOGS={value!r}: {problem}",
+        "cutaway: {variable}={value!r}: {problem}",
         "name logs that there are, with commas between",
     ),
     "unknown_variable": (
@@ -206,7 +206,7 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "backend_raised": (
         "BackendFailed",
-        "a backend of the user's raised",
+        "a user-defined backend raised",
         "backend {name!r} raised {error}\nits own lines are above; config suppress_errors=True runs such graphs "
         "eagerly",
         "look at the chained exception",

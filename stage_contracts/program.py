@@ -105,8 +105,8 @@ class Kernel:
     @property
     def row_buffers(self) -> tuple[str, ...]:
         """The internal buffers with an element per reduction point: a row for each point."""
-        folds = [nest for nest in self.nests if nest.reduction_ranges]
-        stores = [i.args[0] for nest in folds for i in nest.body[: nest.split] if i.op == "store"]
+        reductions = [nest for nest in self.nests if nest.reduction_ranges]
+        stores = [i.args[0] for nest in reductions for i in nest.body[: nest.split] if i.op == "store"]
         return tuple(name for name in stores if name in self.internal)
 
     @property
@@ -161,9 +161,8 @@ class SourceUnit:
     text: str
     kernels: tuple[str, ...]  # entry points
     target: Target
-    grids: Mapping[str, Mapping[str, Any]] = field(
-        default_factory=dict
-    )  # Triton: each kernel's `grid`, to compile
+    # Triton: each kernel's `grid`, to compile
+    grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 # ---- steps: the verbs of a program ---------------------------------------------------------------------------
@@ -264,9 +263,8 @@ class Program:
     pools: tuple[Any, ...] = ()  # bytes of each pool; an expression where open sizes decide
     units: tuple[SourceUnit, ...] = ()
     decisions: tuple[FusionDecision, ...] = ()
-    sizes: tuple[
-        SizeVar, ...
-    ] = ()  # what each call decides; every other size is an expression of their names
+    # what each call decides; every other size is an expression of their names
+    sizes: tuple[SizeVar, ...] = ()
     # returned buffer -> the input that the caller then copies it into: its memory may hold the result at once
     updates: Mapping[str, str] = field(default_factory=dict)
 

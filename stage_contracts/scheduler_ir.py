@@ -58,7 +58,7 @@ REFUSALS = {
     "call": "one of them is a call of a library or an eager kernel, not a loop nest",
     "device": "they run on different devices",
     "between": "a third node has to run between them: it reads what one writes and feeds the other",
-    "long_fold": "one needs a fold over a whole large tensor first, which is better in threads of its own",
+    "long_reduction": "one needs a reduction over a whole large tensor first, which is better in threads of its own",
     "loops": "their loops cannot be made equal",
     "index": "one reads a buffer at another index than the other writes it",
     "nothing_shared": "they touch no element at the same point of their loops, so fusing saves no load",

@@ -98,13 +98,11 @@ class SizePolicy:
     changed: set[tuple[str, int]] = field(default_factory=set)
     automatic: bool = True
     assume_static: bool = True
-    fixed: dict[str, int] = field(
-        default_factory=dict
-    )  # where -> an int of the arguments that some code needed
+    # where -> an int of the arguments that some code needed
+    fixed: dict[str, int] = field(default_factory=dict)
 
-    numbers: dict[str, Any] = field(
-        default_factory=dict
-    )  # where -> a number of an object's; None: it changed
+    # where -> a number of an object's; None: it changed
+    numbers: dict[str, Any] = field(default_factory=dict)
 
     def fixes(self, where: str, number: int) -> None:
         """The program needed to know the int that it reaches as `where`."""

@@ -202,9 +202,7 @@ class RowSource(Source):
 
 def depth(source: Any) -> int:
     """How many reads lead from the call's arguments to a value; 0 for what is no source."""
-    if not isinstance(
-        source, Source
-    ):  # an expected value: asking a user's object for `base` may run anything
+    if not isinstance(source, Source):  # an expected value, maybe the user's: it is not asked for a `base`
         return 0
     if isinstance(source, RowSource):
         return max(map(depth, source.sources), default=0)

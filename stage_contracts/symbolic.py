@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +49,13 @@ class ShapeEnv:
     assumptions: list[Assumption] = field(default_factory=list)
     origin: Origin | None = None  # the user's line being captured now
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
-    zeros: dict[Any, Any] = field(default_factory=dict)  # a sum of sizes found to be a number -> what it lacks to 0
+    zeros: dict[Any, Any] = field(default_factory=dict)  # a sum of sizes found to be a number -> minus that
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
-    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; None until something is assumed
-    simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until something is assumed
-    values: dict[Any, Any] = field(default_factory=dict)  # of `evaluate`: stages ask for the same hints all the time
+    # before anything was assumed
+    first_ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
+    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; a None until more is assumed
+    simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until more is assumed
+    values: dict[Any, Any] = field(default_factory=dict)  # of `evaluate`: all stages ask for the same hints
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
@@ -62,7 +64,7 @@ class ShapeEnv:
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
         if symbol in self.hints:  # what was found of the size that had this name
             self.answers, self.simplified, self.values = {}, {}, {}
-        self.hints[symbol], self.ranges[symbol] = hint, (low, high)
+        self.hints[symbol], self.ranges[symbol], self.first_ranges[symbol] = hint, (low, high), (low, high)
         return SymInt(symbol, self)
 
     def evaluate(self, expr: Any) -> Any:
@@ -138,7 +140,17 @@ class ShapeEnv:
             return known
         holds = bool(self.evaluate(condition))
         self._record(condition if holds else sympy.Not(condition))
+        self.answers[condition] = holds
         return holds
+
+    def knowing_less(self) -> Iterator[None]:
+        """Set what is known back to the beginning, then to each later state, before one assumption after the other."""
+        assumed, self.assumptions = self.assumptions, []
+        self.ranges, self.replacements, self.zeros, self.products = dict(self.first_ranges), {}, {}, {}
+        self.answers, self.simplified = {}, {}
+        for each in assumed:
+            yield
+            self._record(each.condition)
 
     def _record(self, condition: Any) -> None:
         import sympy
@@ -202,7 +214,6 @@ def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
 
 
 _UNASKED: Any = object()
-
 
 _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
     # what the bounds of `left - right` say of `left <relation> right`
@@ -427,58 +438,6 @@ def same_size(a: Any, b: Any) -> bool:
 def same_shape(a: tuple, b: tuple) -> bool:
     """same_size for each pair."""
     return len(a) == len(b) and all(map(same_size, a, b))
-
-
-def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
-    """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
-
-    Raises ValueError for what it does not know.
-    """
-    if expr.is_Symbol:
-        return str(name_of(expr))
-    if not expr.args:
-        return _constant_text(expr)
-    name = type(expr).__name__
-    if name == "floor":  # of integers only, so floor(a / b) is exact as a // b
-        import sympy
-
-        numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
-        return f"({python_text(numerator, name_of)} // {python_text(denominator, name_of)})"
-    words = [python_text(a, name_of) for a in expr.args]
-    if name == "Pow":
-        return _power_text(expr, words)
-    if name in _CALLS:
-        return f"{_CALLS[name]}({', '.join(words)})"
-    if name == "Not":
-        return f"(not {words[0]})"
-    if name not in _SIGNS:
-        raise ValueError(f"{name} of sizes has no Python text: {expr}")
-    return f"({f' {_SIGNS[name]} '.join(words)})"
-
-
-def _constant_text(expr: Any) -> str:
-    if expr.is_Boolean:
-        return str(bool(expr))
-    if expr.is_Integer:
-        return str(int(expr)) if expr >= 0 else f"({int(expr)})"
-    if expr.is_Rational or expr.is_Float:
-        return f"({expr})"
-    raise ValueError(f"{type(expr).__name__} of sizes has no Python text: {expr}")
-
-
-def _power_text(expr: Any, words: list[str]) -> str:
-    if expr.exp.is_Integer and expr.exp > 0:
-        return f"({' ** '.join(words)})"
-    if expr.exp == -1:
-        return f"(1 / {words[0]})"
-    raise ValueError(f"Pow of sizes has no Python text: {expr}")
-
-
-_CALLS = {"Max": "max", "Min": "min"}
-_SIGNS = {
-    "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
-    "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",
-}  # fmt: skip
 
 
 NOMINAL = 8192  # what a size counts for in an estimate where there is no hint: any number, if it is large

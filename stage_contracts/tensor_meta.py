@@ -39,7 +39,7 @@ def _empty(shape: tuple[Any, ...]) -> bool:
 class TensorMeta:
     """`shape` in elements (int or SymInt), `strides` in elements, `offset` never: a meta is not an alias.
 
-    Without `strides` it is row-major; so is a meta with a size of 0, by decree, since nothing of it is ever read.
+    Without `strides` it is row-major; so is a meta with a size of 0, by decree, since no element of it is ever read.
     """
 
     shape: tuple[Any, ...]

@@ -38,9 +38,8 @@ def test_every_command_is_one(page, command, tmp_path):
         f"{page}: a fresh clone has no {first!r} on its path; say .venv/bin/python"
     )
     assert all((ROOT / w).exists() for w in words if re.fullmatch(r"(stage|cutaway|tests)[\w/]*(\.py)?", w))
-    if (
-        "my_module" not in command and "mine.py" not in command
-    ):  # what is swapped else is collected by CI's own run
+    # what is swapped else is collected by CI's own run
+    if "my_module" not in command and "mine.py" not in command:
         return
     code = (
         "from stage1_capture.tiny import capture as my_capture\n"

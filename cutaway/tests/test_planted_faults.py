@@ -20,9 +20,8 @@ from stage2_autograd.runtime import compiled_backward, input_checks, runtime_wra
 from stage_contracts import events
 
 pytestmark = [pytest.mark.internal_errors, pytest.mark.filterwarnings("ignore:cutaway:UserWarning")]
-launch = importlib.import_module(
-    "stage4_runtime.runtime.launch"
-)  # where its package has a function of that name
+# where its package has a function of that name
+launch = importlib.import_module("stage4_runtime.runtime.launch")
 NUMBERS = itertools.count(2)  # a constant of its own for each program: no cache knows it
 
 
@@ -238,7 +237,7 @@ def test_a_fault_of_a_launch(program, half, monkeypatch):
 
 
 def test_an_update_in_place_is_donated():
-    """Else the tests above show nothing of it."""
+    """Otherwise the tests above would not show it."""
     compiled = cutaway.compile(update)
     outcome(compiled, update, 2.0)
     program = compiled.artifacts[-1].forward.planned

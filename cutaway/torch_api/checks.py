@@ -1,4 +1,4 @@
-"""torch._check and its kin: a condition that must hold, said where the program relies on it.
+"""torch._check and the like: a condition that must hold, said where the program relies on it.
 
 Input: conditions of the program's, on sizes and numbers. They are plain Python, so capture follows them: one on an open
 size becomes a guard.

@@ -1,102 +1,25 @@
 """The compiler's controls under torch's paths: torch.compiler, torch._dynamo and what is below it.
 
-Input: cutaway.compiler. `torch._dynamo.config` reads and writes the fields of our configuration that have a
-counterpart there.
+Input: cutaway.compiler, and the tools of cutaway.debug. The configuration modules are in config_modules.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 import cutaway
-from cutaway import compiler, logs
-from cutaway.subjects import no_attribute
-from stage_contracts import config, python_version
+from cutaway import compiler
+from cutaway.debug import logs
+from cutaway.debug.compile_profiler import CompileProfiler
+from cutaway.debug.compile_times import compile_times
+from cutaway.debug.counters import counters
+from cutaway.torch_api.config_modules import TorchConfig
+from stage_contracts import python_version
 from stage_contracts.breaks import Unsupported
 from stage_contracts.errors import BackendFailed
 from stage_contracts.graph import Graph, GraphError, Node
 from stage_contracts.graph_module import GraphModule
-
-# torch's name -> our field of the capture section.
-FIELDS = {
-    "recompile_limit": "recompile_limit",
-    "cache_size_limit": "recompile_limit",
-    "accumulated_recompile_limit": "accumulated_recompile_limit",
-    "accumulated_cache_size_limit": "accumulated_recompile_limit",
-    "fail_on_recompile_limit_hit": "fail_on_recompile_limit_hit",
-    "error_on_recompile": "error_on_recompile",
-    "automatic_dynamic_shapes": "automatic_dynamic_shapes",
-    "assume_static_by_default": "assume_static_by_default",
-    "suppress_errors": "suppress_errors",
-    "repro_after": "repro_after",
-    "trace_numpy": "trace_numpy",
-}
-# Names that published code sets, and the only value that means what happens here; another raises.
-FIXED = {
-    "capture_scalar_outputs": False,
-    "capture_dynamic_output_shape_ops": False,
-    "inline_inbuilt_nn_modules": True,
-    "force_parameter_static_shapes": True,
-    "specialize_int": False,
-    "guard_nn_modules": True,
-}
-# How much is said, and how torch itself works: kept, and without effect.
-KEPT = {"verbose": False, "log_level": None, "optimize_ddp": False, "cache_size_limit_verbose": False}
-
-
-class DynamoConfig(ModuleType):
-    """`torch._dynamo.config`: attributes are fields, `patch(field=value)` changes them for a block or a function."""
-
-    def __init__(self) -> None:
-        super().__init__("torch._dynamo.config", "Cutaway's torch._dynamo.config")
-        self.__dict__["_kept"] = dict(KEPT)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in FIELDS:
-            return getattr(config.current().capture, FIELDS[name])
-        if name in FIXED:
-            return FIXED[name]
-        if name in KEPT:
-            return self.__dict__["_kept"][name]
-        raise _unknown(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("__"):
-            super().__setattr__(name, value)
-        elif name in FIELDS:
-            config.change(**{FIELDS[name]: value})
-        elif name in KEPT:
-            self.__dict__["_kept"][name] = value
-        else:
-            _check(name, value)
-
-    @staticmethod
-    @contextmanager
-    def patch(changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Iterator[None]:
-        """`patch(field=value)`, `patch({"field": value})` or `patch("field", value)`."""
-        given = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
-        for name, wanted in given.items():
-            if name not in FIELDS and name not in KEPT:
-                _check(name, wanted)
-        with config.patch({FIELDS[name]: wanted for name, wanted in given.items() if name in FIELDS}):
-            yield
-
-
-def _check(name: str, value: Any) -> None:
-    if name not in FIXED:
-        raise _unknown(name)
-    if value != FIXED[name]:
-        raise NotImplementedError(
-            f"torch._dynamo.config.{name} is {FIXED[name]} here and cannot be {value!r}"
-        )
-
-
-def _unknown(name: str) -> AttributeError:
-    names = [*FIELDS, *FIXED, *KEPT]
-    return AttributeError(no_attribute(f"torch._dynamo.config.{name}", names))
 
 
 class OptimizedModule:
@@ -145,14 +68,23 @@ def compiler_modules(make: Any) -> dict[str, ModuleType]:
             "torch._higher_order_ops",
             **{name: getattr(cutaway, name) for name in "cond while_loop scan map".split()},
         ),
-        "torch._dynamo.config": DynamoConfig(),
+        "torch._dynamo.config": TorchConfig("torch._dynamo.config"),
+        "torch._inductor": make("torch._inductor"),
+        "torch._inductor.config": TorchConfig("torch._inductor.config"),
+        "torch._functorch": make("torch._functorch"),
+        "torch._functorch.config": TorchConfig("torch._functorch.config"),
         "torch._dynamo.testing": make(
             "torch._dynamo.testing",
             CompileCounter=compiler.CompileCounter,
             CompileCounterWithBackend=compiler.CompileCounterWithBackend,
             EagerAndRecordGraphs=compiler.EagerAndRecordGraphs,
         ),
-        "torch._dynamo.utils": make("torch._dynamo.utils", counters=logs.counters),
+        "torch._dynamo.utils": make(
+            "torch._dynamo.utils",
+            counters=counters,
+            compile_times=compile_times,
+            CompileProfiler=CompileProfiler,
+        ),
         "torch._logging": make("torch._logging", set_logs=logs.set_logs),
         "torch._dynamo.exc": make(
             "torch._dynamo.exc",

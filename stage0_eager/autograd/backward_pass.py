@@ -67,7 +67,7 @@ def own_memory(
 ) -> Iterator[Tensor]:
     """Gradients that share memory with nothing, as a `.grad` must be, which is written in place (zero_, clipping).
 
-    Two leaves may get one tensor (x + y), or a view of the user's own: then all but the first are copies.
+    Two leaves may get one tensor (x + y), or a user's own view: then all but the first are copies.
     """
     taken = {id(owner(g._data)) for g in gradients or () if g is not None}
     for g in found:
@@ -156,9 +156,8 @@ class Walk:
         self.wanted = {(id(t._grad_fn), t._output_index): t for t in inputs or () if t._grad_fn is not None}
         self.leaves = {id(t) for t in inputs or () if t._grad_fn is None}
         self.useful = None if inputs is None else _leading_to(tensors, self.wanted, self.leaves)
-        self.pending: dict[
-            int, list
-        ] = {}  # by id(node): the gradients of its outputs, as far as they are known
+        # by id(node): the gradients of its outputs, as far as they are known
+        self.pending: dict[int, list] = {}
         self.heap: list[tuple[int, int, TapeNode]] = []
 
     def start(self, tensors: Sequence[Tensor], gradients: Sequence[Tensor | None] | None) -> None:

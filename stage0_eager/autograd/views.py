@@ -71,7 +71,7 @@ def _undo_permute(whole: Any, part: Any, dims: tuple) -> Any:
 
 
 def _of_nothing(whole: Any, part: Any) -> Any:
-    """An expansion to a size of 0 shows nothing of the whole, which still depends on what is written there."""
+    """An expansion to a size of 0 shows no element of the whole, which still depends on what is written there."""
     rows = c.reshape(whole, (1, *whole.shape))
     return c.reshape(c.slice_scatter(rows, c.reshape(part, (0, *whole.shape)), 0, 0, 0, 1), whole.shape)
 

@@ -26,7 +26,7 @@ def _back_to(
 def _forth_to(
     x: Any, weight: Any, sizes: Sequence[Any], stride: tuple, padding: tuple, dilation: tuple, groups: int
 ) -> Any:
-    """A convolution, cut to `sizes`: an output padding that exceeds the stride leaves windows nobody asked for."""
+    """A convolution, cut to `sizes`: an output padding that exceeds the stride leaves windows that no one reads."""
     out = c.convolution(x, weight, stride, padding, dilation, False, (0,) * len(stride), groups)
     for dim, size in enumerate(sizes, start=2):
         if out.shape[dim] != size:
@@ -34,9 +34,7 @@ def _forth_to(
     return out
 
 
-def _input_gradient(
-    g, weight, input_meta, stride, padding, dilation, transposed, groups
-):  # fmt: skip
+def _input_gradient(g, weight, input_meta, stride, padding, dilation, transposed, groups):
     if transposed:
         return _forth_to(g, weight, input_meta.shape[2:], stride, padding, dilation, groups)
     return _back_to(g, weight, input_meta, stride, padding, dilation, groups)

@@ -43,9 +43,8 @@ class CustomOpDef(OpaqueOperator):
         self._places = {p: i for i, p in enumerate(self.params)}
         kinds = inspect.signature(self.bind).parameters.values()
         self._named = frozenset(p.name for p in kinds if p.kind is p.KEYWORD_ONLY)
-        if (
-            not schema.mutates
-        ):  # how the tape and stage 2 know that a gradient may flow; the work is in `pullback`
+        # how the tape and stage 2 know that a gradient may flow; the work is in `pullback`
+        if not schema.mutates:
             self.derivatives = {
                 p: Derivative(self, p, _unused) for p in schema.tensors if p not in self._named
             }

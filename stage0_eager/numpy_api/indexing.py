@@ -71,9 +71,8 @@ def _index_array(item: Any) -> Any:
         raise NotHere(f"a {type(item).__name__} as an index")
     if item.dtype.category == FLOATING:
         raise NotHere("floats as an index")
-    return (
-        item if item.dtype is dt.bool_ else cast(item, dt.int64)
-    )  # of uint8 too, which torch takes for a mask
+    # of uint8 too, which torch takes for a mask
+    return item if item.dtype is dt.bool_ else cast(item, dt.int64)
 
 
 def _normal(x: Any, index: Any) -> tuple[Any, tuple, tuple[int, ...]]:

@@ -1,6 +1,6 @@
 """NumPy's statistics beyond reductions: quantiles, correlation, slopes, reductions that leave NaN out, polynomials.
 
-Input: tensors, and plain numbers for what is asked of them (which quantile, how wide a step).
+Input: tensors, and plain numbers for the question (which quantile, how wide a step).
 """
 
 from __future__ import annotations

@@ -75,9 +75,8 @@ def computed_in(rule: str, values: tuple, dtype: DType | None) -> DType:
             raise NotHere(f"no loop for {dtype.name}")
         return dtype
     kinds = [kind_of(value) for value in values]
-    if rule == "float" and all(
-        isinstance(kind, DType) for kind in kinds
-    ):  # uint8 and int8 both fit into float16
+    # uint8 and int8 both fit into float16
+    if rule == "float" and all(isinstance(kind, DType) for kind in kinds):
         kinds = [promotion.FLOAT_FOR.get(kind, kind) for kind in kinds]
     return RULES[rule][0](promotion.result_type(kinds))
 

@@ -155,9 +155,8 @@ def test_where_picks_each_element_and_nothing_leaks_from_the_other_side():
 @pytest.mark.parametrize("target", DTYPES, ids=lambda d: d.name)
 def test_cast(source, target):
     x = edges(source)
-    if (
-        source.is_floating_point and target.category == dt.INTEGER
-    ):  # what does not fit is undefined in C and here
+    # what does not fit is undefined in C and here
+    if source.is_floating_point and target.category == dt.INTEGER:
         low, high = target.limits
         wide = x.astype(np.float64)
         x = x[np.isfinite(wide) & (wide > low - 1) & (wide < high)]

@@ -44,9 +44,8 @@ def test_unfold_and_fold_are_adjoint(kernel, dilation, padding, stride):
     y = normal(*want.shape)
     folded = value(F.fold(Tensor(y), (6, 5), kernel, **options))
     assert folded.shape == x.shape
-    np.testing.assert_allclose(
-        (folded * x).sum(), (want * y).sum(), rtol=1e-12
-    )  # <fold(y), x> = <y, unfold(x)>
+    # <fold(y), x> = <y, unfold(x)>
+    np.testing.assert_allclose((folded * x).sum(), (want * y).sum(), rtol=1e-12)
     check_gradients(lambda t: F.unfold(t, kernel, **options), [x[:1]])
     check_gradients(lambda t: F.fold(t, (6, 5), kernel, **options), [y[:1]])
 

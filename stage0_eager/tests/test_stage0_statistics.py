@@ -126,9 +126,8 @@ def test_norms_at_zero_and_in_half_precision():
     for p in (0.5, 1, 2, 3):
         x = zeros(3).requires_grad_()
         assert grad([matrix_properties.norm(x, p)], [x])[0].tolist() == [0, 0, 0]
-    assert (
-        matrix_properties.norm(tensor([300.0, 400.0]).to("float16")).item() == 500
-    )  # the squares would overflow
+    # the squares would overflow
+    assert matrix_properties.norm(tensor([300.0, 400.0]).to("float16")).item() == 500
     assert matrix_properties.norm(tensor([3.0, 4.0]), dtype=creation.dt.float64).dtype.name == "float64"
 
 

@@ -87,12 +87,9 @@ class _Flow(ast.NodeVisitor):
         name = _last(node.func)
         first = node.args[:1] or [k.value for k in node.keywords if k.arg in ("pointer", "base", "ptr")]
         if name in WRITES or name.startswith("atomic_"):
-            self.written.update(
-                *map(self.of, [*first, *_receiver(node)])
-            )  # tl.store(pointer), or descriptor.store()
-        elif (
-            name not in VALUES and name not in PASSES
-        ):  # a function of the user's: it may write to what it is given
+            # tl.store(pointer), or descriptor.store()
+            self.written.update(*map(self.of, [*first, *_receiver(node)]))
+        elif name not in VALUES and name not in PASSES:  # a user function: it may write to what it is given
             self.written.update(*map(self.of, [*node.args, *(k.value for k in node.keywords)]))
         self.generic_visit(node)
 

@@ -60,7 +60,7 @@ def assembled(
 ) -> types.CodeType:
     """`code` between `head` and `tail`, with `fields` of it changed.
 
-    copied: an instruction of the user's and what does the same, in front of `tail`: what that raises goes where it
+    copied: a user's instruction and what does the same, in front of `tail`: what that raises goes where it
     would have gone.
     """
     shift = units(head)

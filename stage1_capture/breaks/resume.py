@@ -2,7 +2,7 @@
 
 Input: where a frame broke and what its stack holds. A *break function* takes the locals and the stack, runs the one
 instruction in Python, and puts off the rest: a *resume function*, the same code entered behind it, which is
-compiled in its turn. Nothing of the user's bytecode is rewritten: a prologue is put in front and an epilogue
+compiled in its turn. Your bytecode is not rewritten: a prologue is put in front and an epilogue
 behind, so its jumps, its exception table and its line numbers stay what they are, also inside try and with.
 
 Every local of the frame is a parameter, in its own slot; a slot that was a cell is given the cell itself.
@@ -280,7 +280,7 @@ def _stub(
     given = parameters(code, exit_)
     read = needed(code, exit_.index) - exit_.unbound
     for name in given:
-        # a variable nobody reads may get any value
+        # a variable that nothing reads may get any value
         out += put("LOAD_FAST", slot_of[name]) if name in read or name not in slots(code) else resume
     return out + put("BUILD_TUPLE", len(given)) + put("CALL_FUNCTION_EX", 0) + put("RETURN_VALUE")
 

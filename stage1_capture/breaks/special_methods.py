@@ -1,4 +1,4 @@
-"""Instructions that reach a method of the user's and run in Python after a break: that method is compiled on its own.
+"""Instructions that reach a user-defined method and run in Python after a break: that method is compiled on its own.
 
 Input: the instruction a frame broke at, and its operands. The break function calls a function of this file in its
 place: Python's own search for the method, and what it finds called through `compiled`. What the search cannot be
@@ -29,7 +29,7 @@ _NUMBERS = (int, float, complex, bool, type(None))  # of C's: their methods are 
 
 
 def call_found(compiled: Compiled, method: Any, receiver: Any, *args: Any) -> Any:
-    """A method that was found on the receiver's class. One of the user's is compiled."""
+    """A method that was found on the receiver's class. A user-defined one is compiled."""
     if type(method) is types.FunctionType:
         return (compiled(method) if is_users(method.__globals__) else method)(receiver, *args)
     if isinstance(method, types.WrapperDescriptorType):  # of C's; of None its `__get__` would bind nothing
@@ -264,7 +264,7 @@ ROWS["LOAD_METHOD"] = ROWS["LOAD_ATTR"]
 
 
 def reaching(row: Row, instruction: Instruction, operands: list[Variable]) -> InstructionVariable | None:
-    """What to call in place of the instruction; None where it reaches no method of the user's."""
+    """What to call in place of the instruction; None where it reaches no user-defined method."""
     detail = row.detail(instruction)
     reached = any(_reaches(v, name) for v in operands for name in row.names(detail))
     return InstructionVariable(row.run, detail) if reached else None

@@ -343,7 +343,7 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     if not receiver.items:
         tx.throw(KeyError, "pop from an empty set")
     if receiver.source is not None:
-        tx.unsupported("GB0006", "pop from a set from outside")
+        tx.unsupported("GB0097", "pop from a set from outside")
     return from_constant(receiver.items.pop())
 
 

@@ -14,7 +14,7 @@ from stage0_eager import TABLE
 from stage0_eager.nn import Module
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.machine import METHODS, Tx
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.mro import MISSING, class_lookup, has_dict
 from stage1_capture.variables.attributes import load_attribute, special_method
 from stage1_capture.variables.base import (
     ConstantVariable,
@@ -35,7 +35,7 @@ from stage1_capture.variables.base import (
 from stage1_capture.variables.binding import class_variable, guard_class
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.derived import blank
-from stage1_capture.variables.object_dict import dict_of, has_dict
+from stage1_capture.variables.object_dict import dict_of
 from stage1_capture.variables.operators import call_operator
 
 

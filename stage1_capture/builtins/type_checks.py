@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.nn import Module, Parameter
@@ -15,7 +16,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.builtins.python import builtin
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup
+from stage1_capture.state.mro import MISSING, class_lookup, made_inside
 from stage1_capture.variables.arithmetic import truth
 from stage1_capture.variables.attributes import lookup_quietly, special_method
 from stage1_capture.variables.base import (
@@ -67,7 +68,7 @@ def _classes(tx: Tx, value: Variable) -> list[Variable]:
 
 def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
     wanted: Any = cls.real
-    if getattr(wanted, "_is_protocol", False) and getattr(wanted, "_is_runtime_protocol", False):
+    if _is_protocol(wanted):
         return _meets(tx, value, wanted)
     asked = class_lookup(type(wanted), "__instancecheck__")
     if isinstance(value, UserDefinedObjectVariable) and type(value.real) is wanted:
@@ -84,7 +85,7 @@ def _is_instance(tx: Tx, value: Variable, cls: Any) -> bool:
 
 
 def _guard_bases(tx: Tx, cls: type, source: Source | None) -> None:
-    """A class of the user's may get other bases later."""
+    """A user-defined class may get other bases later."""
     if source is not None and cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         tx.output.guard("IDENTITY", AttrSource(source, "__mro__"), cls.__mro__)
 
@@ -94,6 +95,8 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
     names = sorted(_protocol_names(protocol))
     methods = {name for name in names if callable(getattr(protocol, name, None))}
     still = VERSION >= (3, 12) or len(methods) == len(names)
+    if still and _is_registered(tx, value.python_type(tx), protocol):
+        return True
     found = []
     for name in names:
         if still and _computes(value, name):
@@ -106,6 +109,16 @@ def _meets(tx: Tx, value: Variable, protocol: Any) -> bool:
         if name in methods and isinstance(found[-1], ConstantVariable) and found[-1].value is None:
             tx.unsupported("GB0047", f"whether {describe(value)}, whose {name} is None, meets a protocol")
     return all(one is not None for one in found)
+
+
+def _is_registered(tx: Tx, found: type, protocol: Any) -> bool:
+    """Whether the class alone says so. ABCMeta is asked, for it remembers its answers: a class that had the names
+    once meets the protocol ever after."""
+    if made_inside(found) or made_inside(protocol):
+        return False
+    if any(cls in tx.output.class_stores for cls in found.__mro__):
+        tx.unsupported("GB0047", f"whether {found.__name__}, which the program changes, meets a protocol")
+    return _is_subclass(tx, found, UserDefinedObjectVariable(protocol), abc.ABCMeta.__subclasscheck__)
 
 
 def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
@@ -139,7 +152,11 @@ _BOUND = (
 )
 
 
-def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:
+def _plainly(wanted: Any, found: type) -> bool:
+    return issubclass(found, wanted)
+
+
+def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] = _plainly) -> bool:
     wanted: Any = cls.real
     asked = class_lookup(type(wanted), "__subclasscheck__")
     hook = class_lookup(wanted, "__subclasshook__")
@@ -149,7 +166,11 @@ def _is_subclass(tx: Tx, found: type, cls: Any) -> bool:
         isinstance(asked, types.FunctionType) and asked is not _ABC_CHECK and is_users(asked.__globals__)
     ):
         tx.unsupported("GB0047", f"whether a class is a subclass of {describe(cls)}, which says it in Python")
-    return issubclass(found, wanted)
+    return ask(wanted, found)
+
+
+def _is_protocol(cls: Any) -> bool:
+    return all(class_lookup(cls, name) is True for name in ("_is_protocol", "_is_runtime_protocol"))
 
 
 _ABC_CHECK = abc.ABCMeta.__subclasscheck__

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from stage1_capture.frame import bytecode
 from stage1_capture.frame.inline import bind_arguments
+from stage1_capture.frame.tracing import trace
 from stage1_capture.state import entry
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import FRAMES, Raised
@@ -41,6 +42,7 @@ from stage1_capture.variables.exception import (
     set_context,
 )
 from stage_contracts.controls import register
+from stage_contracts.events import EVENT_LOG
 from stage_contracts.source import GlobalSource, ItemSource, RegisteredSource, Source
 
 MAX_DEPTH = 60  # inlined calls inside each other
@@ -70,6 +72,7 @@ class InstructionTranslator:
         self.locals = locals_
         self.locals.update(zip(function.code.co_freevars, function.closure))
         self.current: bytecode.Instruction | None = None
+        self.traced_line: tuple[str, int] = ("", 0)  # the last that a log was told of
         self.keyword_names: tuple[str, ...] = ()  # set by KW_NAMES for the CALL that follows
         self.result: Variable | None = None
         self.namespace: dict[str, Variable] | None = None  # of a class body: what it has stored
@@ -123,6 +126,8 @@ class InstructionTranslator:
         instruction = self.current = self.program[self.index]
         self.index += 1
         self.output.count_step()
+        if EVENT_LOG.tracing:
+            trace(self)
         handler = self.table.get(instruction.opname)
         if handler is None:
             self.unsupported(

@@ -92,7 +92,7 @@ def _run_forward(
     finally:
         tx.output.grad_enabled = before
     if _items(ctx, "_dirty"):
-        tx.unsupported("GB0006", f"{name}.forward writes to its arguments (mark_dirty)")
+        tx.unsupported("GB0026", f"{name}.forward writes to its arguments (mark_dirty)")
     return result
 
 

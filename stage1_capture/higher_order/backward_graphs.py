@@ -1,4 +1,4 @@
-"""A function of the user's that runs in the backward, an autograd.Function's backward or a hook, as a graph.
+"""A user function that runs in the backward, an autograd.Function's backward or a hook, as a graph.
 
 Input: what it is given a gradient of. It is followed where the program hands it over, on gradients that require grad,
 so that the graph can be differentiated again. Python runs it later: so it may change nothing, and what it reads must
@@ -60,7 +60,7 @@ def check_followed(output: OutputGraph) -> None:
     for what, unchanged in output.followed:
         if not unchanged():
             reason = f"what {what} reads is changed after the call"
-            raise SkipFrame(reason, output.origin(), code="GB0006")
+            raise SkipFrame(reason, output.origin(), code="GB0095")
 
 
 def _text(graph: Graph) -> list[str]:

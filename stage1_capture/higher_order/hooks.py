@@ -142,7 +142,7 @@ def remove(tx: Tx, handle: Variable) -> Variable:
     if not isinstance(handle, HandleVariable):
         real = getattr(handle, "real", None)
         if not isinstance(real, HookHandle):
-            tx.unsupported("GB0006", "the removal of a hook that was registered outside")
+            tx.unsupported("GB0096", "the removal of a hook that was registered outside")
         # a module's: its dict of hooks changes as any dict does
         plain: Any = RemovableHandle.remove
         return tx.inline(function_variable(tx.output, plain, None), [handle], {})

@@ -63,7 +63,7 @@ def follow(
             tx.unsupported("GB0088", f"a write to an input of a function given to {name}")
         del output.mutated[tensor]
     if before != (len(output.effects.changed), len(output.effects.globals)):
-        tx.unsupported("GB0006", f"a side effect inside a function given to {name}")
+        tx.unsupported("GB0093", f"a side effect inside a function given to {name}")
     return Subgraph(GraphModule(graph), list(taken), result, [t.meta for t in leaves])
 
 

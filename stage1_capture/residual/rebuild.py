@@ -158,7 +158,7 @@ class Rebuilder:
         return self.codegen.named(value)
 
     def called_back(self, function: Variable) -> str:
-        """A function that C code will call: one of the user's is compiled on its own."""
+        """A function that C code will call: a user-defined one is compiled on its own."""
         text = self.expression(function)
         real = function.real if isinstance(function, UserFunctionVariable) else None
         users = real is not None and function.source is not None and is_users(real.__globals__)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 # What a slot of the stack holds: a value (a parameter), NULL, or the exception that was handled outside an except
 # block: there the parameter is the block's own, and PUSH_EXC_INFO finds the outer one.
 VALUE, NULL, OUTER = "value", "null", "outer"
-# The outer exception of an except block that has ended: nobody reads it. And, with the offset behind it, where the
+# The outer exception of an except block that has ended: nothing reads it. And, with the offset behind it, where the
 # exception above was raised, which is an offset in the code that runs.
 ENDED, PLACE = "ended", "place "
 

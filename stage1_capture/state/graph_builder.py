@@ -10,7 +10,7 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from stage0_eager import is_grad_enabled
@@ -24,6 +24,7 @@ from stage1_capture.variables.base import ObjectDictVariable, TensorVariable, Va
 from stage1_capture.variables.number import NumberVariable, OpenSizes
 from stage_contracts.breaks import Unsupported
 from stage_contracts.graph import Graph, Node
+from stage_contracts.guard_constants import computed, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
@@ -130,6 +131,7 @@ class OutputGraph:
         self.class_stores: dict[
             type, dict[str, Any]
         ] = {}  # what the program stored on classes; None: deleted
+        self.class_places: dict[type, Source] = {}  # where guards find a class of the user's
         self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
         self.root_steps = 0  # instructions of the outermost frame so far
@@ -236,6 +238,16 @@ class OutputGraph:
         if key not in self.guards:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
+    def guard_plain(self, source: Source, cls: type, name: str) -> None:
+        """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
+        kind = "LACKS" if lacks(cls, name) else "PLAIN"
+        known = self.guards.get((kind, source, None))
+        names = known.expected if known else ()
+        if name not in names and not computed(cls, (name,)):
+            self.guard(kind, source, ())
+            known = self.guards[kind, source, None]
+            self.guards[kind, source, None] = replace(known, expected=(*names, name))
+
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
         """A guard cannot check what a random generator is going to give."""
         texts = [source.expression() if source else "", expected if isinstance(expected, str) else ""]
@@ -247,15 +259,15 @@ class OutputGraph:
         if isinstance(variable, ObjectDictVariable):
             variable = variable.part_of
         if variable.trusted:
-            self.unsupported("GB0006", "a change of the library's own state")
+            self.unsupported("GB0092", "a change of the library's own state")
         self.must_be_new(variable)
         if self.effects.in_the_end and variable.source is not None:
-            self.unsupported("GB0006", "a change after a schedule's step that runs code of yours")
+            self.unsupported("GB0094", "a change after a schedule's step that runs code of yours")
         self.effects.will_change(variable)
 
     def store_global(self, module: dict, name: str, value: Variable) -> None:
         if self.follows_since is not None:
-            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+            self.unsupported("GB0093", "a side effect in a function that runs in the backward")
         self.effects.store_global(module, name, value)
 
     def must_be_new(self, variable: Variable) -> None:
@@ -263,7 +275,7 @@ class OutputGraph:
         if self.follows_since is not None and (
             variable.source is not None or variable.born < self.follows_since
         ):
-            self.unsupported("GB0006", "a side effect in a function that runs in the backward")
+            self.unsupported("GB0093", "a side effect in a function that runs in the backward")
 
     # ---- what is computed ------------------------------------------------------------------------
 

@@ -37,11 +37,11 @@ def store_mode(tx: Tx, name: str, value: Variable) -> None:
     if name == "grad_enabled":
         tx.output.grad_enabled = bool(tx.constant(value, "the grad mode"))
     elif name not in modes:
-        tx.unsupported("GB0006", f"a change of the state {name}")
+        tx.unsupported("GB0092", f"a change of the state {name}")
     else:
         modes[name] = tx.constant(value, name)
         if tx.output.options.modes["inference"] and not modes["inference"]:
-            tx.unsupported("GB0006", "the end of an inference mode from outside")
+            tx.unsupported("GB0092", "the end of an inference mode from outside")
 
 
 # ---- autocast ----------------------------------------------------------------------------------------------------

@@ -25,6 +25,14 @@ def lookup_behind(cls: type, start: int, name: str) -> Any:
     return next((c.__dict__[name] for c in cls.__mro__[start:] if name in c.__dict__), MISSING)
 
 
+def has_dict(real: Any) -> bool:
+    """Whether the object has a `__dict__`, past any code of its class."""
+    try:
+        return isinstance(object.__getattribute__(real, "__dict__"), dict)
+    except AttributeError:
+        return False
+
+
 def full_name(cls: type) -> str:
     """What Python calls a class in such a message: those written in C by their full name."""
     try:

@@ -46,7 +46,7 @@ class SideEffects:
     hooks: list[HandleVariable] = field(default_factory=list)  # on tensors from outside
     # steps of schedules, called last: (schedule, arguments, keyword arguments)
     calls: list[tuple[Variable, list[Variable], dict[str, Variable]]] = field(default_factory=list)
-    in_the_end: bool = False  # one of them runs code of the user's, which sees what was changed until then
+    in_the_end: bool = False  # one of them runs user code, which sees what was changed until then
 
     def will_change(self, variable: Variable) -> None:
         """To be called before a write. What was made inside needs no replay."""

@@ -32,6 +32,7 @@ FORMS = {
         Net() | Net() | fresh_function() | fresh_function(<value>) | functools.partial(max, 1) | np.arange(4.0) | np.ones(3).view(OwnArray)
         Record() | Record(<value>) | Frozen(<value>) | Slotted(<value>) | types.SimpleNamespace() | Other()
         types.SimpleNamespace(foo=<value>) | Pair(<value>) | OldPair(1, <value>) | OwnPair(1, <value>) | <derived>
+        Registered() | Registered() | Blend() | OwnPartial(max, 1)
         <derived> | <derived> | Color.RED | Level.LOW | OwnLevel.HIGH | Trouble(1) | python_module(foo=<value>) | C().method
         <constant> | {'foo': <value>} | [<value>, 2] | (<value>, 2) | Holder(<value>) | Holder(C()) | len | [].append""",
     "derived": """OwnTuple((1, <value>)) | OwnText('z') | OwnInt(1) | OwnFloat(0.5) | OwnList([1, <value>]) | OwnSet({1, 2})
@@ -46,7 +47,9 @@ FORMS = {
         vars(type(<on>)).get('<name>', 'none') | getattr(super(C, some(<on>)), '<name>', 'none') | <on>.<name>.<name>
         operator.attrgetter('<name>', '<name>')(<on>) | <on>.__getattribute__('<name>') | {**vars(<on>)}
         same(<on>.<name>, <on>.<name>) | len(vars(<on>)) | list(vars(<on>).items()) | <on>.__class__.__name__ | list(vars(<on>).values())
-        copy.deepcopy(<on>).<name> | [k for k in <on>.__dict__] | getattr(<on>, '<name>', <constant>) | <on>.held""",
+        copy.deepcopy(<on>).<name> | [k for k in <on>.__dict__] | getattr(<on>, '<name>', <constant>) | <on>.held
+        <on>.__defaults__ | <on>.__kwdefaults__ | <on>(x) | <on>.shape | <on>.dtype | <on>.requires_grad | Registered.<name>
+        [getattr(v, '<name>', 'none') for v in (o, P, o)] | (C().<name>, o.<name>) | number(<on>.<name>) + number(<on>.<name>)""",
     "ask": """hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | hasattr(<on>, '<name>') | '<name>' in vars(<on>)
         '<name>' in <on>.__dict__ | '<name>' in dir(<on>) | getattr(<on>, '<name>', None) is None | callable(<on>)
         isinstance(<on>, HasFoo) | isinstance(<on>, HasBarMethod) | isinstance(<on>, Sized) | isinstance(<on>, Hashable)
@@ -55,7 +58,8 @@ FORMS = {
         '<name>' in type(<on>).__dict__ | hasattr(type(<on>), '<name>') | '<name>' in sorted(vars(<on>)) | issubclass(C, Hooked)
         inspect.getattr_static(<on>, '<name>', 'none') == 'none' | vars(<on>) == {} | '<name>' not in vars(<on>)
         bool(<on>.__dict__) | hasattr(<on>, '__len__') | hasattr(<on>, '__call__') | type(<on>) is C | <on>.__class__ is Other
-        hasattr(<on>, 'held') | hasattr(o, 'method') | isinstance(<on>, Mapping) | isinstance(<on>, Sequence)""",
+        hasattr(<on>, 'held') | hasattr(o, 'method') | isinstance(<on>, Mapping) | isinstance(<on>, Sequence)
+        issubclass(type(<on>), HasBarMethod) | issubclass(type(<on>), Sized) | issubclass(type(<on>), (Base, Second))""",
     # what a value is by methods that its class may have of its own
     "use": """len(<on>) | bool(<on>) | <on>[0] | <on>['k'] | list(<on>) | <on> == 1 | <on> == <on> | hash(<on>) is None | <on> + 1
         [*<on>] | [v for v in <on>] | 1 in <on> | tuple(<on>) | str(<on>)[:1] | <on> != 2 | sorted(<on>) | <on>() | float(<on>)
@@ -77,6 +81,14 @@ FORMS = {
         GetSet('<name>', 8) | GetRaising('<name>') | property(lambda self: 9) | property(lambda self: self.baz)
         functools.cached_property(fresh_function()) | staticmethod(fresh_function()) | classmethod(fresh_function())
         property() | GetOnly('<name>', [1]) | SetOnly('baz') | operator.attrgetter('baz')""",
+    # what is seen each time it is asked: a guard may not ask it
+    "watched": """property(noted('get <name>', <value>)) | property(noted('get <name>', 1), noted('set <name>'), noted('del <name>'))
+        property(noted('get <name>', AttributeError('not now'))) | Watched('<name>', <value>) | WatchedRead('<name>', <value>)
+        property(noted('get <name>', from_dict('<name>'))) | Watched('<name>', from_dict('<name>'))
+        functools.cached_property(noted('made <name>', 4)) | noted('called <name>', 2) | classmethod(noted('on the class', 3))""",
+    "watcher": """__getattr__ = noted('getattr', <value>) | __getattr__ = noted('getattr', AttributeError('none'))
+        __getattribute__ = watched_read | __getattribute__ = watched_read | __setattr__ = watched_write
+        __delattr__ = watched_delete | __getattribute__ = object.__getattribute__""",
     # ---- between calls, in plain Python, on both worlds: `w.o`, `w.x`, `w.l[0]`, `P` and the classes
     "target": "w.o | w.o | w.o | P | P | w.x | w.l[0]",
     "change": """<target>.<name> = <value> | <target>.<name> = <value> | del <target>.<name> | vars(<target>)['<name>'] = <value>
@@ -91,7 +103,17 @@ FORMS = {
         w.o.held.<name> = <value> | SetOnly.__get__ = lambda self, owner, cls=None: 'now got' | del SetOnly.__get__ | P.held = <value>
         GetOnly.__set__ = lambda self, owner, value: None | w.o[0] = <value> | w.o['k'] = <value>
         C.__eq__ = lambda self, other: False | C.__iter__ = lambda self: iter([1]) | C.__hash__ = None | Second.<name> = <value>
-        C.__getattribute__ = lambda self, name: object.__getattribute__(self, name) | <target>._<name> = <value>""",
+        C.__getattribute__ = lambda self, name: object.__getattribute__(self, name) | <target>._<name> = <value>
+        <of>.<name> = <watched> | <of>.<name> = <watched> | <of>.<name> = <watched> | C.<name> = <watched> | Meta.<name> = <watched>
+        <of>.<watcher> | <of>.<watcher> | del <of>.__getattr__ | del <of>.__getattribute__ | del <of>.<name> | Meta.<watcher>
+        <target>.__getattr__ = noted('on the object', 5) | C.__bases__ = (Base, Second) | C.__bases__ = (Second, Base)
+        <of>.__bases__ = (Second,) | <target>.__class__ = derived_from(<target>, <name>=<value>)
+        <target>.__class__ = derived_from(<target>, <name>=<watched>) | <target>.__class__ = C
+        <target>.__defaults__ = (<constant>,) | <target>.__kwdefaults__ = {'by': 3} | <target>.__code__ = (lambda v=0, by=1: by).__code__
+        <target>.forward = lambda x: x - 1 | <of>.forward = lambda self, x: x + 1 | <target>.shape = (2, 2) | <target>.requires_grad_()
+        <target>.register_buffer('<name>', tensor(2, 3)) | <target>.<name> = Parameter(tensor(2)) | <target>.<name> = submodule()
+        del Meta.<name> | del <of>.__bases__ | Other.<name> = <watched>""",
+    "of": "own_class(<target>) | own_class(<target>) | C | Base | Second",
     # ---- classes
     "member": """<name> = <value> | <name> = <value> | <name> = <descriptor> | <name> = <descriptor>
         def <name>(self): return self.baz | def __len__(self): return 3 | __call__ = fresh_function()
@@ -120,6 +142,7 @@ def <name>(self):
     return <got>
 
 def __getattr__(self, name):
+    ? SEEN.append(name)
     ? if name == 'baz': raise AttributeError('no baz here')
     return 'computed ' + name
 
@@ -146,6 +169,7 @@ def method(self, k=1):
     return getattr(self, '<name>', 'none')
 
 def __getattribute__(self, name):
+    ? SEEN.append(name)
     return object.__getattribute__(self, name)
 """
 FORMS |= {
@@ -222,7 +246,7 @@ DERIVED = {
     "OwnTuple": "tuple", "OwnText": "str", "OwnInt": "int", "OwnFloat": "float", "OwnList": "list", "OwnDict": "dict",
     "OwnSet": "set", "OwnFrozen": "frozenset", "OwnBytes": "bytes", "OwnNumpy": "np.float64", "OwnPair": "Pair",
     "OwnOrdered": "collections.OrderedDict", "OwnDefault": "collections.defaultdict", "OwnDeque": "collections.deque",
-    "OwnComplex": "complex",
+    "OwnComplex": "complex", "OwnPartial": "functools.partial",
 }  # fmt: skip
 
 
@@ -329,6 +353,11 @@ def classes(writer, used):
             put(1, slots)
         elif slots == "__slots__ = ('foo',)" and writer.chance() < 0.6:
             put(1, "__slots__ = ('_foo',)")
+    put(0, "try:")
+    put(1, "class Blend(Base, Registered, metaclass=Meta):")
+    writer.members(2, 2)
+    put(0, "except TypeError:  # the slots of both")
+    put(1, "Blend = Registered")
     # in a class body the classes that come later have no name yet
     made = [
         re.sub(r"(?<![\w.])C(\(\))?(?![\w(])", "Own(2)", line) if line[0] == " " else line

@@ -113,6 +113,65 @@ class GetRaising(Named):
         raise AttributeError(f"{self.name} is not to be had")
 
 
+# ---- descriptors and methods that note each time they are asked ------------------------------------------
+
+
+def from_dict(name):
+    """What the instance's dict has, as a value of `noted`."""
+    return lambda owner: vars(owner).get(name, "nothing")
+
+
+def noted(word, answer=None):
+    """A function of any arguments that notes the word; an answer that is an exception is raised."""
+
+    def note(self, *rest):
+        SEEN.append(word)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(self) if type(answer) is types.FunctionType else answer
+
+    return note
+
+
+class WatchedRead(Named):
+    """Non-data descriptor."""
+
+    def __get__(self, owner, cls=None):
+        SEEN.append(("read", self.name, owner is None))
+        return self.held(owner) if type(self.held) is types.FunctionType and owner is not None else self.held
+
+
+class Watched(WatchedRead):
+    def __set__(self, owner, value):
+        SEEN.append(("written", self.name))
+        vars(owner)[self.name] = value
+
+
+def watched_read(self, name):
+    if name[:2] != "__":
+        SEEN.append(("asked for", name))
+    return object.__getattribute__(self, name)
+
+
+def watched_write(self, name, value):
+    SEEN.append(("written", name))
+    object.__setattr__(self, name, value)
+
+
+def watched_delete(self, name):
+    SEEN.append(("deleted", name))
+    object.__delattr__(self, name)
+
+
+def derived_from(value, **names):
+    """A class below the value's own, with these attributes."""
+    return (
+        type(value)(type(value).__name__, (type(value),), names)
+        if isinstance(value, type)
+        else type("Derived", (type(value),), {"__module__": "programs", **names})
+    )
+
+
 # ---- who asks for attributes -------------------------------------------------------------------------
 
 
@@ -195,6 +254,13 @@ class OwnArray(np.ndarray):
     pass
 
 
+def submodule():
+    """One of the library's, with the same numbers in each world."""
+    made = Linear(2, 2)
+    made.weight, made.bias = Parameter(tensor(2, 2)), Parameter(tensor(2))
+    return made
+
+
 class Net(Module):
     """A module with a parameter, a buffer, a submodule and a plain attribute."""
 
@@ -203,13 +269,25 @@ class Net(Module):
     def __init__(self):
         super().__init__()
         self.bar = 2
-        self.inner = Linear(2, 2)
-        self.inner.weight, self.inner.bias = Parameter(tensor(2, 2)), Parameter(tensor(2))
+        self.inner = submodule()
         self.weight = Parameter(tensor(2, 3, seed=3))
         self.register_buffer("kept", tensor(2, 3, seed=4))
 
     def forward(self, x):
         return x * self.weight
+
+
+class Registered(Module):
+    """A module whose buffer, parameter and submodule have the names that programs use."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("foo", tensor(2, 3, seed=4))
+        self.bar = Parameter(tensor(2, 3, seed=3))
+        self.baz = submodule()
+
+    def forward(self, x):
+        return x * self.bar + self.foo
 
 
 def fresh_function(foo=None):

@@ -14,7 +14,7 @@ from unittest import mock
 from stage1_capture.frame.translator import InstructionTranslator
 from stage1_capture.tests.corpus import cases, run
 
-# They ask nothing of a value, so capture never breaks there, and resume.py has no way on from them.
+# They need no value, so capture never breaks there, and resume.py has no way on from them.
 NEVER = {
     *("RESUME", "NOP", "KW_NAMES", "PRECALL", "MAKE_CELL", "COPY_FREE_VARS", "JUMP_FORWARD", "JUMP_BACKWARD"),
     *("PUSH_NULL", "SWAP", "COPY", "END_FOR", "LOAD_CONST", "LOAD_CLOSURE", "LOAD_FAST_AND_CLEAR"),

@@ -6,13 +6,13 @@ comes, goes or changes, an object or a class becomes another. Compared are resul
 
 import contextlib
 import copyreg
+import functools
 import io
 import linecache
 import re
 import sys
 import types
 import warnings
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -84,7 +84,7 @@ def attributes(value, inside):
             if isinstance(member, types.MemberDescriptorType) and name != "__dict__":
                 with contextlib.suppress(AttributeError):
                     yield name, inside(member.__get__(value))
-    if getattr(type(value), "__name__", "") == "partial":
+    if isinstance(value, functools.partial):
         yield inside(value.func), inside(value.args), inside(value.keywords)
 
 
@@ -106,7 +106,7 @@ for shared in (
     copyreg._slotnames(shared)
 
 
-@cache
+@functools.cache
 def vocabulary():
     path = Path(__file__).with_name("attribute_vocabulary.py")
     return compile(path.read_text(), str(path), "exec")
@@ -152,7 +152,8 @@ class World:
                 too_deep = isinstance(error, RecursionError)
                 result = ["raised", type(error).__name__, said(error)]
         classes = [
-            self.names[name] for name in ("C", "Base", "Second", "Other", "Meta", "SetOnly", "GetOnly")
+            self.names[name]
+            for name in ("C", "Base", "Second", "Other", "Meta", "SetOnly", "GetOnly", "Registered")
         ]
         left = [seen(v) for v in (self.x, self.o, self.l, self.names["P"], self.names["SEEN"])]
         return [*result, left, [of_class(cls) for cls in classes], printed.getvalue(), too_deep]

@@ -4,13 +4,22 @@ Input: the table below, by hand from the seeds it names (`stage1_capture.tests.f
 Each row fails on the tree before its fix.
 """
 
+import typing
+
 import numpy as np
 import pytest
 
+from stage0_eager.nn import Module
+from stage0_eager.tensor import Tensor
 from stage1_capture.tests.driver import Compiled
 from stage1_capture.tests.harness import tensor
 
 ARRAY = np.arange(4.0)
+
+
+@typing.runtime_checkable
+class HasBar(typing.Protocol):
+    bar: int
 
 
 def made():
@@ -25,7 +34,36 @@ def made():
     class Second(Other):
         pass
 
-    return {"Other": Other, "Another": Another, "Second": Second, "o": Second()}
+    class Meta(type):
+        pass
+
+    class Made(metaclass=Meta):
+        pass
+
+    class Net(Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("bar", tensor(2))
+            self.foo = Module()
+
+    class Slotted:
+        __slots__ = ("bar",)
+
+    class OwnTensor(Tensor):
+        bar = "own"
+
+    names = (Other, Another, Second, Meta, Made, Net, OwnTensor)
+    slotted = Slotted()
+    slotted.bar = 1
+    objects = {
+        "o": Second(),
+        "made": Made(),
+        "net": Net(),
+        "slotted": slotted,
+        "seen": [],
+        "tensor": tensor(2),
+    }
+    return {cls.__name__: cls for cls in names} | objects
 
 
 def is_callable(x, w):
@@ -55,6 +93,131 @@ def stores_and_deletes(x, w):
     del w["o"].bar
 
 
+def reads_behind(x, w):
+    return getattr(super(w["Second"], w["o"]), "foo", "none")
+
+
+def meets_a_protocol(x, w):
+    return isinstance(w["o"], HasBar)
+
+
+def reads(x, w):
+    return getattr(w["o"], "bar", "none"), getattr(w["o"], "bar", "none")
+
+
+def reads_dict(x, w):
+    return vars(w["o"]).get("bar", "none")
+
+
+def reads_class(x, w):
+    return getattr(w["Made"], "bar", "none")
+
+
+def reads_slot(x, w):
+    return getattr(w["slotted"], "bar", "none")
+
+
+def reads_buffer(x, w):
+    return getattr(w["net"], "bar", "none") is w["net"]._buffers["bar"]
+
+
+def reads_buffer_plainly(x, w):
+    try:
+        return object.__getattribute__(w["net"], "bar") is not None
+    except AttributeError as error:
+        return str(error)
+
+
+def computes(x, w):
+    return type(w["tensor"] * 2).__name__, getattr(w["tensor"], "bar", "none")
+
+
+def stores(x, w):
+    w["made"].bar = 1
+
+
+def stores_beside_a_module(x, w):
+    w["net"].__dict__["foo"] = 1.5
+
+
+def noting(w, answer):
+    """A function of any arguments that leaves a trace."""
+
+    def note(*_):
+        w["seen"].append("asked")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return note
+
+
+def base_gets_it(w):
+    w["Other"].foo = 1
+
+
+def class_has_it(w):
+    w["Second"].bar = 1
+
+
+def made_has_it(w):
+    type.__setattr__(w["Made"], "bar", 1)
+
+
+def class_loses_it(w):
+    del w["Second"].bar
+
+
+def noted_property(w):
+    w["Second"].bar = property(noting(w, 2))
+
+
+def noted_property_of_a_base(w):
+    w["Other"].bar = property(noting(w, AttributeError("not now")))
+
+
+def noted_slot(w):
+    type(w["slotted"]).bar = property(noting(w, 2))
+
+
+def noted_property_of_the_metaclass(w):
+    w["Meta"].bar = property(noting(w, 2))
+
+
+def noted_getattr_of_the_metaclass(w):
+    w["Meta"].__getattr__ = noting(w, 1)
+
+
+def noted_getattr(w):
+    w["Second"].__getattr__ = noting(w, 1)
+
+
+def there_and_noted_getattr(w):
+    attribute_comes(w)
+    w["Second"].__getattr__ = noting(w, 1)
+
+
+def noted_getattribute(w):
+    def note(self, name):
+        if name == "bar":
+            w["seen"].append(name)
+        return object.__getattribute__(self, name)
+
+    w["Second"].__getattribute__ = note
+
+
+def getattribute_of_the_metaclass(w):
+    w["Meta"].__getattribute__ = object.__getattribute__
+
+
+def noted_buffer(w):
+    w["Net"].bar = property(noting(w, 1))
+
+
+def own_getattr(w):
+    w["Net"].__getattr__ = noting(w, 1)
+
+
 def other_base(w):
     w["Second"].__bases__ = (w["Another"],)
 
@@ -67,12 +230,17 @@ def attribute_goes(w):
     vars(w["o"]).pop("bar", None)
 
 
+def tensor_becomes_one_of_the_users(w):
+    w["tensor"].__class__ = w["OwnTensor"]
+
+
 def nothing(w):
     pass
 
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),
     "another base, of a class that the program calls (7001327)": (is_one_made_inside, nothing, other_base),
@@ -81,6 +249,23 @@ FOUND = {
     "stored and popped, not there before and then there": (stores_and_pops, nothing, attribute_comes),
     "stored and deleted, there before and then not": (stores_and_deletes, attribute_comes, attribute_goes),
     "stored and deleted, not there before and then there": (stores_and_deletes, nothing, attribute_comes),
+    "a base behind super() gets it (9210153)": (reads_behind, nothing, base_gets_it),
+    "a protocol that the class met once (9220246, from Python 3.12 on)": (meets_a_protocol, class_has_it, class_loses_it),
+    "a getter that leaves a trace, added (9300434)": (reads, attribute_comes, noted_property),
+    "the same, that raises, on a base": (reads, attribute_comes, noted_property_of_a_base),
+    "the same, where the class had a value": (reads, class_has_it, noted_property),
+    "the same, read by way of vars()": (reads_dict, attribute_comes, noted_property),
+    "the same, in place of a slot": (reads_slot, nothing, noted_slot),
+    "the same, over a buffer": (reads_buffer, nothing, noted_buffer),
+    "the same, of a metaclass": (reads_class, made_has_it, noted_property_of_the_metaclass),
+    "a __getattr__ that leaves a trace, added (9300723)": (reads, nothing, noted_getattr),
+    "an attribute gone, that such a one is asked for": (reads, there_and_noted_getattr, attribute_goes),
+    "a __getattr__ of a metaclass, added (9300676)": (reads_class, nothing, noted_getattr_of_the_metaclass),
+    "a __getattribute__, added (9300358)": (reads, attribute_comes, noted_getattribute),
+    "a __getattribute__ of a metaclass (9300357)": (stores, getattribute_of_the_metaclass, nothing),
+    "a __getattr__ in place of Module's (9300932, 9301141)": (reads_buffer, own_getattr, nothing),
+    "a buffer by object.__getattribute__": (reads_buffer_plainly, nothing, nothing),
+    "stored in a __dict__ beside a submodule (9300296, 9300386)": (stores_beside_a_module, nothing, nothing),
 }  # fmt: skip
 
 
@@ -100,5 +285,6 @@ def test_what_was_found_is_noticed(case):
         attribute_goes(w)
         before(w)
         between(w)
-        seen.append((first, left, function(x, w), vars(w["o"])))
+        second = function(x, w)
+        seen.append((first, left, second, object.__getattribute__(w["o"], "__dict__"), w["seen"]))
     assert seen[0] == seen[1]

@@ -1,6 +1,6 @@
 """What a special method may answer: a bool, a length, an int, an iterator. Python's own function judges it.
 
-Input: what a method of the user's gave (`__bool__`, `__len__`, `__hash__`), and the object it was asked of. What Python
+Input: what a user-defined method gave (`__bool__`, `__len__`, `__hash__`), and the object it was asked of. What Python
 refuses the program raises, with Python's words; what it converts (a hash that is too large) is converted.
 """
 

@@ -1,7 +1,7 @@
 """Attribute lookup on abstract values, by Python's own order, with a guard for each thing found.
 
 Input: an abstract value and a name. Properties are inlined; everything else is read off `__dict__`s and
-registries, so that no code of the user's runs. What cannot be followed (`__getattr__`, unknown descriptors)
+registries, so that no user code runs. What cannot be followed (`__getattr__`, unknown descriptors)
 is a break.
 """
 
@@ -18,7 +18,7 @@ from stage0_eager.nn import Module
 from stage0_eager.state import STATE
 from stage1_capture.state.graph_builder import is_users
 from stage1_capture.state.machine import Raised, Tx
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import (
     NONE,
@@ -52,7 +52,9 @@ from stage1_capture.variables.binding import (
     child,
     class_variable,
     dict_source,
+    guard_getters,
     guard_lacking,
+    guard_plain,
     on_class,
     pending,
 )
@@ -64,7 +66,6 @@ from stage1_capture.variables.ndarray import FUNCTION_KINDS, array_attribute, fu
 from stage1_capture.variables.object_dict import (
     attribute_source,
     dict_of,
-    has_dict,
     own_dict,
     read_by_class,
     refuse_second_way,
@@ -73,7 +74,7 @@ from stage1_capture.variables.tensor_attributes import tensor_attribute
 from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.python_version import VERSION
-from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
 
 _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _PYTHON_TYPES: dict[type, type] = {
@@ -198,7 +199,7 @@ def lookup(tx: Tx, value: Variable, name: str) -> Variable | None:
         found = class_lookup(kind, name)
         there = found is not MISSING and name != "__dict__"
         if there and isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            tx.unsupported("GB0022", f"the descriptor {kind.__name__}.{name}")
+            tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")
         if not there and kind is not known and is_users({"__name__": kind.__module__}):
             tx.output.guard("LACKS", child(value, "__class__") or RegisteredSource(register(kind)), name)
         return UserMethodVariable(name, value) if there else None
@@ -242,7 +243,7 @@ def _python_module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: st
         tx.unsupported("GB0022", f"the attribute {name} of a module")
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0022", f"{name}, which {module.real.__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {module.real.__name__} computes in __getattr__")
     tx.output.guard("ABSENT", module.source, name)
     return None
 
@@ -251,7 +252,7 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     """By the class and the object; where that fails, a property too, by `__getattr__`."""
     computed = class_lookup(type(value.real), "__getattr__")
     try:
-        found = plain_attribute(tx, value, name)
+        found = plain_attribute(tx, value, name, registries=computed is Module.__getattr__)
     except Raised as raised:
         if computed is MISSING or not isinstance(raised.value.real, AttributeError):
             raise
@@ -262,14 +263,18 @@ def _instance_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> 
     if found is not None or computed in (MISSING, Module.__getattr__):
         return found
     if not isinstance(computed, types.FunctionType):
-        tx.unsupported("GB0022", f"{name}, which {type(value.real).__name__} computes in __getattr__")
+        tx.unsupported("GB0099", f"{name}, which {type(value.real).__name__} computes in __getattr__")
     getter = wrap(tx.output, computed, on_class(value, "__getattr__"))
     return call_python(tx, getter, [value, ConstantVariable(name)])
 
 
-def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Variable | None:
-    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class."""
+def plain_attribute(
+    tx: Tx, value: UserDefinedObjectVariable, name: str, registries: bool = False
+) -> Variable | None:
+    """object.__getattribute__(value, name): data descriptors, the object's own dict, the class. registries: what
+    Module.__getattr__ finds too."""
     real, cls = value.real, type(value.real)
+    guard_getters(tx.output, value)
     if name == "__class__":
         return class_variable(tx, value, cls)
     if name == "__dict__" and has_dict(real):
@@ -293,8 +298,9 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
     if isinstance(found, property):
         return call_property(tx, value, found, name)
     if isinstance(found, types.MemberDescriptorType):  # a slot
+        guard_plain(tx.output, value, name)
         try:
-            return wrap(tx.output, found.__get__(real, cls), child(value, name))
+            return wrap(tx.output, found.__get__(real, cls), _slot_source(value, name))
         except AttributeError:
             if value.source is not None and class_lookup(cls, "__getattr__") is not MISSING:
                 tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
@@ -309,12 +315,13 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
             return call_descriptor(tx, value, found, name)
         if value.base is not None and isinstance(found, types.GetSetDescriptorType):
             return lookup(tx, value.base, name)
-        tx.unsupported("GB0022", f"the descriptor {cls.__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {cls.__name__}.{name}")
     if name in own:
         return wrap(tx.output, own[name], attribute_source(tx.output, value, name))
-    if isinstance(real, Module) and found is MISSING:
+    if registries and found is MISSING and waiting is MISSING:
         registered = _registered(tx, value, own, name)
         if registered is not None:
+            guard_plain(tx.output, value, name)
             return registered
     if waiting is not MISSING:
         if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
@@ -326,7 +333,7 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         guard_lacking(tx.output, value, name)
         if class_lookup(cls, "__getattr__") is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
-    elif class_lookup(cls, "__getattr__") in (MISSING, Module.__getattr__):
+    elif registries or class_lookup(cls, "__getattr__") is MISSING:
         tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
@@ -334,6 +341,16 @@ def plain_attribute(tx: Tx, value: UserDefinedObjectVariable, name: str) -> Vari
         if has_dict(real):
             tx.output.guard("ABSENT_KEY", AttrSource(value.source, "__dict__"), name)
     return None
+
+
+def _slot_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
+    """What a slot holds. An empty one is not to ask the user's `__getattr__`."""
+    source = child(value, name)
+    if source is None or class_lookup(type(value.real), "__getattr__") is MISSING:
+        return source
+    return CallSource(
+        AttrSource(AttrSource(AttrSource(source.base, "__class__"), name), "__get__"), (source.base,)
+    )
 
 
 def _empty_slot(cls: type, name: str) -> str:

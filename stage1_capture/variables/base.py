@@ -373,7 +373,7 @@ class SuperVariable(Variable):
 
 @dataclass(eq=False)
 class NestedFunctionVariable(Variable):
-    """A function of the user's that is called in Python: its compiled version stands in."""
+    """A user function that is called in Python: its compiled version stands in."""
 
     function: Variable
 
@@ -414,7 +414,7 @@ class NullVariable(Variable):
 NULL = NullVariable()
 NONE = ConstantVariable(None)
 
-# Constants that may be folded: immutable, with operations that run no code of the user's.
+# Constants that may be folded: immutable, with operations that run no user code.
 CONSTANT_TYPES = (bool, int, float, str, bytes, type(None), type(...), range, frozenset, complex)
 
 

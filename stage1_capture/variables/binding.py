@@ -15,7 +15,7 @@ from stage0_eager.nn import Module
 from stage0_eager.table.operator import Operator
 from stage1_capture.state.graph_builder import OutputGraph, is_library, is_users
 from stage1_capture.state.machine import Tx
-from stage1_capture.state.mro import MISSING, class_lookup, made_inside
+from stage1_capture.state.mro import MISSING, class_lookup, has_dict, made_inside
 from stage1_capture.variables.base import (
     UserDefinedObjectVariable,
     UserFunctionVariable,
@@ -23,9 +23,10 @@ from stage1_capture.variables.base import (
     Variable,
     describe,
 )
-from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.builder import REGISTRIES, wrap
 from stage_contracts.controls import register
-from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source
+from stage_contracts.guard_constants import getters
+from stage_contracts.source import AttrSource, CallSource, ItemSource, RegisteredSource, Source, depth
 
 # Methods of C's that variables/calls.py knows by the object itself.
 OBJECT_METHODS: tuple[Any, ...] = (
@@ -152,7 +153,7 @@ def call_property(tx: Tx, value: UserDefinedObjectVariable, found: property, nam
             tx.output.guard("IDENTITY", dict_source(value, name), found)
             tx.throw(AttributeError, *error.args)
     if not isinstance(getter, types.FunctionType):
-        tx.unsupported("GB0022", f"the property {name} of {describe(value)}")
+        tx.unsupported("GB0098", f"the property {name} of {describe(value)}")
     function = wrap(tx.output, getter, None if is_library(getter.__globals__) else source)
     assert isinstance(function, UserFunctionVariable)
     return tx.inline(function, [value], {})
@@ -169,14 +170,56 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A class of the user's may get the method later. Those of modules are taken for what they are."""
+    """A user-defined class may get the method later. Those of modules are taken for what they are."""
     cls = type(value.real)
     if cls.__flags__ & _HEAP and is_users({"__name__": cls.__module__}):
         output.guard("LACKS", class_of(value), name)  # of which no module's epoch tells
 
 
+def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
+    """A class of the user's may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
+    cls = type(value.real)
+    if (place := class_place(output, value)) is not None:
+        output.guard("READS", place, getters(cls))
+
+
+def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
+    """A class of the user's may compute the attribute later: its code is not to run where a guard reads it."""
+    cls = type(value.real)
+    if isinstance(value.real, Module) and (name in REGISTRIES or name == "training"):
+        return  # what Module itself has, not to be described anew
+    if (place := class_place(output, value)) is not None:
+        output.guard_plain(place, cls, name)
+        guard_metaclass(output, place, cls, name)
+
+
+def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
+    """What a metaclass of the user's computes for its classes: it sees where a guard reads `C.name`."""
+    if is_users({"__name__": type(cls).__module__}):
+        output.guard("READS", AttrSource(place, "__class__"), getters(type(cls)))
+        output.guard_plain(AttrSource(place, "__class__"), type(cls), name)
+
+
+def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
+    """An attribute that is gone by now is not to be asked of a `__getattr__` of the user's, where a guard reads it."""
+    asked = class_lookup(type(value.real), "__getattr__")
+    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__) and value.source is not None:
+        output.guard("PRESENT", AttrSource(value.source, "__dict__"), name)
+
+
+def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:
+    """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
+    do not change, and for those made inside."""
+    cls, place = type(value.real), class_of(value)
+    if place is None or not cls.__flags__ & _HEAP or not is_users({"__name__": cls.__module__}):
+        return None
+    if depth(place) < depth(output.class_places.setdefault(cls, place)):
+        output.class_places[cls] = place
+    return output.class_places[cls]
+
+
 def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That the class of the user's describes a name as it does now: it may get a property later, or lose one."""
+    """That the user-defined class describes a name as it does now: it may get a property later, or lose one."""
     found = class_lookup(type(target.real), name)
     if found is MISSING:
         guard_lacking(output, target, name)
@@ -185,7 +228,7 @@ def guard_class(output: OutputGraph, target: UserDefinedObjectVariable, name: st
 
 
 def guard_storing(output: OutputGraph, target: UserDefinedObjectVariable, name: str) -> None:
-    """That a class of the user's stores as Python does: it may get a `__setattr__` later."""
+    """That a user-defined class stores as Python does: it may get a `__setattr__` later."""
     cls = type(target.real)
     if class_lookup(cls, name) is getattr(object, name) and cls.__flags__ & _HEAP:
         source = class_of(target)
@@ -227,15 +270,16 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         )  # of builtins/random.py, or a break
     if any(found is known for known in OBJECT_METHODS):
         return UserMethodVariable(UserDefinedObjectVariable(found), value)
+    guard_plain(tx.output, value, name)
     if hasattr(type(found), "__get__"):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
-            if on_instance and not value.fresh and isinstance(getattr(value.real, "__dict__", None), dict):
+            if on_instance and not value.fresh and has_dict(value.real):
                 place = value.source and AttrSource(value.source, "__dict__")
                 tx.output.guard("ABSENT_KEY", place, name)  # which would go first
             return call_descriptor(tx, value, found, name)
         if isinstance(found, _CACHED):
             return UserMethodVariable(wrap(tx.output, found, dict_source(value, name)), value)
-        tx.unsupported("GB0022", f"the descriptor {type(value.real).__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {type(value.real).__name__}.{name}")
     return wrap(tx.output, found, shown(value, name))
 
 

@@ -1,7 +1,7 @@
 """VariableBuilder: a real object and the Source that reaches it become an abstract value and its guards.
 
 Input: arguments, globals, closure cells, defaults, attributes and items, as the interpreter reads them.
-Only types and identities are looked at here, and the values of Python constants; no code of the user's
+Only types and identities are looked at here, and the values of Python constants; no user code
 runs.
 """
 
@@ -57,7 +57,7 @@ from stage_contracts.controls import register
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
 from stage_contracts.guard_constants import is_told_by_equality
-from stage_contracts.guards import OpenMeta
+from stage_contracts.guards import OpenMeta, TensorOf
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
@@ -100,7 +100,7 @@ def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Va
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
         return wrap_object(output, real, source)  # nothing is done with it here
     under = source in output.epoch_sources and isinstance(real, Parameter)
-    meta, fact = real.meta, ("TENSOR", real.meta)
+    meta, fact = real.meta, ("TENSOR", TensorOf(type(real), real.meta))
     if not isinstance(real, Parameter) and id(real) not in output.known:
         meta, fact = open_meta(output, real, source)
     elif id(real) in output.known:  # a second way to it: that it is the same object says everything
@@ -109,7 +109,7 @@ def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Va
     return once(output, real, source, lambda: TensorVariable(meta, real=real, source=source))
 
 
-def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, Any]]:
+def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[TensorMeta, tuple[str, TensorOf]]:
     """The tensor's meta with the sizes that the policy leaves open, and the guard for what is not."""
     meta = real.meta
     dims = output.policy.open_dims(source.expression(), real)
@@ -117,7 +117,7 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
     fixed = tuple(None if d in dims else size for d, size in enumerate(meta.shape))
     guard = OpenMeta(meta.dtype, meta.device, meta.requires_grad, fixed, order)
     if not dims or guard.strides(meta.shape) != meta.strides:  # a layout with gaps: for these sizes only
-        return meta, ("TENSOR", meta)
+        return meta, ("TENSOR", TensorOf(type(real), meta))
     shape = [
         output.sizes.open(
             ItemSource(AttrSource(source, "shape"), d), size, dims[d].name, dims[d].low, dims[d].high
@@ -127,7 +127,8 @@ def open_meta(output: OutputGraph, real: Tensor, source: Source) -> tuple[Tensor
         for d, size in enumerate(meta.shape)
     ]
     output.strict |= {size.expr: (source, d) for d, size in enumerate(shape) if d in dims and dims[d].strict}
-    return meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape))), ("OPEN_TENSOR", guard)
+    opened = meta.with_(shape=tuple(shape), strides=guard.strides(tuple(shape)))
+    return opened, ("OPEN_TENSOR", TensorOf(type(real), guard))
 
 
 def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -374,10 +375,20 @@ def _wrap_builtin(output: OutputGraph, real: types.BuiltinFunctionType, source: 
 
 
 def refuse_watched(output: OutputGraph, cls: type) -> None:
-    """A class of the user's that sees every read of an attribute would see those of guards, and of capture, too."""
+    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
     asked = class_lookup(cls, "__getattribute__")
     if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
         output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
+    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
+        output.unsupported(
+            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
+        )
+
+
+def _wrap_class(output: OutputGraph, real: type, source: Source | None) -> Variable:
+    if class_lookup(type(real), "__getattribute__") is not type.__getattribute__:
+        output.unsupported("GB0052", f"the class {real.__name__}, whose metaclass has a __getattribute__")
+    return wrap_identity(output, real, source)
 
 
 def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variable:
@@ -442,6 +453,6 @@ BY_CLASS: dict[type, Callable[[OutputGraph, Any, Source | None], Variable]] = {
     Tensor: _wrap_tensor,
     Module: _wrap_module,
     Optimizer: _wrap_optimizer,
-    type: wrap_identity,
+    type: _wrap_class,
     enum.Enum: _wrap_enum,
 }

@@ -30,6 +30,7 @@ from stage1_capture.variables.binding import (
     base_place,
     child,
     class_of,
+    guard_metaclass,
     in_class,
     inherited,
     pending,
@@ -71,6 +72,10 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if meta is not MISSING and hasattr(type(meta), "__set__"):
         tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
+    if cls.source is not None:
+        guard_metaclass(tx.output, cls.source, real, name)
+        if is_users({"__name__": real.__module__}):
+            tx.output.guard_plain(cls.source, real, name)
     if meta is MISSING and type(real) is not type:
         tx.output.guard("LACKS", cls.source and AttrSource(cls.source, "__class__"), name)
     if found is MISSING:
@@ -96,7 +101,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     ):
         if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
             return _described(tx, cls, found, name)
-        tx.unsupported("GB0022", f"the descriptor {real.__name__}.{name}")
+        tx.unsupported("GB0098", f"the descriptor {real.__name__}.{name}")
     home = inherited(real, name)
     return wrap(tx.output, found, home and AttrSource(home, name) or child(cls, name))
 
@@ -132,16 +137,19 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     order = cls.__mro__
     start = order.index(value.owner) + 1
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
-    if index is None:
-        return None
-    found = order[index].__dict__[name]
     base = receiver.source if of_class else class_of(receiver)
     source: Source | None = None
+    if base is not None and not made_inside(cls):
+        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
+    if index is None:
+        tx.output.guard("IDENTITY", source, MISSING)
+        for outside in order[start:] if made_inside(cls) else ():
+            tx.output.guard("LACKS", base_place(outside), name)
+        return None
+    found = order[index].__dict__[name]
     if made_inside(cls):
         home = base_place(order[index])
         source = home and ItemSource(AttrSource(home, "__dict__"), name)
-    elif base is not None:
-        source = CallSource(RegisteredSource(register(lookup_behind)), (base, start, name))
     if isinstance(found, staticmethod) and source is not None:
         source = AttrSource(source, "__func__")
     if isinstance(found, staticmethod):  # __new__

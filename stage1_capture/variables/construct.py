@@ -36,7 +36,7 @@ _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)
 
 
 def construct(tx: Tx, cls: UserDefinedObjectVariable, args: Args, kwargs: Kwargs) -> Variable:
-    """`cls(*args)` for a class of the user's."""
+    """`cls(*args)` for a user-defined class."""
     real: Any = cls.real
     if issubclass(real, enum.Enum):
         return _enum_member(tx, cls, args)
@@ -126,7 +126,7 @@ def _refuse_abstract(tx: Tx, real: Any) -> None:
 
 
 def _enum_member(tx: Tx, cls: UserDefinedObjectVariable, args: Args) -> Variable:
-    """Colour(1): looked up by value; a `_missing_` of the user's is a break."""
+    """Colour(1): looked up by value; a user-defined `_missing_` is a break."""
     if len(args) != 1 or not cls.real._member_map_:
         tx.unsupported("GB0023", f"the construction of a {describe(cls)}")
     if isinstance(args[0], UserDefinedObjectVariable) and isinstance(args[0].real, cls.real):

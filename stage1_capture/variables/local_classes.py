@@ -63,7 +63,7 @@ def _refuse(tx: Tx, why: str) -> NoReturn:
 
 
 def build_class(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
-    """`class name(*bases): body`. A metaclass or a hook of the user's, which may do anything, is a break."""
+    """`class name(*bases): body`. A metaclass or a user-defined hook, which may do anything, is a break."""
     body, name, *bases = args
     if kwargs:
         _refuse(tx, "with keywords")

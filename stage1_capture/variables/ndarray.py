@@ -56,7 +56,7 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
     if kind == "TENSOR":
         output.guard("ARRAY", source, ArrayMeta(real.dtype, real.shape, real.strides))
     else:
-        output.guard("OPEN_ARRAY", source, fact)
+        output.guard("OPEN_ARRAY", source, fact.meta)
     inside = TensorVariable(meta, real=tensor, source=ArraySource(where))
     return builder.once(output, real, source, lambda: NumpyNdarrayVariable(inside, real=real, source=source))
 
@@ -151,7 +151,8 @@ def is_numpys(function: Variable) -> bool:
     """Whether something callable is part of NumPy, so that its source is not followed."""
     real: Any = getattr(function, "real", None)
     if isinstance(real, _NAMED):
-        owner = getattr(real, "__self__", None)  # of a method: a generator of random numbers
+        # of a method: a generator of random numbers. A class is not asked: its metaclass may be the user's
+        owner = None if isinstance(real, type) else getattr(real, "__self__", None)
         home = getattr(real, "__module__", None) or type(owner).__module__
         return str(home).split(".")[0] == "numpy" and not (
             isinstance(real, type) and issubclass(real, BaseException)

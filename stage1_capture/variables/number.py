@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from stage1_capture.state.machine import Tx
 from stage1_capture.variables.base import ConstantVariable, Variable
+from stage_contracts.size_text import python_text
 from stage_contracts.source import ExpressionSource, Source
-from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
+from stage_contracts.symbolic import ShapeEnv, SymInt
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
@@ -95,7 +96,7 @@ class OpenSizes(ShapeEnv):
         return sym
 
     def text(self, expr: Any) -> str:
-        """A size, or a relation of sizes, as Python over the call's arguments. Raises ValueError where there is none."""
+        """A size, or a relation of sizes, as Python over the arguments; ValueError if there is no text."""
         found = self.texts.get(expr)
         if found is None:
             found = self.texts[expr] = python_text(expr, lambda symbol: self.sources[symbol].expression())

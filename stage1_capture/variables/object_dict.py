@@ -14,7 +14,13 @@ from stage0_eager.nn import Module
 from stage1_capture.state.graph_builder import OutputGraph, is_library
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import ObjectDictVariable, UserDefinedObjectVariable, Variable
-from stage1_capture.variables.binding import guard_class, guard_storing
+from stage1_capture.variables.binding import (
+    guard_class,
+    guard_getters,
+    guard_plain,
+    guard_present,
+    guard_storing,
+)
 from stage1_capture.variables.builder import REGISTRIES, lazily
 from stage_contracts.source import AttrSource, ItemSource, Source
 
@@ -42,13 +48,6 @@ def refuse_second_way(output: OutputGraph, real: Any) -> None:
         output.unsupported("GB0051", "an attribute of an object whose __dict__ the program changed as a dict")
 
 
-def has_dict(real: Any) -> bool:
-    try:
-        return isinstance(object.__getattribute__(real, "__dict__"), dict)
-    except AttributeError:
-        return False
-
-
 def described(cls: type, name: str) -> bool:
     """Whether storing `name` on an instance asks the class: a property, a descriptor with `__set__` or `__delete__`."""
     found = class_lookup(cls, name)
@@ -66,6 +65,9 @@ def attribute_source(output: OutputGraph, owner: UserDefinedObjectVariable, name
     if owner.source is None:
         return None
     cls = type(owner.real)
+    guard_getters(output, owner)
+    guard_plain(output, owner, name)
+    guard_present(output, owner, name)
     child: Source = AttrSource(owner.source, name)
     slot = isinstance(class_lookup(cls, name), types.MemberDescriptorType)
     if (
@@ -153,9 +155,14 @@ class ObjectDict(MutableMapping):
         return there
 
     def _refuse_slot(self, name: str) -> None:
-        """An object has two things of one name where its class has a slot: `attrs` holds one."""
+        """An object has two things of one name where its class has a slot, or a module such a parameter: `attrs` holds
+        one."""
         if isinstance(class_lookup(type(self.owner.real), name), types.MemberDescriptorType):
             self.output.unsupported("GB0006", f"a change of {name} in a __dict__ beside the slot {name}")
+        if isinstance(self.owner.real, Module) and any(name in self._own.get(r, ()) for r in REGISTRIES[:3]):
+            self.output.unsupported(
+                "GB0006", f"a change of {name} in a __dict__ beside the registered {name}"
+            )
 
     def __iter__(self) -> Iterator[str]:
         self._guard("KEYS", tuple(self._own))
@@ -169,4 +176,9 @@ class ObjectDict(MutableMapping):
     def _guard(self, kind: str, expected: Any) -> None:
         if not self.owner.fresh and self.owner.source is not None:
             place = AttrSource(self.owner.source, "__dict__")
-            self.output.guard(kind, place, expected, isinstance(self.owner.real, Module))
+            trusted = isinstance(self.owner.real, Module) and is_library(
+                {"__name__": type(self.owner.real).__module__}
+            )
+            self.output.guard(
+                kind, place, expected, trusted
+            )  # a class of the user's may write past __setattr__

@@ -274,7 +274,7 @@ def _call_opaque(tx: Tx, op: Any, args: list[Variable], kwargs: dict[str, Variab
     for name in op.mutates:
         for target in _tensors_in(bound[name]):
             if target.meta.requires_grad and is_grad_enabled():
-                tx.unsupported("GB0006", f"{op.name} writes to a tensor that requires grad")
+                tx.unsupported("GB0090", f"{op.name} writes to a tensor that requires grad")
             _check_write(tx, op, target)
             tx.output.mutated[target] = None
     node = _record(tx, op, args, kwargs, result)
@@ -301,7 +301,7 @@ def _check_write(tx: Tx, op: Operator, target: TensorVariable) -> None:
     inside = tx.output.detached_inside
     if inside and is_grad_enabled() and whole_of(tx.output.graph, tx.output.node_of(target)) in inside:
         reason = f"{op.name} writes to a view that was made under no_grad"
-        raise SkipFrame(reason, tx.output.origin(), code="GB0006")  # eager raises its error
+        raise SkipFrame(reason, tx.output.origin(), code="GB0090")  # eager raises its error
 
 
 def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
@@ -310,7 +310,7 @@ def _check_view(tx: Tx, op: Operator, target: TensorVariable) -> None:
     if target.meta.requires_grad and not is_grad_enabled():
         return
     if isinstance(target.source, ArraySource) or target.real._base.requires_grad:
-        tx.unsupported("GB0006", f"{op.name} writes to a view of a tensor that requires grad")
+        tx.unsupported("GB0090", f"{op.name} writes to a view of a tensor that requires grad")
     base = AttrSource(target.source, "_base")
     tx.output.guard("NOT_ALIASED", base, None)
     tx.output.guard("IDENTITY", AttrSource(base, "requires_grad"), False)
@@ -322,7 +322,7 @@ def _check_leaf(tx: Tx, op: Operator, target: TensorVariable) -> None:
     known = (t for t in tx.output.known.values() if isinstance(t, TensorVariable) and t.node is node)
     bases = [root(t.real) for t in known]
     if any(base.requires_grad and base.is_leaf for base in bases):
-        tx.unsupported("GB0006", f"{op.name} writes to a view of a leaf that requires grad")
+        tx.unsupported("GB0090", f"{op.name} writes to a view of a leaf that requires grad")
 
 
 def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
@@ -331,9 +331,9 @@ def _check_alone(tx: Tx, op: Operator, node: Node) -> None:
     whole, reason = whole_of(tx.output.graph, node), f"{op.name} puts a tensor and its views on the tape"
     if whole is not node and getattr(whole.target, "name", "") == "detach":
         # after a break each of them would be made anew from what was detached, and be no view of the other
-        raise SkipFrame(reason, tx.output.origin(), code="GB0006")
+        raise SkipFrame(reason, tx.output.origin(), code="GB0090")
     if whole is not node or node in others:
-        tx.unsupported("GB0006", reason)
+        tx.unsupported("GB0090", reason)
 
 
 def _call_in_place(
@@ -350,14 +350,14 @@ def _call_in_place(
         tx.unsupported("GB0030", f"{op.name} writes to a tensor, beside a reversed view of an array")
     _check_write(tx, op, target)
     if target.source is not None and meta.requires_grad and is_grad_enabled():
-        tx.unsupported("GB0006", f"{op.name} writes to an input that requires grad")
+        tx.unsupported("GB0090", f"{op.name} writes to an input that requires grad")
     if target.source is None and meta.requires_grad and is_grad_enabled():
         _check_leaf(tx, op, target)
     value = [t for a in (*args, *kwargs.values()) for t in _tensors_in(a)]
     recorded = result.requires_grad if result is not None else any(t.meta.requires_grad for t in value)
     if recorded and is_grad_enabled() and meta.dtype.is_floating_point and not meta.requires_grad:
         if target.source is not None:
-            tx.unsupported("GB0006", f"{op.name} puts an input on the tape")
+            tx.unsupported("GB0090", f"{op.name} puts an input on the tape")
         _check_alone(tx, op, tx.output.node_of(target))
         target.meta = meta.with_(requires_grad=True, strides=meta.strides)
     _record(tx, op, args, kwargs, result)

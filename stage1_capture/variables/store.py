@@ -1,7 +1,7 @@
 """Stores to attributes: what `obj.name = value` and `del obj.name` do, by Python's own order.
 
 Input: an abstract object, a name and a value. On an object from outside the store is a side effect, replayed after
-the graph; setters and `__setattr__` of the user's are followed.
+the graph; user-defined setters and `__setattr__` are followed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import is_library
 from stage1_capture.state.machine import Tx
 from stage1_capture.state.modes import store_mode
-from stage1_capture.state.mro import MISSING, class_lookup, full_name
+from stage1_capture.state.mro import MISSING, class_lookup, full_name, has_dict
 from stage1_capture.variables.base import (
     NONE,
     CellVariable,
@@ -29,11 +29,18 @@ from stage1_capture.variables.base import (
     Variable,
     describe,
 )
-from stage1_capture.variables.binding import child, dict_source, guard_class, guard_storing, on_class
+from stage1_capture.variables.binding import (
+    child,
+    dict_source,
+    guard_class,
+    guard_plain,
+    guard_storing,
+    on_class,
+)
 from stage1_capture.variables.builder import wrap
 from stage1_capture.variables.calls import call_function
 from stage1_capture.variables.exception import ExceptionVariable
-from stage1_capture.variables.object_dict import ObjectDict, described, dict_of, has_dict
+from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
 from stage_contracts.source import AttrSource, Source
 
 
@@ -66,7 +73,7 @@ def store_attribute(tx: Tx, target: Variable, name: str, value: Variable) -> Non
             return
         case UserDefinedObjectVariable(real=types.ModuleType() as real) if type(real) is types.ModuleType:
             if is_library(vars(real)):
-                tx.unsupported("GB0006", "a change of the library's own state")
+                tx.unsupported("GB0092", "a change of the library's own state")
             if hasattr(types.ModuleType, name):  # `__dict__`
                 tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
             tx.output.effects.store_global(vars(real), name, value)
@@ -132,7 +139,7 @@ def store_plainly(tx: Tx, target: Variable, name: str, value: Variable) -> Varia
 
 
 def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Variable | None) -> None:
-    """A plain value on a class of the user's: instances see it from now on. Code and descriptors are a break."""
+    """A plain value on a user-defined class: instances see it from now on. Code and descriptors are a break."""
     real: Any = cls.real
     data = isinstance(value, _DATA) and not isinstance(value, _BINDING)
     if isinstance(value, UserDefinedObjectVariable):
@@ -168,7 +175,7 @@ _DATA = (
 
 
 def delete_attribute(tx: Tx, target: Variable, name: str) -> Variable:
-    """`del target.name`: by a `__delattr__` of the user's where there is one."""
+    """`del target.name`: by a user-defined `__delattr__` where there is one."""
     if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
         tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
     deleter = class_lookup(type(target.real), "__delattr__")
@@ -205,6 +212,7 @@ def delete_plainly(tx: Tx, target: Variable, name: str) -> Variable:
     if (
         slot and not target.fresh
     ):  # also where the program stored there before: it is deleted in what there is
+        guard_plain(tx.output, target, name)
         if filled:
             wrap(tx.output, found.__get__(target.real), child(target, name))
         elif class_lookup(type(target.real), "__getattr__") is not MISSING:

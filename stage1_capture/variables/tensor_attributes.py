@@ -54,9 +54,9 @@ TENSOR_REFUSALS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("grad", "grad_fn", "is_leaf", "_data", "data"), ("GB0050", "is about the tape, not the value")
     ),
-    "requires_grad_": ("GB0006", "changes the tensor"),
-    "set_": ("GB0006", "replaces its memory"),
-    "detach_": ("GB0006", "takes it off the tape, where it is no view"),
+    "requires_grad_": ("GB0091", "changes the tensor"),
+    "set_": ("GB0091", "replaces its memory"),
+    "detach_": ("GB0091", "takes it off the tape, where it is no view"),
 }
 
 

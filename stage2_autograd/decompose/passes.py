@@ -27,7 +27,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("views", views.views, "chains of views become one", rules=views.RULES),
     Pass("joins", split_cat.joins, "what was split and joined again is itself", rules=split_cat.RULES),
     Pass("linear", patterns.linear, "products with bias and transposes are marked"),
-    Pass("dead_code", Graph.eliminate_dead_code, "what nobody reads goes"),
+    Pass("dead_code", Graph.eliminate_dead_code, "what nothing reads goes"),
 )
 
 # (earlier, later, why)

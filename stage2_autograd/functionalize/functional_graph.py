@@ -25,7 +25,7 @@ from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_verify import envs_of, promised_val, unchecked
 from stage_contracts.joint import FunctionalGraph
 from stage_contracts.layouts import is_dense
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -33,9 +33,8 @@ def functionalize(graph: Graph) -> FunctionalGraph:
     """`graph` without mutation. Raises Unsupported (GB0008) for what eager refuses to write to, and constants."""
     before = _found_equal(graph)
     functional = _functional(graph)
-    if (
-        _found_equal(graph) != before
-    ):  # that a size is 1, say: what was traced before has strides by the rule of many
+    # that a size is 1, say: what was traced before has strides by the rule of many
+    if _found_equal(graph) != before:
         functional = _functional(graph)
     return functional.verify()
 
@@ -100,7 +99,7 @@ def restate_strides(graph: Graph) -> None:
 
 
 def with_functional_backwards(graph: Graph) -> Graph:
-    """A copy in which the derivatives of the user's own, autograd.Function's and hooks', are functional graphs."""
+    """A copy in which the user-defined derivatives (of autograd.Function and hooks) are functional graphs."""
     twin = graph.copy()
     for node in twin.calls:
         if getattr(node.target, "backward_graph", None) is not None:

@@ -183,9 +183,8 @@ class FunctionalTracer(Tracer):
             self.refuse("a write to what an autograd.Function or a hook shows of another tensor")
         if storage.origin[0] == "constant":
             self.refuse("a write to a constant of the graph, a tensor that is not one of its inputs")
-        if any(
-            map(turns_contiguous, storage.copies)
-        ):  # asked here alone: a copy that nobody writes is as good
+        # asked here alone: a copy that nobody writes is as good
+        if any(map(turns_contiguous, storage.copies)):
             self.refuse(
                 "a write to contiguous(), or to what it was made of, where only other sizes are copied"
             )

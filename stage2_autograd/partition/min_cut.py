@@ -80,9 +80,7 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
         return node in task.inside or (node not in task.results and again(node))
 
     weights = [
-        None
-        if node in task.inside
-        else cost(task.sizes.get(node), node in task.outputs or not repeats(node))
+        None if node in task.inside else cost(task.sizes.get(node), node in task.outputs or not repeats(node))
         for node in task.values
     ]
     given = {n for n in task.values if n.op == "placeholder" or (n in task.forward and not repeats(n))}

@@ -17,7 +17,7 @@ from stage2_autograd.aliasing import base
 from stage_contracts.graph import Node, meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 from stage_contracts.layouts import is_dense
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 from stage_contracts.tensor_meta import TensorMeta
 
 DOUBLE_BACKWARD = (
@@ -110,7 +110,7 @@ class SavingPlan:
         # with open sizes both are known only when there are tensors
         self.open = next(open_sizes_in([*metas, *self.tangents]), None) is not None
         # of the inputs: not every size can be told from the shape of a result
-        shown = shown_sizes([n.val for n in functional.graph.placeholders]) if self.open else []
+        shown = symbol_bindings([n.val for n in functional.graph.placeholders]) if self.open else []
         self.read_sizes = size_reader(shown) if self.open else None
         self.metas = () if self.open else tuple(metas)
         self.layouts = [] if self.open else [_layout(meta) for meta in self.tangents]

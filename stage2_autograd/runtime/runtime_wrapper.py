@@ -22,9 +22,8 @@ from stage2_autograd.runtime.write_back import Written, as_they_are, donated, fi
 from stage_contracts.graph import meta_of
 from stage_contracts.joint import FunctionalGraph, JointGraph, Partition
 
-Recover = Callable[
-    ..., tuple
-]  # (what was raised, the operands, random draws done, what is left to do) -> the results
+# (what was raised, the operands, random draws done, what is left to do) -> the results
+Recover = Callable[..., tuple]
 
 
 def raise_it(error: Exception, operands: Sequence[Any], drawn: int = 0, rest: Any = None) -> tuple:

@@ -15,11 +15,10 @@ from stage0_eager.autograd.tape import version_of
 from stage0_eager.autograd.views import write_through
 from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
-from stage_contracts.shown_sizes import open_sizes_in, shown_sizes, size_reader, with_sizes
+from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-Finish = Callable[
-    ..., tuple[Tensor, ...]
-]  # (input tensors, outputs, what to do before memory is written) -> results
+# (input tensors, outputs, what to do before memory is written) -> results
+Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
 Copy = tuple[Any, Any]  # (memory, its new values)
 
@@ -157,7 +156,7 @@ def _result_maker(functional: FunctionalGraph, results: tuple[ResultPlan, ...]) 
     """The user's results: outputs, inputs and constants, some through views of the user's own tape."""
     constants = functional.graph.attributes
     open_results = next(open_sizes_in(results), None) is not None
-    read_sizes = size_reader(shown_sizes([n.val for n in functional.graph.placeholders]))
+    read_sizes = size_reader(symbol_bindings([n.val for n in functional.graph.placeholders]))
 
     def lay_out(tensors: Sequence[Tensor], outputs: list[Tensor]) -> tuple[Tensor, ...]:
         sources: dict[str, Any] = {"output": outputs, "input": tensors, "constant": constants}

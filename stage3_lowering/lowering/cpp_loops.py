@@ -1,7 +1,7 @@
 """The loops of one C++ kernel, as its schedule says, with each statement at the loop that it depends on.
 
-Input: emit_cpp.py's kernel and its KernelSchedule. Three shapes: a pointwise kernel; folds along rows, the SIMD
-lanes in the reduction loop; folds across rows, a lane and an accumulator for each of a block of points.
+Input: emit_cpp.py's kernel and its KernelSchedule. Three shapes: a pointwise kernel; reductions along rows, the SIMD
+lanes in the reduction loop; reductions across rows, a lane and an accumulator for each of a block of points.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage3_lowering.lowering.cpp_ops import CPP_TYPES, FOLDS
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
@@ -107,9 +107,8 @@ class KernelText:
         tiled = len(blocks)
         clauses = " reduction(|:bad_index)" * (self.checks and order[-1] in writer.checked)
         simd = f"#pragma omp simd{clauses}"
-        perfect = next(
-            (k for k in range(1, len(order)) if levels[k]), len(order)
-        )  # statements end a collapse
+        # statements end a collapse
+        perfect = next((k for k in range(1, len(order)) if levels[k]), len(order))
         threads = self._threads(len(blocks) or max(1, min(perfect, len(order) - 1)))
         if len(order) == 1 and threads:  # one loop for both
             threads = {0: threads[0].replace("for", "for simd", 1).replace("if(", "if(parallel: ")}
@@ -122,7 +121,7 @@ class KernelText:
                 threads = self._threads(min(perfect, len(plain)))
         return _nested(heads, levels, threads | {len(heads) - 1: simd})
 
-    # ---- folds ---------------------------------------------------------------------------------------
+    # ---- reductions ---------------------------------------------------------------------------------------
 
     def _section(self, nest: LoopNest) -> list[str]:
         """One pass: the reduction loops with what runs in them, and what follows once per point."""
@@ -163,14 +162,14 @@ class KernelText:
     def _split(
         self, writer: Statements, heads: list[str], levels: list[list[str]], pragma: dict[int, str]
     ) -> list[str]:
-        """The one fold of the kernel in parts, which threads share; combined in order, whoever made them."""
+        """The one reduction of the kernel in parts, which threads share; combined in order, whoever made them."""
         parts, size, part = self.schedule.split, cpp_index(self.sizes["r0"]), self.fresh("part")
         arrays, keep, combine = [], [], []
-        for type_, accumulator, kind in writer.folding:
+        for type_, accumulator, kind in writer.partials:
             name = self.fresh(f"{accumulator}_parts")
             arrays.append(f"{type_} {name}[{parts}];")
             keep.append(f"{name}[{part}] = {accumulator};")
-            combine.append(FOLDS[kind][0].format(acc=accumulator, value=f"{name}[{part}]", T=type_))
+            combine.append(REDUCTIONS[kind][0].format(acc=accumulator, value=f"{name}[{part}]", T=type_))
         loop = f"for (int64_t {part} = 0; {part} < {parts}; ++{part}) {{"
         first, last = f"{part} * {size} / {parts}", f"({part} + 1) * {size} / {parts}"
         own = [*writer.starts, *self._blocks(writer, heads, levels, pragma, first, last), *keep]
@@ -212,10 +211,12 @@ class KernelText:
         return [head, *(INDENT + line for line in inside), "}"]
 
     def _fold_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
-        """SIMD over the innermost reduction loop: its lanes are folded in one order, which the compiler fixes."""
-        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in FOLDS) for i in nest.body):
+        """SIMD over the innermost reduction loop: its lanes are combined in one order, which the compiler fixes."""
+        if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body):
             return {}  # a position, or a running sum, is found one by one
-        clauses = "".join(f" reduction({fold}: {', '.join(names)})" for fold, names in writer.folds.items())
+        clauses = "".join(
+            f" reduction({reduction}: {', '.join(names)})" for reduction, names in writer.reductions.items()
+        )
         clauses += " reduction(|: bad_index)" * bool(self.checks and writer.checked & set(_loops_of(nest)))
         return {depth - 1: f"#pragma omp simd{clauses}"}
 

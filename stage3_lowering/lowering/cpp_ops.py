@@ -204,8 +204,8 @@ inline int64_t philox(int64_t seed, int64_t counter, int64_t index) {
 }""",
 }
 
-# kind: (the fold as a statement, the accumulator's start, OpenMP's name for the fold)
-FOLDS: dict[str, tuple[str, str, str]] = {
+# kind: (the reduction as a statement, the accumulator's start, OpenMP's name for the reduction)
+REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "sum": ("{acc} += {value};", "0", "+"),
     "prod": ("{acc} *= {value};", "1", "*"),
     "amax": ("{acc} = cutaway::maximum<{T}>({value}, {acc});", "{lowest}", "nan_max"),
@@ -213,7 +213,7 @@ FOLDS: dict[str, tuple[str, str, str]] = {
     "any": ("{acc} = {acc} || {value};", "false", "||"),
     "all": ("{acc} = {acc} && {value};", "true", "&&"),
 }
-# OpenMP folds of our own: + and || it knows, a maximum that keeps NaN it does not.
+# OpenMP reductions of our own: + and || it knows, a maximum that keeps NaN it does not.
 OPENMP_FOLDS = {
     "nan_max": "omp_out = cutaway::maximum(omp_out, omp_in)",
     "nan_min": "omp_out = cutaway::minimum(omp_out, omp_in)",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, FOLDS
+from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -41,8 +41,8 @@ class Statements:
         self.starts: list[str] = []  # before the reduction loops
         self.results: list[str] = []  # after them
         self.arrays: list[str] = []  # what one section hands another, per lane
-        self.folds: dict[str, list[str]] = {}  # OpenMP's name of a fold -> accumulators
-        self.folding: list[tuple[str, str, str]] = []  # type, accumulator, kind
+        self.reductions: dict[str, list[str]] = {}  # OpenMP's name of a reduction -> accumulators
+        self.partials: list[tuple[str, str, str]] = []  # type, accumulator, kind
         self.parts: list[tuple[str, str]] = []  # of sums in blocks: before a block's loop, and after it
 
     def depth_of(self, instr: Instr) -> int:
@@ -83,9 +83,8 @@ class Statements:
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
     def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
-        if (
-            buffer in self.kernel.kept_rows and not self.nest.reduction_variables
-        ):  # a row of one has no loop here
+        # a row of one has no loop here
+        if buffer in self.kernel.kept_rows and not self.nest.reduction_variables:
             self.text[instr.name] = f"{self.kernel.kept_rows[buffer]}[0]"
             return []
         if buffer in self.kernel.inside:
@@ -135,11 +134,11 @@ class Statements:
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value)
         result, name = CPP_TYPES[instr.dtype.name], instr.name
-        # float32 sums are folded in double, integers in unsigned ones, which may wrap; the result
+        # float32 sums are accumulated in double, integers in unsigned ones, which may wrap; the result
         # is cast back.
         wide = {"float": "double", "int64_t": "uint64_t"}.get(result, "") if kind in ("sum", "prod") else ""
         wide = "" if kind == "prod" and result == "float" else wide
-        fold, start, openmp = FOLDS[kind]
+        reduction, start, openmp = REDUCTIONS[kind]
         start = start.format(lowest=_limit(instr.dtype, False), highest=_limit(instr.dtype, True))
         if self.kernel.lane:
             array = self.kernel.fresh(f"{name}_lanes")
@@ -151,17 +150,17 @@ class Statements:
             accumulator = self.kernel.fresh(f"{name}_wide") if wide else name
             self.starts.append(f"{wide or result} {accumulator} = {start};")
             self.results += [f"{result} {name} = {result}({accumulator});"] * bool(wide)
-            self.folding.append((wide or result, accumulator, kind))
+            self.partials.append((wide or result, accumulator, kind))
             if wide == "double" and self.kernel.blocked(self.nest):
                 part = self.kernel.fresh(f"{name}_part")  # float lanes over a block, which doubles add up
                 self.parts.append((f"{result} {part} = 0;", f"{accumulator} += {part};"))
                 accumulator = part
-            self.folds.setdefault(openmp, []).append(accumulator)
+            self.reductions.setdefault(openmp, []).append(accumulator)
         value = f"{wide}({value})" if wide == "uint64_t" else value
-        return [fold.format(acc=accumulator, value=value, T=result)]
+        return [reduction.format(acc=accumulator, value=value, T=result)]
 
     def _scan(self, instr: Instr, kind: str, value: str) -> list[str]:
-        """A running sum: in double for float32, as folds are."""
+        """A running sum: in double for float32, as reductions are."""
         assert instr.dtype is not None
         result = CPP_TYPES[instr.dtype.name]
         wide = {"float": "double", "int64_t": "uint64_t"}.get(result, result)
@@ -171,7 +170,7 @@ class Statements:
             running = f"{running}[{self.kernel.lane}]"
         self.starts.append(f"{running} = 0;" if self.kernel.lane else f"{wide} {running} = 0;")
         return [
-            FOLDS[kind][0].format(acc=running, value=f"{wide}({value})", T=result),
+            REDUCTIONS[kind][0].format(acc=running, value=f"{wide}({value})", T=result),
             self._declare(instr, f"{result}({running})"),
         ]
 

@@ -49,8 +49,8 @@ def _preamble(code: str) -> str:
     types = ", ".join(t for t in CPP_TYPES.values() if t != "bool")
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
-            fold = f"{name} : {types} : {combine}"
-            lines += [f"#pragma omp declare reduction({fold}) initializer(omp_priv = omp_orig)", ""]
+            reduction = f"{name} : {types} : {combine}"
+            lines += [f"#pragma omp declare reduction({reduction}) initializer(omp_priv = omp_orig)", ""]
     return "\n".join(lines)
 
 

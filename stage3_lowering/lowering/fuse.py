@@ -51,7 +51,7 @@ def why_not_fused(program: Program, a: str, b: str) -> str:
 
 
 def unused_nests(lowered: LoweredGraph) -> LoweredGraph:
-    """The graph without the nests nobody reads. A call is kept: it may raise."""
+    """The graph without the nests that nothing reads. A call is kept: it may raise."""
     wanted = {ref.name for ref in buffer_refs(lowered.outputs)}
     kept: list[LoopNest | ExternCall] = []
     for node in reversed(lowered.nodes):
@@ -149,7 +149,7 @@ def kernels_of(grouped: Grouped) -> Program:
 FUSE = PassTable(
     "fuse",
     (
-        Pass("unused_nests", unused_nests, "nests nobody reads go"),
+        Pass("unused_nests", unused_nests, "nests that nothing reads go"),
         Pass("common_loops", common_loops, "each nest over as few loops as can be", needed=True),
         Pass("groups", groups, "which nests share their loops, round by round", needed=True),
         Pass("kernels", kernels_of, "a kernel for each group, and the steps in order", needed=True),
@@ -158,7 +158,7 @@ FUSE = PassTable(
         ),
     ),
     (
-        ("unused_nests", "groups", "a nest nobody reads would draw others into its group"),
+        ("unused_nests", "groups", "a nest that nothing reads would draw others into its group"),
         ("common_loops", "groups", "only loops written alike are seen to be equal"),
         ("groups", "kernels", "a kernel is a group"),
         ("kernels", "side_by_side", "a row of a table is a kernel"),

@@ -71,15 +71,15 @@ def over_common_loops(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[
         elif not inner_a:
             yield from _rows_and_their_points(a, b)
         return
-    folding, plain = (a, b) if inner_a else (b, a)
-    (outer, inner), (points, _) = space(folding), space(plain)
+    reducing, plain = (a, b) if inner_a else (b, a)
+    (outer, inner), (points, _) = space(reducing), space(plain)
     both = common((*outer, *inner), points)
     cut = split(both, math.prod(inner)) if both is not None and likely_above(math.prod(inner), 1) else None
     if cut is not None:  # the plain nests run inside the reduction's loops
-        yield _over(folding, *cut) + _over(plain, *cut, everywhere=True)
+        yield _over(reducing, *cut) + _over(plain, *cut, everywhere=True)
     shared = common(outer, points)
     if shared is not None:  # or once per point, before or after the reduction
-        yield _over(folding, shared, inner) + _over(plain, shared, ())
+        yield _over(reducing, shared, inner) + _over(plain, shared, ())
 
 
 def _rows_and_their_points(a: FusedSchedulerNode, b: FusedSchedulerNode) -> Iterator[list[SchedulerNode]]:
@@ -109,13 +109,13 @@ def _over(
 
 
 def waits_for_a_long_fold(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
-    """Whether `b` reads what `a` folds from a whole large tensor: another pass, better in threads."""
+    """Whether `b` reads what `a` reduces from a whole large tensor: another pass, better in threads."""
     outer, inner = space(a)
-    folded = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]
+    reduced = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]
     return (
         not outer
         and likely_above(math.prod(inner), ROW_LIMIT)
-        and bool(folded & read_by(b))
+        and bool(reduced & read_by(b))
         and likely_above(math.prod(space(b)[0]), 1)
     )
 

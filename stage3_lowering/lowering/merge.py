@@ -2,7 +2,7 @@
 again.
 
 Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops: nests
-share it unless one needs what a fold of the other yields. The result's sections are LoopNests again.
+share it unless one needs what a reduction of the other yields. The result's sections are LoopNests again.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ ROW_LIMIT = 4096  # elements of one row that a kernel may keep for itself: a sta
 
 @dataclass
 class Section:
-    """A LoopNest being filled. `inner` runs in the full nest, then the folds end, then `outer` runs per
+    """A LoopNest being filled. `inner` runs in the full nest, then the reductions end, then `outer` runs per
     point."""
 
     ranges: tuple[Any, ...]
     reduction_ranges: tuple[Any, ...]
     inner: list[Instr] = field(default_factory=list)
-    folds: list[Instr] = field(default_factory=list)
+    reductions: list[Instr] = field(default_factory=list)
     outer: list[Instr] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     inner_known: dict[Any, Value] = field(default_factory=dict)  # what a load or an instruction already gave
@@ -39,7 +39,7 @@ class Section:
 
     @property
     def body(self) -> list[Instr]:
-        return [*self.inner, *self.folds, *self.outer]
+        return [*self.inner, *self.reductions, *self.outer]
 
     def nest(self) -> LoopNest:
         body = tuple(self.body)
@@ -85,14 +85,14 @@ def _place(
         if name in produced:
             section, per_point = produced[name]
             # a point's value is whole when the section ends; a row, be it of one, when its loops have
-            folded = per_point and name in inner_reads and bool(nest.reduction_ranges)
-            ends_before = folded or not (per_point or nest.reduction_ranges)
+            reduced = per_point and name in inner_reads and bool(nest.reduction_ranges)
+            ends_before = reduced or not (per_point or nest.reduction_ranges)
             earliest = max(earliest, section + ends_before)
     for at in range(earliest, len(sections)):
         here = sections[at]
         if here.reduction_ranges == nest.reduction_ranges:
             return at, "inner"
-        if not nest.reduction_ranges and here.folds:
+        if not nest.reduction_ranges and here.reductions:
             return at, "outer"
     sections.append(Section(nest.ranges, nest.reduction_ranges))
     return len(sections) - 1, "inner"
@@ -115,7 +115,9 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
         return
     else:
         known[key] = Value(instr.name)
-    target = section.folds if instr.op == "reduction" else section.inner if part == "inner" else section.outer
+    target = (
+        section.reductions if instr.op == "reduction" else section.inner if part == "inner" else section.outer
+    )
     target.append(instr)
 
 
@@ -135,7 +137,7 @@ def _rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
 def _prune(
     sections: list[Section], produced: Mapping[str, tuple[int, bool]], needed: Collection[str]
 ) -> set[str]:
-    """Drop stores nobody reads and what only they needed; gives the buffers that stay inside the kernel."""
+    """Drop stores that nothing reads and what only they needed; gives the buffers that stay inside the kernel."""
     while _drop_unread(sections, needed):
         pass
     loaded = _loaded(sections)
@@ -145,11 +147,11 @@ def _prune(
 
 
 def _drop_unread(sections: list[Section], needed: Collection[str]) -> bool:
-    """Drop the stores and values that nobody reads now. Whether there were any: more may be unread then."""
+    """Drop the stores and values that nothing reads now. Whether there were any: more may be unread then."""
     read = _loaded(sections) | set(needed)
     used = {v for s in sections for i in s.body for v in _values_read(i)}
     before = sum(len(s.body) for s in sections)
-    for part in (part for s in sections for part in (s.inner, s.folds, s.outer)):
+    for part in (part for s in sections for part in (s.inner, s.reductions, s.outer)):
         part[:] = [i for i in part if (i.args[0] in read if i.op == "store" else i.name in used)]
     return sum(len(s.body) for s in sections) < before
 

@@ -88,9 +88,8 @@ def _element(
         values = [element(o, compute) for o in operands]
     body.origins = node.origins
     if name == "pow" and compute.is_floating_point and operands[1] == 0.5:
-        return body.emit(
-            "sqrt", values[:1], meta.dtype, node.name
-        )  # as eager: of -inf no number, of -0.0 the same
+        # as eager: of -inf no number, of -0.0 the same
+        return body.emit("sqrt", values[:1], meta.dtype, node.name)
     return body.emit(name, values, compute if name == "where" else meta.dtype, node.name)
 
 

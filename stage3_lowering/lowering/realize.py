@@ -76,7 +76,7 @@ def _is_reshaped(node: Node, value: Lazy) -> bool:
 
 
 def _long(meta: TensorMeta) -> list[str]:
-    """The dimensions that are in an index, those of size 1 are not; as text, which assumes nothing of open sizes."""
+    """The dimensions that are in an index, not those of size 1; as text, which assumes no value of open sizes."""
     return [str(size) for size in meta.shape if not (type(size) is int and size == 1)]
 
 

@@ -1,6 +1,6 @@
-"""Lowering of reductions: the kept dimensions are the outer loops, the folded ones the reduction loops.
+"""Lowering of reductions: the kept dimensions are the outer loops, the reduced ones the reduction loops.
 
-Input: a node, and its arguments with a Lazy for the tensor. Any dimensions may be folded, in any layout.
+Input: a node, and its arguments with a Lazy for the tensor. Any dimensions may be reduced, in any layout.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     reduction_ranges = tuple(shape[d] for d in dims) or (1,)
     body = Body(state.fresh, loop_sizes(ranges, reduction_ranges))
     kept = [symbol(f"i{k}") for k in range(len(ranges))]
-    folded = {d: symbol(f"r{k}") for k, d in enumerate(dims)}
-    index = _point(kept, folded, rank)
+    reduced = {d: symbol(f"r{k}") for k, d in enumerate(dims)}
+    index = _point(kept, reduced, rank)
     kind, dtype = _fold(kind, source.meta.dtype, meta.dtype)
     body.origins = node.origins
     value = operand_element(body, source, dtype, shape, index)
@@ -46,10 +46,10 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return state.nest(node, meta, body, ranges, reduction_ranges, where, result)
 
 
-def _point(kept: list[Any], folded: Mapping[int, Any], rank: int) -> tuple[Any, ...]:
-    """The index of a point: what is folded at its dimensions, the kept loops in order at the others."""
+def _point(kept: list[Any], reduced: Mapping[int, Any], rank: int) -> tuple[Any, ...]:
+    """The index of a point: what is reduced at its dimensions, the kept loops in order at the others."""
     outer = iter(kept)
-    return tuple(folded[d] if d in folded else next(outer) for d in range(rank))
+    return tuple(reduced[d] if d in reduced else next(outer) for d in range(rank))
 
 
 def _nothing_to_pick(kind: str, sizes: list[Any]) -> bool:
@@ -57,7 +57,7 @@ def _nothing_to_pick(kind: str, sizes: list[Any]) -> bool:
 
 
 def _fold(kind: str, given: dt.DType, made: dt.DType) -> tuple[str, dt.DType]:
-    """The kind of the fold and the dtype it folds in: the larger of two truths is either of them."""
+    """The kind of the reduction and the dtype it reduces in: the larger of two truths is either of them."""
     if given is dt.bool_:
         kind = {"amax": "any", "amin": "all"}.get(kind, kind)
     wanted = {"any": dt.bool_, "all": dt.bool_, "argmax": given, "argmin": given}

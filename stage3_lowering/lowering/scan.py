@@ -1,4 +1,4 @@
-"""Lowering of running folds: the dimension they run along is the reduction loop, in its order.
+"""Lowering of running reductions: the dimension they run along is the reduction loop, in its order.
 
 Input: a node, and its arguments with a Lazy for the tensor. On a GPU the eager kernel does it.
 """

@@ -44,9 +44,8 @@ class Schedule:
             for name in dict.fromkeys(d.buffer for d in node.reads):
                 self.readers.setdefault(name, []).append(node.name)
         self.position = {node.name: k for k, node in enumerate(nodes)}
-        alone = [
-            FusedSchedulerNode((node,)) for node in nodes
-        ]  # one each: a call with several results runs once
+        # one each: a call with several results runs once
+        alone = [FusedSchedulerNode((node,)) for node in nodes]
         self.group_of = {d.buffer: group for group in alone for d in group.nodes[0].writes}
         self.first_write = {node.name: node.writes[0].buffer for node in nodes if node.writes}
         self.above: dict[int, list[FusedSchedulerNode]] = {}  # what _producers found
@@ -136,8 +135,8 @@ class Schedule:
         if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
             return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
         if waits_for_a_long_fold(a, b):
-            long = f"{b.name} needs the fold over all points first; so many do not stay in a kernel"
-            return None, long, "long_fold"
+            long = f"{b.name} needs the reduction over all points first; so many do not stay in a kernel"
+            return None, long, "long_reduction"
         reason, code = f"their loops differ: {loops(a)} against {loops(b)}", "loops"
         mine = {n.name for n in a.nodes}
         for nests in over_common_loops(a, b):

@@ -25,8 +25,10 @@ from stage_contracts.symbolic import hinted
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
 TILE = 32  # of a transpose: 32 rows of 32 elements, all of which stay in the first cache
 COLUMNS = 256  # accumulators in a row: 2 KiB of doubles
-SPLIT = 64  # parts of a fold over everything; the same for every number of threads, so a sum never changes
-SHORT_ROW = 128  # elements whose lanes cost more to fold into one at the end than to add up
+SPLIT = (
+    64  # parts of a reduction over everything; the same for every number of threads, so a sum never changes
+)
+SHORT_ROW = 128  # elements whose lanes cost more to reduce to one at the end than to add up
 SCATTERED = 8  # what an access costs that is not to the next element, in accesses that are
 
 
@@ -66,7 +68,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
 
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
     """That of its largest row. Where all rows are enough work, threads share the points of each, or whole rows if it
-    folds."""
+    reductions."""
     rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
     work = [hinted(work_of(row)) for row in rows]
     alone = schedule_of(rows[work.index(max(work))])
@@ -92,9 +94,9 @@ def _cost(nest: LoopNest) -> int:
 
 
 def _splits(kernel: Kernel) -> bool:
-    """Whether the kernel is one fold of one loop, of a kind whose parts can be combined."""
-    folds = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
-    positions = any(i.args[0] in ("argmax", "argmin") for i in folds)
+    """Whether the kernel is one reduction of one loop, of a kind whose parts can be combined."""
+    reductions = [i for n in kernel.nests for i in n.body if i.op == "reduction"]
+    positions = any(i.args[0] in ("argmax", "argmin") for i in reductions)
     checks = any(i.op in ("indirect_index", "scan") for n in kernel.nests for i in n.body)
     rows = len(kernel.nests) == 1 and isinstance(kernel.nests[0].reduction_ranges[0], int)
     return rows and not positions and not checks and kernel.nests[0].reduction_ranges[0] >= 2 * SPLIT
@@ -155,7 +157,7 @@ def _pointwise_order(
 def _fold_vector(
     kernel: Kernel, outer: list[str], inner: list[str], sizes: dict[str, Any]
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
-    """The SIMD loop of a kernel that folds: the last reduction loop, or an outer one with a row of accumulators."""
+    """The SIMD loop of a kernel that reduces: the last reduction loop, or an outer one with a row of accumulators."""
     accesses, last = access_steps(kernel), inner[-1]
     candidates = [v for v in outer if hinted(sizes[v]) >= 8]
     positions = any(
@@ -226,5 +228,5 @@ SCHEDULE = PassTable(
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
-    (("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch folds along its last loop"),),
+    (("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),),
 )

@@ -81,8 +81,8 @@ def refusal_of(row: Row) -> str:
     kernel = row.kernel
     if any(instr.op == "indirect_index" for nest in kernel.nests for instr in nest.body):
         return "own_error"
-    folds = any(nest.reduction_ranges for nest in kernel.nests)
-    if (folds or row.depth != LAST) and (kernel.sizes or work_of(kernel) >= PARALLEL_WORK):
+    reductions = any(nest.reduction_ranges for nest in kernel.nests)
+    if (reductions or row.depth != LAST) and (kernel.sizes or work_of(kernel) >= PARALLEL_WORK):
         return "own_threads"
     return "own_threads" if written_rows(kernel) else ""
 

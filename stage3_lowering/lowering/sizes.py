@@ -16,8 +16,8 @@ from stage_contracts.graph import Graph
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.layouts import is_dense
 from stage_contracts.loop_ir import SizeVar
-from stage_contracts.shown_sizes import expression, shown_sizes
 from stage_contracts.size_vars import plain
+from stage_contracts.symbol_bindings import expression, symbol_bindings
 from stage_contracts.symbolic import SymFloat, SymInt, hinted, same_shape, same_size
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
@@ -27,7 +27,7 @@ class Sizes:
 
     def __init__(self, graph: Graph, fresh: Callable[[str], str]) -> None:
         self.fresh = fresh
-        self.shown = {s.symbol: s for s in shown_sizes([n.val for n in graph.placeholders])}
+        self.shown = {s.symbol: s for s in symbol_bindings([n.val for n in graph.placeholders])}
         self.inputs: list[str] = []  # the buffers of the placeholders so far
         self.made: dict[Any, Any] = {}  # what a size was -> its symbol here
         self.vars: list[tuple[str, int | None, int, Any]] = []  # name, input, dimension, expression

@@ -98,8 +98,8 @@ TRITON_OPS: dict[int, dict[str, str]] = {
     BOOL: {**_ANY, **_BOOL},
 }
 
-# kind: (accumulator's start, one step on `acc` and `v`, the fold of a block along its rows)
-FOLDS: dict[str, tuple[str, str, str]] = {
+# kind: (accumulator's start, one step on `acc` and `v`, the reduction of a block along its rows)
+REDUCTIONS: dict[str, tuple[str, str, str]] = {
     "sum": ("0", "{acc} + {v}", "tl.sum({acc}, 1)"),
     "prod": ("1", "{acc} * {v}", "tl.reduce({acc}, 1, _multiply)"),
     "amax": ("{lowest}", "_maximum({acc}, {v})", "tl.reduce({acc}, 1, _maximum)"),

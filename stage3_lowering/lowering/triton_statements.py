@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from stage3_lowering.lowering.triton_ops import EXCEPTIONS, FOLDS, TRITON_OPS, TRITON_TYPES
+from stage3_lowering.lowering.triton_ops import EXCEPTIONS, REDUCTIONS, TRITON_OPS, TRITON_TYPES
 from stage3_lowering.lowering.values import dot
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
@@ -43,7 +43,7 @@ class Statements:
         self.loop = False
 
     def begin(self, nest: LoopNest, loop: bool) -> list[str]:
-        """What stands before a section: the accumulators of its folds, when they run in a loop."""
+        """What stands before a section: the accumulators of its reductions, when they run in a loop."""
         self.nest, self.loop = nest, loop
         self.ends: list[str] = []
         self.inner_loads: list[tuple[str, Any]] = []
@@ -57,7 +57,7 @@ class Statements:
         return lines
 
     def end(self) -> list[str]:
-        """After the loop: each accumulator folded along its rows."""
+        """After the loop: each accumulator reduced along its rows."""
         for key in self.inner_loads:
             self.held.pop(key, None)  # a value of the loop's last step is no use outside it
         return self.ends
@@ -177,7 +177,7 @@ class Statements:
         self.varies[instr.name] = "xr"
         return [f"{instr.name} = tl.cumsum(tl.where(mask, {value}, 0), 1)"]
 
-    # ---- folds ---------------------------------------------------------------------------------------
+    # ---- reductions ---------------------------------------------------------------------------------------
 
     def _reduction(self, instr: Instr, kind: str, value: str) -> list[str]:
         assert instr.dtype is not None
@@ -186,26 +186,26 @@ class Statements:
         of = self.types[instr.args[1]]
         if kind in ("argmax", "argmin"):
             return self._position(instr, kind, value, of)
-        start, step, fold = FOLDS[kind]
+        start, step, reduction = REDUCTIONS[kind]
         start = start.format(lowest=_limit(of, False), highest=_limit(of, True))
         if self.loop:
             acc = f"{instr.name}_acc"
-            self.ends.append(f"{instr.name} = {fold.format(acc=acc)}[:, None]")
+            self.ends.append(f"{instr.name} = {reduction.format(acc=acc)}[:, None]")
             return [f"{acc} = tl.where(mask, {step.format(acc=acc, v=value)}, {acc})"]
         kept = f"tl.where(mask, {value}, {start})"
         if of is dt.bool_:
             kept = f"(mask & {value})" if kind == "any" else f"((mask == 0) | {value})"
-        return [f"{instr.name} = {fold.format(acc=kept)}[:, None]"]
+        return [f"{instr.name} = {reduction.format(acc=kept)}[:, None]"]
 
     def _position(self, instr: Instr, kind: str, value: str, of: DType) -> list[str]:
         combine = "_first_largest" if kind == "argmax" else "_first_smallest"
         row = print_index(dot(contiguous_strides(self.nest.reduction_ranges), self.nest.reduction_variables))
         row = f"({row}).to(tl.int32)" if any(map(is_open, self.nest.reduction_ranges)) else row
         name, best = instr.name, f"{instr.name}_best"
-        fold = f"{best}, {name} = tl.reduce(({best}, {name}), 1, {combine})"
+        reduction = f"{best}, {name} = tl.reduce(({best}, {name}), 1, {combine})"
         widen = f"{name} = {name}[:, None].to(tl.int64)"
         if self.loop:
-            self.ends += [fold.replace(f"({best}, {name})", f"({best}_acc, {name}_acc)"), widen]
+            self.ends += [reduction.replace(f"({best}, {name})", f"({best}_acc, {name}_acc)"), widen]
             return [
                 f"{best}, {name} = {combine}({best}_acc, {name}_acc, {value}, {row})",
                 f"{best}_acc = tl.where(mask, {best}, {best}_acc)",
@@ -215,7 +215,7 @@ class Statements:
         return [
             f"{best} = tl.where(mask, {value}, {start})",
             f"{name} = tl.where(mask, {row}, 2147483647)",
-            fold,
+            reduction,
             widen,
         ]
 
@@ -225,7 +225,7 @@ class Statements:
             best = f"tl.full({block}, {_limit(of, kind == 'argmin')}, {TRITON_TYPES[of.name]})"
             place = f"tl.full({block}, 2147483647, tl.int32)"
             return [f"{instr.name}_best_acc = {best}", f"{instr.name}_acc = {place}"]
-        start = FOLDS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
+        start = REDUCTIONS[kind][0].format(lowest=_limit(of, False), highest=_limit(of, True))
         return [f"{instr.name}_acc = tl.full({block}, {start}, {TRITON_TYPES[of.name]})"]
 
 

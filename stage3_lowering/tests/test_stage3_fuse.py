@@ -185,7 +185,7 @@ def test_origins_are_kept(seam):
 
 
 def two_kernels(seam):
-    """A fold over more points than a kernel keeps, then its use: two kernels that must run in this order."""
+    """A reduction over more points than a kernel keeps, then its use: two kernels that must run in this order."""
     return fused(seam, lambda c, x: c.sub(x, c.sum(c.exp(x), (0,))), np.zeros(5000, np.float32))
 
 
@@ -248,7 +248,7 @@ REFUSED = {
         "buf1",
     ),
     "no_shared_buffer": (lambda c, x: (c.exp(x), c.iota(7, 0, 1, dt.int64, CPU)), "buf0", "buf1"),
-    "long_fold": (lambda c, x: c.sub(x, c.amax(x, (0, 1), True)), "buf0", "buf1"),
+    "long_reduction": (lambda c, x: c.sub(x, c.amax(x, (0, 1), True)), "buf0", "buf1"),
 }
 
 
@@ -256,7 +256,7 @@ REFUSED = {
 def test_why_not_fused(seam, code):
     """Each refusal by its code; that of devices needs a GPU, and one lost unit stride has a test of its own."""
     function, a, b = REFUSED[code]
-    program = fused(seam, function, np.zeros((100, 90), np.float32) if code == "long_fold" else X)
+    program = fused(seam, function, np.zeros((100, 90), np.float32) if code == "long_reduction" else X)
     assert why_not_fused(program, a, b) == code and code in REFUSALS
     assert why_not_fused(program, a, a) == ""
 

@@ -63,7 +63,7 @@ def view_slice(draw, x):
     return lambda c, n: c.slice(n, dim, start, None, step), lambda a: a[window]
 
 
-def fold(draw, x):
+def reduction(draw, x):
     dims = tuple(sorted(draw(st.sets(st.integers(0, x.ndim - 1), min_size=1))))
     keep = draw(st.booleans())
     name = draw(st.sampled_from(["sum", "amax", "amin"]))
@@ -83,7 +83,7 @@ STEPS = [
     unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", lambda a: np.sign(np.nan_to_num(a))),
     view_permute, view_reshape,
     view_slice,
-    fold, fold, external,
+    reduction, reduction, external,
 ]  # fmt: skip
 
 

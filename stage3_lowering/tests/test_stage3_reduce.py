@@ -38,7 +38,7 @@ def reference(kind, x, dims, keepdim=False):
 
 # A sum of n float64 numbers in any order is off by at most n - 1 roundings of the sum of their magnitudes;
 # here
-# n <= 60 and the sums are of the size of their terms. float32 sums are folded in float64 and rounded once.
+# n <= 60 and the sums are of the size of their terms. float32 sums are accumulated in float64 and rounded once.
 ULPS = {"float32": 2.0, "float64": 64.0}
 
 

@@ -57,9 +57,8 @@ def test_what_makes_kernels_the_same(first, second, kept):
         y = first(c, x)
         return second(c, c.matmul(x, x)), y
 
-    with config.patch(
-        {"lowering.fusion": False}
-    ):  # fused, equal ones that need not wait are rows of one table
+    # fused, equal ones that need not wait are rows of one table
+    with config.patch({"lowering.fusion": False}):
         program = program_of(one_after_the_other, X)
     assert len(program.kernels) == 2
     assert len(share_kernels(program).kernels) == kept

@@ -133,7 +133,7 @@ def test_two_hundred_updates_are_one_kernel():
     ("everything", ["#pragma omp parallel for schedule(dynamic)\n"]),
 ])  # fmt: skip
 def test_threads_share_a_table(kind, words):
-    """Enough work in all: threads share the points of each row, or whole rows where these are folded."""
+    """Enough work in all: threads share the points of each row, or whole rows where these are reduced."""
     arrays = [np.array(2, np.float32), *(ones(100_000 + 1000 * k) for k in range(30))]
     program = fused(lambda c, s, *xs: [WORK[kind](c, x, s) for x in xs], *arrays)
     emitted = emit(schedule(program, CPP), CPP)

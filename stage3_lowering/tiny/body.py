@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class Body:
-    """A nest while it is written: a loop for each dimension of `shape` but those of size 1. `fold`: over the last."""
+    """A nest while it is written: a loop for each dimension of `shape` above size 1; `reduction`: over the last."""
 
-    def __init__(self, state: Lowering, shape: Sequence[int], fold: bool = False) -> None:
+    def __init__(self, state: Lowering, shape: Sequence[int], reduction: bool = False) -> None:
         self.state, self.instructions = state, list[Instr]()
-        kept, self.folded = (shape[:-1], tuple(shape[-1:])) if fold else (shape, ())
+        kept, self.reduced = (shape[:-1], tuple(shape[-1:])) if reduction else (shape, ())
         self.ranges = tuple(n for n in kept if n != 1)
         variables = (symbol(f"i{k}") for k in range(len(self.ranges)))
         index = [next(variables) if n != 1 else sympy.Integer(0) for n in kept]
-        self.index = (*index, symbol("r0")) if fold else tuple(index)
+        self.index = (*index, symbol("r0")) if reduction else tuple(index)
 
     def add(self, op: str, *args: Any, dtype: DType) -> Value:
         self.state.count += 1
@@ -49,7 +49,7 @@ class Body:
     def store(self, node: Node, value: Value) -> View:
         """End the body: `value` is the element of a new buffer."""
         result = self.state.new(node.val)
-        index = self.index if result.meta.ndim == len(self.index) else self.index[:-1]  # folded, no keepdim
+        index = self.index if result.meta.ndim == len(self.index) else self.index[:-1]  # reduced, no keepdim
         body = (*self.instructions, Instr("", "store", (result.name, result.place(index), value), None))
-        self.state.nodes.append(LoopNest(result.name, self.ranges, self.folded, body, node.origins))
+        self.state.nodes.append(LoopNest(result.name, self.ranges, self.reduced, body, node.origins))
         return result

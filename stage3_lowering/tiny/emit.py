@@ -51,7 +51,7 @@ def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
     before, after = list[str](), list[str]()
     simd = {"#pragma omp simd"}
 
-    def fold(instr: Instr, kind: str, value: Value) -> str:
+    def reduction(instr: Instr, kind: str, value: Value) -> str:
         acc, of = f"{instr.name}_acc", instr.dtype
         assert of is not None
         # float sums are kept in double; integers wrap, which only unsigned ones may
@@ -74,7 +74,7 @@ def cpp_kernel(kernel: Kernel, types: dict[str, DType]) -> str:
         "store": lambda i, buffer, index, value: f"{buffer}[{print_index(index)}] = {value};",
         "constant": lambda i, value: assign(CPP, i, cpp_literal(value, i.dtype)),
         "cast": lambda i, value, to: assign(CPP, i, convert(value, floats, to)),
-        "reduction": fold,
+        "reduction": reduction,
     })  # fmt: skip
     inner, outer = lines[: nest.split], lines[nest.split :]
     if nest.is_reduction:

@@ -62,8 +62,8 @@ def triton_kernel(kernel: Kernel) -> str:
     axes = set(nest.reduction_variables if nest.is_reduction else nest.loop_variables)
     masked = lambda index: ", mask" if index.free_symbols & axes else ""  # noqa: E731
 
-    def fold(instr: Instr, kind: str, value: Value) -> str:
-        if kind in ("any", "all"):  # bits fold as integers
+    def reduction(instr: Instr, kind: str, value: Value) -> str:
+        if kind in ("any", "all"):  # bits reduce as integers
             kept, largest = (f"mask & {value}", "max") if kind == "any" else (f"(mask == 0) | {value}", "min")
             return f"{instr.name} = tl.{largest}(({kept}).to(tl.int32), 0) != 0"
         start = {"sum": "0", "prod": "1"}.get(kind) or limit(instr.dtype, kind == "amin", "float('inf')")
@@ -78,7 +78,7 @@ def triton_kernel(kernel: Kernel) -> str:
         "store": lambda i, buffer, index, v: f"tl.store({buffer} + {print_index(index)}, {v}{masked(index)})",
         "constant": lambda i, value: f"{i.name} = tl.full([], {triton_literal(value)}, {TYPES[i.dtype.name][TRITON]})",
         "cast": lambda i, value, to: f"{i.name} = {convert(value, floats, to)}",
-        "reduction": fold,
+        "reduction": reduction,
     })  # fmt: skip
     program_id = "tl.program_id(0).to(tl.int64)"
     points = [

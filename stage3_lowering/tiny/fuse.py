@@ -46,7 +46,7 @@ def fuse(lowered: LoweredGraph) -> Program:
 
 
 def used(lowered: LoweredGraph, outputs: set[str]) -> list[Group]:
-    """The nodes without the nests nobody reads. A call stays: it may raise."""
+    """The nodes without the nests that nothing reads. A call stays: it may raise."""
     wanted, kept = set(outputs), list[Group]()
     for node in reversed(lowered.nodes):
         if isinstance(node, ExternCall) or node.name in wanted:
@@ -69,7 +69,7 @@ def merge(a: Group, b: Group) -> tuple[LoopNest | None, str]:
         return None, "a call is not a loop nest"
     moved: dict[Any, Any] = {}
     if a.ranges == (*b.ranges, *b.reduction_ranges) and b.is_reduction and not a.is_reduction:
-        moved = {symbol(f"i{len(b.ranges)}"): symbol("r0")}  # a runs inside b's fold
+        moved = {symbol(f"i{len(b.ranges)}"): symbol("r0")}  # a runs inside b's reduction
     elif a.ranges != b.ranges or b.is_reduction:
         return (
             None,
@@ -89,7 +89,7 @@ def merge(a: Group, b: Group) -> tuple[LoopNest | None, str]:
             if instr.op == "load" and args[0] in a.writes:
                 return None, f"{args[0]} is not read at the index it is written"
             if instr.op == "reduction":
-                held.clear()  # what the fold's loop computed ends with the loop
+                held.clear()  # what the reduction's loop computed ends with the loop
             if instr.op in ("load", "store"):
                 held[args[:2]] = args[2] if instr.op == "store" else Value(instr.name)
             body.append(replace(instr, args=args, origins=instr.origins or nest.origins))

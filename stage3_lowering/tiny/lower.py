@@ -154,8 +154,8 @@ def reduction(
     bits = input.meta.dtype is dt.bool_ and kind in ("amax", "amin")
     if not last or too_long or bits or not loopable(node, input):
         return None
-    body = Body(state, shape, fold=True)
-    value = body.element(input, node.val.dtype)  # any and all fold bools, a sum of bools folds integers
+    body = Body(state, shape, reduction=True)
+    value = body.element(input, node.val.dtype)  # any and all reduce bools, a sum of bools reduces integers
     return body.store(node, body.add("reduction", kind, value, dtype=node.val.dtype))
 
 

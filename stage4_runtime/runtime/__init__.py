@@ -9,7 +9,7 @@ from stage4_runtime.runtime.dispatch import dispatch, explain_miss, explain_miss
 from stage4_runtime.runtime.launch import launch
 from stage4_runtime.runtime.numpy_fallback import launch_on_numpy
 from stage4_runtime.runtime.plan_memory import lifetimes, plan_memory
-from stage4_runtime.runtime.report import report_once
+from stage_contracts.report import report_once
 
 __all__ = [
     "build", "dispatch", "explain_miss", "explain_misses", "gpu_architecture", "launch", "launch_on_numpy", "lifetimes",

@@ -74,7 +74,7 @@ def slot_view(memory: np.ndarray, start: int, meta: TensorMeta) -> np.ndarray:
 
 
 def view(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
-    if 0 in shape:  # nothing of it is read, and its offset may lie outside
+    if 0 in shape:  # no element is read, and its offset may lie outside
         return np.empty(shape, array.dtype)
     if array.flags.c_contiguous:  # the quick way needs one block of memory
         return np.ndarray(shape, array.dtype, array, offset, strides)

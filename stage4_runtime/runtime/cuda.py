@@ -50,7 +50,7 @@ def cupy_library(device: Device, allocate: Callable[[int], Any] | None = None) -
 
     def allocate_pool(nbytes: int) -> tuple[Any, int]:
         memory = get(max(nbytes, 1))
-        if memory.data.ptr % alignment:  # an allocator of the user's own may promise less than cudaMalloc
+        if memory.data.ptr % alignment:  # a user's own allocator may promise less than cudaMalloc
             memory = get(nbytes + alignment)
         return memory, round_up(memory.data.ptr, alignment)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from stage_contracts.guard_constants import computed, lacks
 from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta
 from stage_contracts.pipeline import Entry
 
@@ -94,9 +95,9 @@ def _change(guard: Guard, scope: Mapping[str, Any]) -> str:
 
 def _tensor_change(subject: str, guard: Guard, seen: Any, scope: Mapping[str, Any]) -> str:
     """The first field of the meta that differs; for shapes and strides of equal rank, the one dimension."""
-    meta = guard.expected
-    if not hasattr(seen, "dtype") or not callable(getattr(seen, "stride", None)):
-        return f"type({subject}): Tensor -> {type(seen).__name__}"
+    wanted, meta = guard.expected.cls, guard.expected.meta
+    if type(seen) is not wanted:
+        return f"type({subject}): {wanted.__name__} -> {type(seen).__name__}"
     shape = tuple(seen.shape)
     if isinstance(meta, OpenMeta):  # an open size is whatever it is
         sizes, alike = meta.sizes, len(meta.sizes) == len(shape)
@@ -183,10 +184,19 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "ITEMS": lambda s, g, seen, scope: f"{s}: {len(g.expected)} objects -> others",
     "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
-    "LACKS": lambda s, g, seen, scope: f"{s}: no {g.expected} -> one",
+    "LACKS": lambda s, g, seen, scope: f"{s}: no {_got(seen, g.expected)} -> one",
+    "READS": lambda s, g, seen, scope: f"{s}: another __getattribute__ or __getattr__",
+    "PLAIN": lambda s, g, seen, scope: f"{s}: plain -> computed {_short(computed(seen, g.expected))}",
+    "PRESENT": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: there -> absent",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",
 }
+
+
+def _got(cls: type, wanted: Any) -> str:
+    """What a class lacked and has now."""
+    names = (wanted,) if type(wanted) is str else wanted
+    return " and no ".join(name for name in names if not lacks(cls, name))
 
 
 def _short(value: Any, limit: int = 60) -> str:

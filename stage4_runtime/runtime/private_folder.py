@@ -74,7 +74,7 @@ def secret_key(root: Path) -> bytes:
 
 
 def _make_secret(path: Path) -> None:
-    """Write it aside, then link it to its name: whoever is first wins, and nobody reads half a key."""
+    """Write it aside, then link it to its name: whoever is first wins, and no process reads half a key."""
     made = path.with_name(f"secret-{secrets.token_hex(8)}")
     descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

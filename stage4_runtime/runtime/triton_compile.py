@@ -1,7 +1,7 @@
 """The one module that imports Triton: a child process that compiles one kernel ahead of time, without a GPU.
 
 Input: `python triton_compile.py FOLDER SOURCE`, with request.json in the folder. Writes <kernel>.cubin, .ptx
-and .json beside it. Runs as a script, so it imports nothing of Cutaway.
+and .json beside it. Runs as a script, so it imports no part of Cutaway.
 """
 
 from __future__ import annotations

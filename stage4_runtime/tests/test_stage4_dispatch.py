@@ -10,7 +10,7 @@ from stage4_runtime.runtime import explain_miss, explain_misses
 from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.device import CPU
 from stage_contracts.dtype import dtype_of
-from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, compile_guards
+from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, TensorOf, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.pipeline import Entry
 from stage_contracts.source import ArgSource, AttrSource, GlobalSource, ItemSource, RowSource
@@ -72,11 +72,16 @@ def tensor(*shape, dtype="float32"):
 
 ARRAY = ArrayMeta(np.dtype("float64"), (4, 640), (5120, 8))
 OPEN = OpenMeta(dtype_of("float32"), CPU, False, (None, 640), (0, 1))
+OPEN_TENSOR = TensorOf(stage0_eager.Tensor, OPEN)
 
 
 def tensor_guard(like):
     meta = TensorMeta(like.shape, like.dtype, like.stride(), like.device, like.requires_grad)
-    return Guard("TENSOR", X, meta, LINE)
+    return Guard("TENSOR", X, TensorOf(type(like), meta), LINE)
+
+
+class Own(stage0_eager.Tensor):
+    """A class of the user's."""
 
 
 class Thing:
@@ -92,9 +97,10 @@ MISSES = [
      "x.dtype: cutaway.float32 -> cutaway.float64 at model.py:31"),
     (tensor_guard(tensor(4, 3)), (stage0_eager.Tensor(np.zeros((3, 4), "float32").T),),
      "x.stride()[0]: 3 -> 1 at model.py:31"),
-    (Guard("OPEN_TENSOR", X, OPEN, LINE), (tensor(7, 8),),
+    (Guard("OPEN_TENSOR", X, OPEN_TENSOR, LINE), (tensor(7, 8),),
      "x.shape[1]: 640 -> 8 at model.py:31; mark_dynamic(x, 1) would avoid it"),
-    (Guard("OPEN_TENSOR", X, OPEN), (tensor(4),), "x.ndim: 2 -> 1"),
+    (Guard("OPEN_TENSOR", X, OPEN_TENSOR), (tensor(4),), "x.ndim: 2 -> 1"),
+    (Guard("OPEN_TENSOR", X, OPEN_TENSOR), (Own(np.zeros(4)),), "type(x): Tensor -> Own"),
     (tensor_guard(tensor(4)), (3,), "type(x): Tensor -> int at model.py:31"),
     (Guard("ARRAY", X, ARRAY, LINE), (np.zeros((4, 8)),), "x.shape[1]: 640 -> 8 at model.py:31"),
     (Guard("ARRAY", X, ARRAY), (np.zeros((4, 640), "float32"),), "x.dtype: float64 -> float32"),
@@ -114,6 +120,10 @@ MISSES = [
     (Guard("IDENTITY", N, len), (None, max), "n: len -> max"),
     (Guard("ABSENT", X, "training"), (Thing(),), "x.training: absent -> True"),
     (Guard("LACKS", X, "__init__"), (Thing,), "x: no __init__ -> one"),
+    (Guard("LACKS", X, ("__init__", "foo", "training")), (Thing,), "x: no __init__ and no training -> one"),
+    (Guard("READS", X, (object.__getattribute__, None)), (type(NAMES),), "x: another __getattribute__ or __getattr__"),
+    (Guard("PLAIN", X, ("training", "real")), (int,), "x: plain -> computed ['real']"),
+    (Guard("PRESENT", X, "k"), ({},), "x['k']: there -> absent"),
     (Guard("ABSENT_KEY", X, "k"), ({"k": 2},), "x['k']: absent -> 2"),
     (Guard("ALIASED", X, N), ([], []), "x and n: the same object -> two objects"),
     (Guard("NOT_ALIASED", X, N), (NAMES, NAMES), "x and n: two objects -> the same object"),

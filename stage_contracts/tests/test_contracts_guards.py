@@ -12,7 +12,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.array_guards import ArrayMeta
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.device import CPU, Device
-from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, check_tensor, compile_guards
+from stage_contracts.guards import GUARD_KINDS, Guard, OpenMeta, TensorOf, check_tensor, compile_guards
 from stage_contracts.origin import Origin
 from stage_contracts.source import (
     ArgSource,
@@ -44,6 +44,18 @@ class FakeTensor:
         self.meta, self.stride = meta, lambda: meta.strides
 
 
+class OwnTensor(FakeTensor):
+    """One of the user's, which no guard may ask for anything."""
+
+    def __getattribute__(self, name):
+        raise ZeroDivisionError(name)
+
+
+OWN = FakeTensor()
+OWN.__class__ = OwnTensor
+TENSOR, OPEN_TENSOR = TensorOf(FakeTensor, META), TensorOf(FakeTensor, OPEN)
+
+
 def names(**more):
     return {
         "G": {},
@@ -70,11 +82,11 @@ FLOAT = np.dtype("float32")
 CASES = {
     "GRAD_MODE": (Guard("GRAD_MODE", None, True), "is_grad_enabled() is True", (), []),
     "MODES": (Guard("MODES", None, ()), "modes() == ()", (), []),
-    "TENSOR": (Guard("TENSOR", X, META), "check_tensor(x, 'float32[2, 3]')", (FakeTensor(),),
+    "TENSOR": (Guard("TENSOR", X, TENSOR), "check_tensor(x, 'float32[2, 3]')", (FakeTensor(),),
                [(FakeTensor(shape=(3, 2)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(requires_grad=True),),
-                (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,)]),
-    "OPEN_TENSOR": (Guard("OPEN_TENSOR", X, OPEN), "check_open_tensor(x, 'float32[?, 3]')", (FakeTensor(),),
-               [(FakeTensor(shape=(2, 4)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(strides=(1, 2)),), (3,)]),
+                (FakeTensor(shape=(2, 3), strides=(1, 2)),), (3,), (None,), (OWN,)]),
+    "OPEN_TENSOR": (Guard("OPEN_TENSOR", X, OPEN_TENSOR), "check_open_tensor(x, 'float32[?, 3]')", (FakeTensor(),),
+               [(FakeTensor(shape=(2, 4)),), (FakeTensor(dtype=dt.float64),), (FakeTensor(strides=(1, 2)),), (3,), (OWN,)]),
     "ARRAY": (Guard("ARRAY", X, ArrayMeta(FLOAT, (2, 3), (12, 4))), "check_array(x, 'float32 ndarray[2, 3]')",
                (np.zeros((2, 3), FLOAT),), [(np.zeros((3, 2), FLOAT),), (np.zeros((2, 3)),), (FakeTensor(),), (3,),
                 (np.zeros((3, 2), FLOAT).T,), (np.ma.zeros((2, 3), FLOAT),)]),
@@ -93,6 +105,15 @@ CASES = {
     "TYPE": (Guard("TYPE", X, Thing), "type(x) is Thing", (Thing(),), [(1,), (Thing,)]),
     "EQUALS": (Guard("EQUALS", X, 3), "type(x) is type(3) and x == 3", (3,), [(3.0,), (4,), (True,), ("3",)]),
     "EQUALS of a zero": (Guard("EQUALS", X, 0.0), "type(x) is float and x.hex() == '0x0.0p+0'", (0.0,), [(-0.0,), (0,), (1.0,)]),
+    "LACKS all": (Guard("LACKS", X, ("real", "imag")), "lacks_all(x, ('real', 'imag'))", (str,), [(int,), (complex,)]),
+    "READS": (
+        Guard("READS", X, (object.__getattribute__, None)), "reads_by(x, (object.__getattribute__, None))", (Thing,),
+        [(type("Own", (), {"__getattr__": len}),), (type("Own", (Thing,), {"__getattribute__": len}),)],
+    ),
+    "PLAIN": (
+        Guard("PLAIN", X, ("foo", "bar")), "are_plain(x, ('foo', 'bar'))", (type("Own", (Thing,), {"foo": 1}),),
+        [(type("Own", (Thing,), {"bar": property()}),), (type("Own", (Thing,), {"foo": 1, "bar": classmethod(len)}),)],
+    ),
     "LACKS": (Guard("LACKS", X, "real"), "lacks(x, 'real')", (str,), [(int,), (bool,)]),
     **{
         f"EQUALS of {value!r}": (Guard("EQUALS", X, value), "", (again,), [(other,) for other in others])
@@ -116,6 +137,7 @@ CASES = {
     "KEYS": (Guard("KEYS", X, ("a", "b")), "tuple(x) == ('a', 'b')", ({"a": 1, "b": 2},), [({"b": 1, "a": 2},), ({},)]),
     "KEYS of numbers": (Guard("KEYS", X, (1, 2)), "", ({1: 0, 2: 0},), [({True: 0, 2: 0},), ({1.0: 0, 2: 0},)]),
     "ABSENT": (Guard("ABSENT", X, "hook"), "not hasattr(x, 'hook')", (Thing(),), [(Thing(hook=1),)]),
+    "PRESENT": (Guard("PRESENT", X, "k"), "'k' in x", ({"k": 1},), [({},)]),
     "ABSENT_KEY": (Guard("ABSENT_KEY", X, "k"), "'k' not in x", ({},), [({"k": 1},)]),
     "SHAPE": (Guard("SHAPE", X, "x.shape[0] < 5"), "x.shape[0] < 5", (FakeTensor(),), [(FakeTensor(shape=(9, 3)),), (1,)]),
 }  # fmt: skip
@@ -179,7 +201,7 @@ def test_what_is_gone_counts_as_a_failed_guard():
 
 def test_cheap_kinds_run_first_and_each_check_once():
     guards = [
-        Guard("SHAPE", None, "x.shape[0] > 1"), Guard("EQUALS", Y, 3), Guard("TENSOR", X, META), Guard("GRAD_MODE", None, True),
+        Guard("SHAPE", None, "x.shape[0] > 1"), Guard("EQUALS", Y, 3), Guard("TENSOR", X, TENSOR), Guard("GRAD_MODE", None, True),
         Guard("EQUALS", Y, 3, Origin("a.py", 1)),
     ]  # fmt: skip
     check = checker(*guards)
@@ -273,8 +295,8 @@ def test_expected_objects_are_compared_by_identity_and_never_hashed_nor_asked():
 
 
 def test_check_tensor_reads_every_field():
-    assert check_tensor(FakeTensor(), META)
-    assert not check_tensor(FakeTensor(device=Device("cuda")), META) and META.device == CPU
+    assert check_tensor(FakeTensor(), TENSOR)
+    assert not check_tensor(FakeTensor(device=Device("cuda")), TENSOR) and META.device == CPU
 
 
 # ---- breaks -----------------------------------------------------------------------------------------------------

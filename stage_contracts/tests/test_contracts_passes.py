@@ -1,6 +1,6 @@
 """A table of passes: its order is checked, its switches are names, each pass is timed, kept, shown and checked.
 
-Input: a table over lists of words, so that nothing of a stage is needed.
+Input: a table over lists of words, so no stage is needed.
 """
 
 import pytest

@@ -129,7 +129,7 @@ def test_explain_counts_what_the_event_log_counts():
     assert "Break Reasons:\n  none\n" in str(report)
     names = [line[: line.rindex(" ms")].rstrip("0123456789. ") for line in report.compile_times.splitlines()]
     steps = [f"    capture.{step}" for step in ("instructions", "interpret", "residual", "guards")]
-    assert names == [f.__qualname__, "  capture", *steps, "total"]
+    assert names == [f.__qualname__, "  capture", *steps, "  compile_guards", "  check_guards", "total"]
     broken = cutaway.explain(lambda x: x.item())(cutaway.ones(1))
     assert broken.graph_break_count == 1 and broken.break_reasons[0].code == "GB0004"
 

@@ -10,13 +10,14 @@ import sys
 import pytest
 
 import cutaway
-from cutaway import logs
+from cutaway.debug import logs
+from cutaway.debug.counters import counters as all_counters
 from cutaway.torch_api import torch
 
 
 @pytest.fixture(autouse=True)
 def nothing_on():
-    logs.counters.clear()
+    all_counters.clear()
     yield
     logs.set_logs()
 

@@ -96,7 +96,7 @@ class Masked(autograd.Function):
 
 
 class Absent(autograd.Function):
-    """No gradient for the first argument; None, not zeros, for what nobody differentiated."""
+    """No gradient for the first argument; None, not zeros, for what was not differentiated."""
 
     @staticmethod
     def forward(ctx, x, y):

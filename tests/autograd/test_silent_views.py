@@ -27,9 +27,8 @@ def test_a_view_made_under_no_grad_is_one_of_an_operand(part):
             given = [root(t) for t in leaves(operands, Tensor)]
             made = []
             with warnings.catch_warnings(), cutaway.no_grad(), suppress(RuntimeError, TypeError):
-                warnings.simplefilter(
-                    "ignore"
-                )  # and a row in place refuses some samples of the one it is made of
+                # and a row in place refuses some samples of the one it is made of
+                warnings.simplefilter("ignore")
                 made = leaves(function_of(name)(*operands[0], **operands[1]), Tensor)
             ran += len(made)
             wrong += [name for t in made if t._made_silently and not any(root(t) is g for g in given)]

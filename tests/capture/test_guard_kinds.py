@@ -134,8 +134,37 @@ def with_a_length():
     del Bare.__len__
 
 
-def settings(**facts):
-    made = Settings()
+class Usual(Settings):
+    width = 2
+
+
+class Computing(Settings):
+    def __getattr__(self, name):
+        return 2 if name == "kept" else object.__getattribute__(self, name)
+
+
+def kept_of(a, computing):
+    return a * computing.kept
+
+
+@contextlib.contextmanager
+def with_a_getter():
+    Settings.__getattribute__ = lambda self, name: (
+        1000 if name == "width" else object.__getattribute__(self, name)
+    )
+    yield
+    del Settings.__getattribute__
+
+
+@contextlib.contextmanager
+def with_a_property():
+    Usual.width = property(lambda self: 2)
+    yield
+    Usual.width = 2
+
+
+def settings(kind=Settings, **facts):
+    made = kind()
     vars(made).update(facts)
     return made
 
@@ -164,6 +193,9 @@ CASES = {
     "TYPE": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), Name("a")), PLAIN),
     "EQUALS": (length_of, [lambda: (x(), "ab")], lambda: (x(), "abc"), PLAIN),
     "EQUALS, of a derived class": (named, [lambda: (x(), Name("two"))], lambda: (x(), Name("three")), PLAIN),
+    "READS": (width_of, [lambda: (x(), settings(width=2))], lambda: (x(), settings(width=2)), with_a_getter),
+    "PLAIN": (width_of, [lambda: (x(), settings(Usual))], lambda: (x(), settings(Usual)), with_a_property),
+    "PRESENT": (kept_of, [lambda: (x(), settings(Computing, kept=2))], lambda: (x(), settings(Computing)), PLAIN),
     "LACKS": (doubled_if_true, [lambda: (x(), BARE)], lambda: (x(), BARE), with_a_length),
     "LENGTH": (items_summed, [lambda: (x(), [1, 2])], lambda: (x(), [1, 2, 3]), PLAIN),
     "KEYS": (values_of, [lambda: (x(), {"a": 1, "bb": 2})], lambda: (x(), {"bb": 2, "a": 1}), PLAIN),

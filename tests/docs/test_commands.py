@@ -26,9 +26,8 @@ COMMAND = re.compile(
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.M))
 CI = (ROOT / ".ci/run").read_text(encoding="utf-8")
-SUITE = re.compile(
-    r"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/python -m )?pytest (\S+)$"
-)  # `make test` runs all of these
+# `make test` runs all of these
+SUITE = re.compile(r"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/python -m )?pytest (\S+)$")
 # The conformance tests of these take minutes: the swapped function is found, and its tests are collected.
 COLLECTED = re.compile(r"-m pytest stage[134]_\w+ --swap")
 LARGE = {

@@ -53,7 +53,7 @@ def gb0004_instead(x):
 
 
 class Labelled(cutaway.Tensor):
-    """A tensor of a class of one's own."""
+    """A tensor of your own class."""
 
 
 def gb0005(x, y):
@@ -63,8 +63,12 @@ def gb0005(x, y):
 gb0005_instead = gb0005
 
 
+class Shelf:
+    """A class whose text the example changes."""
+
+
 def gb0006(x):
-    x.requires_grad_(True)
+    Shelf.__doc__ = "changed"
     return x * 2
 
 

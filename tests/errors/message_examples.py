@@ -38,13 +38,13 @@ def unknown_stance():
 
 
 def unknown_log():
-    from cutaway.logs import set_logs
+    from cutaway.debug.logs import set_logs
 
     set_logs(graph_break=True)
 
 
 def unknown_log_variable():
-    from cutaway.logs import logs_of_environment
+    from cutaway.debug.logs import logs_of_environment
 
     logs_of_environment("recompile, nonsense")
 

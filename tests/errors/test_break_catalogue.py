@@ -15,12 +15,12 @@ import cutaway
 from stage_contracts import events, python_version
 from stage_contracts.breaks import CATALOGUE, GraphBreak, Unsupported
 from stage_contracts.guards import GUARD_KINDS
-from tests.errors import break_examples, break_examples_calls, break_examples_language
+from tests.errors import break_examples, break_examples_calls, break_examples_language, break_examples_writes
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("cutaway", *(path.name for path in ROOT.glob("stage*")))
 
-EXAMPLES = (break_examples, break_examples_language, break_examples_calls)
+EXAMPLES = (break_examples, break_examples_language, break_examples_calls, break_examples_writes)
 ASKED = "GB0021"  # graph_break(), which an example may need before the break it shows
 
 

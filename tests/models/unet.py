@@ -1,4 +1,4 @@
-"""A U-Net with attention, the network of a diffusion model, as it would be published for torch: nothing of Cutaway.
+"""A U-Net with attention, the network of a diffusion model, as it would be published for torch: it uses no part of Cutaway.
 
 Input: noisy images (batch, channels, height, width) and each one's time step. After Ho, Jain and Abbeel, "Denoising
 Diffusion Probabilistic Models" (2020).

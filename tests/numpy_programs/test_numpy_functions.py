@@ -69,9 +69,8 @@ def check(line, dtype, layout, backend="eager"):
     function = function_of(line)
     compiled = cutaway.compile(function, backend=backend)
     want, got = observe(function, operands(dtype, layout)), observe(compiled, operands(dtype, layout))
-    folds = (
-        line in FAMILIES["reductions"] and layout != "row-major"
-    )  # NumPy adds up in the order of the memory
+    # NumPy adds up in the order of the memory
+    folds = line in FAMILIES["reductions"] and layout != "row-major"
     exact = backend == "eager" and dtype != "float16" and not folds and not any(name in line for name in NEAR)
     if want.error:
         assert got.error.split(":")[0] == want.error.split(":")[0], f"{line} on {dtype}: {got.error}"

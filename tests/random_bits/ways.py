@@ -67,9 +67,8 @@ def triton_pipeline() -> Any:
     """The default pipeline, whose kernels are Triton's, run by Triton's interpreter on NumPy arrays."""
     from stage3_lowering.triton_interpreter import run_in_interpreter
 
-    emit_triton = importlib.import_module(
-        "stage3_lowering.lowering.emit_triton"
-    )  # the function hides its file
+    # the function hides its file
+    emit_triton = importlib.import_module("stage3_lowering.lowering.emit_triton")
 
     def emit(program: Program, target: Target) -> Program:
         block, emit_triton.POINTWISE_BLOCK = emit_triton.POINTWISE_BLOCK, BLOCK

@@ -80,7 +80,7 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
     function = names["program"]
     straight = backend == "stage 2"
     compiled = traced(function) if straight else cutaway.compile(function, backend=backend, options=options)
-    mark, refused = events.EVENT_LOG.mark(), False
+    mark, refused, rounded = events.EVENT_LOG.mark(), False, 0
     again = "other" if program.other else "inputs"
     for mode, inputs in (
         (contextlib.nullcontext, "inputs"),
@@ -105,10 +105,13 @@ def check(program: TensorProgram, way: tuple[str, dict[str, Any]] = WAYS[0]) -> 
         unused = len(program.used) < len(program.results) or seen["graph_break"] > 0
         close = backend == "inductor" or (ROUNDED.search(body) is not None and gaps(names[inputs]()[0]))
         runs = partial(roundings, {w for w, _ in expected}, names, function, program, mode, inputs)
-        compare(got, expected, close, unused, runs)
+        rounded += compare(got, expected, close, unused, runs)
     why = Counter(f"break {e.name}" for e in since if e.kind == "graph_break")
     why += Counter(f"eagerly: {e.details['reason']}" for e in since if e.kind == "fallback")
-    return Counter(breaks=seen["graph_break"], fallbacks=seen["fallback"], refused=refused) + why
+    return (
+        Counter(breaks=seen["graph_break"], fallbacks=seen["fallback"], refused=refused, rounded=rounded)
+        + why
+    )
 
 
 def gaps(inputs: list) -> bool:

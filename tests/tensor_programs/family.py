@@ -131,7 +131,7 @@ def lines(family: Family, counts: Counter) -> list[str]:
     return [
         f"{done} programs of {counts['statements'] / max(done, 1):.1f} statements; {family.calls}: {ways}",
         f"{counts['refused']} end in an error of eager's; {counts['breaks']} graph breaks, {counts['fallbacks']} graphs run "
-        "eagerly",
+        f"eagerly; {counts['rounded']} comparisons were left to eager's own roundings",
         *reasons_in(counts),
     ]
 

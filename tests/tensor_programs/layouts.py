@@ -11,7 +11,7 @@ from typing import Any
 
 from stage0_eager.core_interpreter import interpreter
 from stage_contracts.graph import Graph
-from stage_contracts.shown_sizes import open_sizes_in
+from stage_contracts.symbol_bindings import open_sizes_in
 from stage_contracts.tensor_meta import TensorMeta
 
 

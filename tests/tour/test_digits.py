@@ -1,6 +1,6 @@
 """The digits the tour trains on: what they are, how they are split, what happens when the file is not itself.
 
-Input: cutaway/tour/digits.py and its data file. Nothing of the compiler is needed.
+Input: cutaway/tour/digits.py and its data file. The compiler is not needed.
 """
 
 import hashlib

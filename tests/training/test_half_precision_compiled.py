@@ -28,7 +28,7 @@ FUNCTIONS = {
     "linear": lambda x, w: F.linear(x, x, x[:, 0]),
     "cross_entropy": lambda x, w: F.cross_entropy(x, LABELS),
     "attention": lambda x, w: F.scaled_dot_product_attention(x, x * w, x),
-    "a cast of the user's": lambda x, w: (x.float().sin().to(x.dtype) * w).float() * 1.1,
+    "a user's cast": lambda x, w: (x.float().sin().to(x.dtype) * w).float() * 1.1,
     "a chain": lambda x, w: F.softmax(F.layer_norm(F.gelu(x @ x.transpose(0, 1)), (4,)) * 2, -1) @ x * w,
 }
 

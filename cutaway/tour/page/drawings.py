@@ -193,7 +193,7 @@ def kernel_cards(half: HalfArtifacts, origins: Origins) -> Html:
 def _loops(nest: LoopNest) -> str:
     outer = " × ".join(map(str, nest.ranges)) or "1"
     inner = " × ".join(map(str, nest.reduction_ranges))
-    return f"{outer}, folds {inner}" if inner else outer
+    return f"{outer}, reduces {inner}" if inner else outer
 
 
 def decision_list(half: HalfArtifacts, origins: Origins) -> Html:

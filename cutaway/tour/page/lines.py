@@ -100,9 +100,8 @@ def commented_lines(source: str, origins: Origins, names: Mapping[str, Ids] | No
         else:
             found.append(_named(line, names or {}))
             opened = _DEFINITION.match(line)
-            if opened and opened["name"] in (
-                names or {}
-            ):  # what stands in a kernel came from what the kernel did
+            # what stands in a kernel came from what the kernel did
+            if opened and opened["name"] in (names or {}):
                 scopes.append((1, found[-1]))
         in_comment = bool(quoted)
     return found

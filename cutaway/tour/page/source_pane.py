@@ -22,7 +22,7 @@ from stage_contracts.origin import Origin
 
 @dataclass(frozen=True)
 class Snippet:
-    """A function of the user's: its file, its name as in a traceback, its first line and its text."""
+    """A user function: its file, its name as in a traceback, its first line and its text."""
 
     file: str
     name: str

@@ -29,9 +29,8 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
     _check(input, grid, mode, padding_mode)
     rank, sizes = input.ndim - 2, input.shape[2:]
     places = []
-    for i, size in enumerate(
-        sizes
-    ):  # the grid's last dimension is x, y, ...: the last dimension of the image first
+    # the grid's last dimension is x, y, ...: the last dimension of the image first
+    for i, size in enumerate(sizes):
         x = c.slice(grid, grid.ndim - 1, rank - 1 - i, rank - i, 1)
         x = c.reshape(x, (grid.shape[0], 1, math.prod(grid.shape[1:-1])))
         places.append(_unnormalised(x, size, align_corners))

@@ -31,9 +31,8 @@ def pad(input, pad, mode="constant", value=None):
         widths = (*[(0, 0)] * (input.ndim - len(pairs)), *reversed(pairs))
         for size, (before, after) in zip(input.shape, widths, strict=True):
             crop = min(before, 0) + min(after, 0)
-            if (
-                crop and size + crop < 0
-            ):  # asked here, also of open sizes: unused, the call may be left out later
+            # asked here, also of open sizes: unused, the call may be left out later
+            if crop and size + crop < 0:
                 raise RuntimeError(
                     f"constant_pad: pads {widths} crop more than there is of {tuple(input.shape)}"
                 )

@@ -149,9 +149,8 @@ def max_places(input, out, kernel_size, stride, padding, dilation):
         for dim, (i, (count, _, step, border, spread)) in enumerate(
             zip(at, windows, strict=True), start=first
         ):
-            if (
-                border and spread > 1
-            ):  # elsewhere the border, minus infinity, is a neighbour of what it stands for
+            # elsewhere the border, minus infinity, is a neighbour of what it stands for
+            if border and spread > 1:
                 start = c.iota(count, i * spread - border, step, dt.int64, input.device)
                 inside = c.logical_and(c.ge(start, 0), c.lt(start, input.shape[dim]))
                 hit = c.logical_and(hit, shaped(inside, dim, input.ndim))

@@ -1,6 +1,6 @@
 """functional_call inside a captured function: the module's own call, while its attributes are other tensors.
 
-Input: an abstract module and a dict of abstract tensors by name. Nothing of the real module is touched.
+Input: an abstract module and a dict of abstract tensors by name. The real module is not touched.
 """
 
 from __future__ import annotations

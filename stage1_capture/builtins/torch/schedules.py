@@ -36,7 +36,7 @@ def step(tx: Tx, schedule: Variable, *args: Variable, **kwargs: Variable) -> Var
         tx.unsupported("GB0074", f"the step of {describe(schedule)}")
     if id(schedule) in tx.output.effects.changed:
         tx.unsupported(
-            "GB0006", f"the step of {describe(schedule)}, which was changed before in this function"
+            "GB0094", f"the step of {describe(schedule)}, which was changed before in this function"
         )
     _make_stale(tx, schedule)
     tx.output.effects.calls.append(
@@ -58,7 +58,7 @@ def _make_stale(tx: Tx, schedule: UserDefinedObjectVariable) -> None:
     groups = load_attribute(tx, load_attribute(tx, schedule, "optimizer"), "param_groups")
     for group in map(realize, groups.items if isinstance(groups, ListVariable) else ()):
         if not isinstance(group, ConstDictVariable) or id(group) in tx.output.effects.changed:
-            tx.unsupported("GB0006", "a schedule's step after a change of the optimizer's groups")
+            tx.unsupported("GB0094", "a schedule's step after a change of the optimizer's groups")
         group.items.update({name: LazyVariable(read) for name in group.items if name != "params"})
     schedule.attrs.update({name: LazyVariable(read) for name in vars(schedule.real)})
 

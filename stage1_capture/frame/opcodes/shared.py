@@ -144,7 +144,7 @@ def push_callable(tx: Tx, value: Variable, with_null: bool) -> None:
 @handles("STORE_GLOBAL")
 def store_global(tx: Tx, i: Instruction) -> None:
     if is_library(tx.function.globals):
-        tx.unsupported("GB0006", "a change of the library's own state")
+        tx.unsupported("GB0092", "a change of the library's own state")
     tx.output.store_global(tx.function.globals, i.argval, tx.pop())
 
 

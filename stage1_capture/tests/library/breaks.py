@@ -29,7 +29,7 @@ REASONS = {
     "asynchronous code is not captured": "builtins.aiter builtins.anext",
     "it writes attributes of a partial or a function of another's": """
         functools.partialmethod functools.singledispatchmethod""",
-    "a function of the user's is called back by C": "others.re.sub others.string.ascii_letters",
+    "a user function is called back by C": "others.re.sub others.string.ascii_letters",
     "it looks at the number that is drawn": """
         random.betavariate random.binomialvariate@3.12 random.binomialvariate@3.13 random.choice random.choices
         random.gammavariate random.lognormvariate random.paretovariate random.randbytes random.randint:index

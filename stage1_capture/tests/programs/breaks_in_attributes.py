@@ -1,4 +1,4 @@
-"""A break inside attribute access, descriptors, the making of classes and objects, and managers of the user's.
+"""A break inside attribute access, descriptors, the making of classes and objects, and user-defined managers.
 
 Input: classes whose methods say mark() before they answer. One program a block.
 """

@@ -4,7 +4,7 @@ from stage1_capture.tests.programs.registry import LOG, mark, program
 
 
 class Trouble(Exception):
-    """An exception of the user's, with state."""
+    """A user-defined exception, with state."""
 
     def __init__(self, code, detail=""):
         super().__init__(code, detail)

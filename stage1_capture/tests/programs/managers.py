@@ -1,4 +1,4 @@
-"""with blocks: grad modes, managers of the user's, contextlib; breaks inside, exceptions through them."""
+"""with blocks: grad modes, user-defined managers, contextlib; breaks inside, exceptions through them."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""Objects of the user's: attributes, methods, properties, dunder methods, classes of every kind."""
+"""User-defined objects: attributes, methods, properties, dunder methods, classes of every kind."""
 
 import types
 

@@ -9,11 +9,11 @@ from tests.oracle.samples import (  # noqa: F401
     margins,
     matrices,
     networks,
-    pieces,
     pointwise,
     pooling,
     products,
     reductions,
+    slicing,
     special,
     views,
 )

@@ -49,7 +49,7 @@ def same(x):
 
 
 def rounded(function):
-    """floor and its kin of integers and bools are the values themselves."""
+    """floor and the like of integers and bools are the values themselves."""
     return lambda x: function(x) if x.dtype.kind == "f" else x
 
 

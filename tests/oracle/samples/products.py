@@ -1,4 +1,4 @@
-"""Matrix products in all ranks, einsum and its kin, attention.
+"""Matrix products in all ranks, einsum and the like, attention.
 
 Input: none. Integers are products too; tolerance grows with what is added up.
 """

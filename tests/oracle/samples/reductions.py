@@ -150,7 +150,7 @@ declare("aminmax", lambda x, dim=None, keepdim=False: (np.min(x, dim, keepdims=k
         S(T(3, 4, distinct=True)), S(T(3, 4, distinct=True), dim=1), S(T(3, 4, distinct=True), dim=0, keepdim=True), dtypes=NUMBERS,
         invalid=(TEXT, Invalid(S(T(0)), RuntimeError, "")))  # fmt: skip
 
-# ---- softmax and its kin ---------------------------------------------------------------------------------------
+# ---- softmax and the like ---------------------------------------------------------------------------------------
 
 _ALONG = (S(T(3, 4), 1), S(T(2, 3, 4), 0), S(T(2, 3, 4), -2), S(T(), 0), S(T(0, 3), 1))
 _NO_DIM = (Invalid(S(T(2, 3), 5), IndexError, "Dimension out of range"),)

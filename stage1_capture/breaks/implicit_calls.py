@@ -1,8 +1,8 @@
-"""Functions of Python's that ask a special method (`str`, `getattr`, `iter`, `int`), called in Python after a break.
+"""Builtins that call a special method for you (`str`, `getattr`, `iter`, `int`), run in Python after a break.
 
 Input: the arguments of such a call, or the operands of an instruction that does the same (`for`, f-strings, unpacking).
-What is found is called through `compiled`, as in breaks/special_methods.py; Python's own function still judges what
-it answers.
+The special method is called through `compiled`, as in breaks/special_methods.py. Python's own function then checks its
+result.
 """
 
 from __future__ import annotations

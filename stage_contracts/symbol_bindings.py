@@ -15,7 +15,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(frozen=True)
-class ShownSize:
+class SymbolBinding:
     """`symbol` is (shape[dim] - rest) // factor of input number `input`; `rest` is of sizes shown before it."""
 
     symbol: Any
@@ -30,7 +30,7 @@ def expression(size: Any) -> Any:
     return size.env.simplify(size.expr) if isinstance(size, (SymInt, SymFloat)) else size
 
 
-def shown_sizes(metas: Sequence[Any]) -> list[ShownSize]:
+def symbol_bindings(metas: Sequence[Any]) -> list[SymbolBinding]:
     """One reading for each symbol that can be read, those that need no arithmetic first."""
     places = [
         (expression(size), i, dim)
@@ -39,10 +39,10 @@ def shown_sizes(metas: Sequence[Any]) -> list[ShownSize]:
         for dim, size in enumerate(meta.shape)
         if not isinstance(size, int)
     ]
-    known: dict[Any, ShownSize] = {}
+    known: dict[Any, SymbolBinding] = {}
     for expr, i, dim in places:
         if expr.is_Symbol:
-            known.setdefault(expr, ShownSize(expr, i, dim))
+            known.setdefault(expr, SymbolBinding(expr, i, dim))
     found = True
     while found:
         found = False
@@ -54,12 +54,12 @@ def shown_sizes(metas: Sequence[Any]) -> list[ShownSize]:
             whole = expr.expand()
             factor, rest = whole.coeff(symbol), whole.coeff(symbol, 0)
             if factor.is_Integer and factor > 0 and (whole - factor * symbol - rest).expand() == 0:
-                known[symbol] = ShownSize(symbol, i, dim, int(factor), rest)
+                known[symbol] = SymbolBinding(symbol, i, dim, int(factor), rest)
                 found = True
     return list(known.values())
 
 
-def size_reader(shown: Sequence[ShownSize]) -> Callable[[Sequence[Any]], dict[Any, int]]:
+def size_reader(shown: Sequence[SymbolBinding]) -> Callable[[Sequence[Any]], dict[Any, int]]:
     """From arrays to the value of each size."""
 
     def read(arrays: Sequence[Any]) -> dict[Any, int]:

@@ -1,6 +1,6 @@
-"""The one thing the runtime ever says aloud: a line on stderr, once per process, about a fallback.
+"""What is said aloud without being asked: a line on stderr, once per process, about a fallback or a request.
 
-Input: the line, such as "no C++ compiler: ...". Everything else goes to the event log.
+Input: the line, such as "cutaway: no C++ compiler: ...". Everything else goes to the event log.
 """
 
 from __future__ import annotations

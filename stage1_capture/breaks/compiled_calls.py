@@ -11,7 +11,7 @@ import types
 from typing import Any
 
 from stage0_eager.nn import Module
-from stage1_capture.breaks.asking_functions import row_of_call
+from stage1_capture.breaks.implicit_calls import row_of_call
 from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.state.graph_builder import is_users

@@ -1,0 +1,190 @@
+"""What the fields of torch._dynamo.config, torch._inductor.config and torch._functorch.config mean here.
+
+Input: a field's name as torch spells it ("triton.cudagraphs"). Three tables: fields of ours, fields whose only possible
+value is the one here, and fields that are kept and change nothing, with what to say of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from stage_contracts.report import report_once
+
+# torch's name -> our field.
+FIELDS: dict[str, dict[str, str]] = {
+    "torch._dynamo.config": {
+        "recompile_limit": "capture.recompile_limit",
+        "cache_size_limit": "capture.recompile_limit",
+        "accumulated_recompile_limit": "capture.accumulated_recompile_limit",
+        "accumulated_cache_size_limit": "capture.accumulated_recompile_limit",
+        "fail_on_recompile_limit_hit": "capture.fail_on_recompile_limit_hit",
+        "fail_on_cache_limit_hit": "capture.fail_on_recompile_limit_hit",
+        "error_on_recompile": "capture.error_on_recompile",
+        "automatic_dynamic_shapes": "capture.automatic_dynamic_shapes",
+        "assume_static_by_default": "capture.assume_static_by_default",
+        "dynamic_shapes": "capture.dynamic_shapes",
+        "suppress_errors": "capture.suppress_errors",
+        "trace_numpy": "capture.trace_numpy",
+        "repro_after": "capture.repro_after",
+        "disable": "capture.disable",
+        "verbose": "debug.verbose",
+        "debug_dir_root": "debug.folder_root",
+        "base_dir": "debug.folder_root",
+        "log_file_name": "debug.log_file",
+    },
+    "torch._inductor.config": {
+        "debug": "debug.folder",
+        "trace.enabled": "debug.folder",
+        "trace.debug_dir": "debug.folder_root",
+        "force_disable_caches": "runtime.force_disable_caches",
+        "fx_graph_cache": "runtime.cache",
+        "deterministic": "runtime.deterministic",
+        "triton.cudagraphs": "runtime.cuda_graphs",
+        "comment_origin": "lowering.comments",
+        "disabled_passes": "autograd.disabled_passes",
+    },
+    "torch._functorch.config": {
+        "activation_memory_budget": "autograd.activation_memory_budget",
+        "enable_autograd_cache": "runtime.cache",
+    },
+}  # fmt: skip
+
+# Names that published code sets, and the only value that means what happens here; another raises.
+FIXED: dict[str, dict[str, Any]] = {
+    "torch._dynamo.config": {
+        "capture_scalar_outputs": False,
+        "capture_dynamic_output_shape_ops": False,
+        "inline_inbuilt_nn_modules": True,
+        "force_parameter_static_shapes": True,
+        "specialize_int": False,
+        "guard_nn_modules": True,
+    },
+    "torch._inductor.config": {},
+    "torch._functorch.config": {"functionalize_rng_ops": False},
+}  # fmt: skip
+
+_KINDS = "kernels are chosen the same way in every mode"
+_EXACT = "casts and roundings are eager's already"
+_WRITTEN = "the debug folder holds it in any case"
+_MINIFIER = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
+_GUARDS = "guards are checked by one generated Python function"
+_SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
+_PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
+_DDP = "several processes are planned; today a program runs in one"
+
+# Names that are kept and change nothing: their value, and the nearest equivalent, said once when another is set.
+KEPT: dict[str, dict[str, tuple[Any, str]]] = {
+    "torch._dynamo.config": {
+        "optimize_ddp": (False, _DDP),
+        "cache_size_limit_verbose": (False, "verbose=True shows every entry's reason"),
+        "report_guard_failures": (True, "CUTAWAY_LOGS=recompiles shows them"),
+        "repro_level": (2, _MINIFIER),
+        "repro_forward_only": (False, _MINIFIER),
+        "repro_tolerance": (1e-3, _MINIFIER),
+        "repro_ignore_non_fp": (False, _MINIFIER),
+        "same_two_models_use_fp64": (True, _MINIFIER),
+        "verify_correctness": (False, _MINIFIER),
+        "replay_record_enabled": (False, "the debug folder's fx_graph_runnable.py runs a graph alone"),
+        "cprofile": (False, "CUTAWAY_LOGS=compile_times shows what each pass took"),
+        "minimum_call_count": (1, "torch.compiler.set_stance('eager_then_compile') waits for the second call"),
+        "rewrite_assert_with_torch_assert": (True, "an assert on data ends the graph"),
+        "prefer_deferred_runtime_asserts_over_guards": (False, _GUARDS),
+        "skip_nnmodule_hook_guards": (True, _GUARDS),
+        "enable_cpp_guard_manager": (True, _GUARDS),
+        "dead_code_elimination": (True, "the residual code holds what is needed only"),
+        "allow_rnn": (False, "recurrent modules are captured like any other"),
+        "error_on_nested_fx_trace": (True, "there is no torch.fx tracer here"),
+    },
+    "torch._inductor.config": {
+        "verbose_progress": (False, "CUTAWAY_LOGS=+inductor shows each step as it ends"),
+        "fallback_random": (False, "compiled random numbers are eager's bits already"),
+        "max_autotune": (False, _KINDS),
+        "max_autotune_gemm": (False, _KINDS),
+        "max_autotune_pointwise": (False, _KINDS),
+        "max_autotune_gemm_backends": ("ATEN,TRITON,CPP", _KINDS),
+        "coordinate_descent_tuning": (False, _KINDS),
+        "coordinate_descent_check_all_directions": (False, _KINDS),
+        "search_autotune_cache": (False, _KINDS),
+        "benchmark_kernel": (False, "the debug folder's output_code.py, run alone, times a graph"),
+        "benchmark_fusion": (False, "CUTAWAY_LOGS=fusion shows each decision"),
+        "epilogue_fusion": (True, "lowering.fusion=False switches all fusion off"),
+        "prologue_fusion": (True, "lowering.fusion=False switches all fusion off"),
+        "aggressive_fusion": (False, "CUTAWAY_LOGS=fusion shows each decision"),
+        "max_fusion_size": (64, "CUTAWAY_LOGS=fusion shows each decision"),
+        "pattern_matcher": (True, "autograd.disabled_passes leaves passes out, patterns among them"),
+        "shape_padding": (False, _SHOWN),
+        "split_reductions": (True, _SHOWN),
+        "layout_optimization": (True, _SHOWN),
+        "keep_output_stride": (True, "strides are eager's where eager promises them"),
+        "realize_opcount_threshold": (30, _SHOWN),
+        "realize_reads_threshold": (4, _SHOWN),
+        "allow_buffer_reuse": (True, "autograd.disabled_passes='plan_memory.donate' switches in-place reuse off"),
+        "inplace_buffers": (True, "autograd.disabled_passes='plan_memory.donate' switches in-place reuse off"),
+        "memory_planning": (True, "buffers are always planned into pools"),
+        "size_asserts": (True, "guards and the layouts in the C++ are always checked"),
+        "nan_asserts": (False, _MINIFIER),
+        "emulate_precision_casts": (True, _EXACT),
+        "freezing": (False, "weights stay inputs"),
+        "cpp_wrapper": (True, "the C++ of a graph runs it in one call already"),
+        "compile_threads": (1, "the halves of a graph are built at the same time; there is no pool to size"),
+        "conv_1x1_as_mm": (False, _SHOWN),
+        "profiler_mark_wrapper_call": (False, "CUTAWAY_LOGS=compile_times shows each pass"),
+        "unique_kernel_names": (True, "every kernel has a name of its own already"),
+        "triton.unique_kernel_names": (True, "every kernel has a name of its own already"),
+        "triton.descriptive_names": ("original_aten", "every kernel is named by what it computes"),
+        "triton.cudagraph_trees": (True, 'mode="reduce-overhead" captures CUDA graphs'),
+        "triton.cudagraph_skip_dynamic_graphs": (False, 'mode="reduce-overhead" captures CUDA graphs'),
+        "triton.persistent_reductions": (True, _SHOWN),
+        "triton.dense_indexing": (False, _SHOWN),
+        "cpp.threads": (-1, "OMP_NUM_THREADS sets the number of threads"),
+        "cpp.simdlen": (None, "runtime.cxx_flags sets the compiler's flags"),
+        "cpp.enable_kernel_profile": (False, "CUTAWAY_LOGS=compile_times shows each pass"),
+        "trace.debug_log": (True, _WRITTEN),
+        "trace.info_log": (True, _WRITTEN),
+        "trace.fx_graph": (True, _WRITTEN),
+        "trace.fx_graph_transformed": (True, _WRITTEN),
+        "trace.ir_pre_fusion": (True, _WRITTEN),
+        "trace.ir_post_fusion": (True, _WRITTEN),
+        "trace.output_code": (True, _WRITTEN),
+        "trace.graph_diagram": (True, _WRITTEN),
+        "trace.draw_orig_fx_graph": (True, _WRITTEN),
+        "trace.compile_profile": (False, "CUTAWAY_LOGS=compile_times shows each pass"),
+        "trace.upload_tar": (None, "the debug folder stays where it is written"),
+    },
+    "torch._functorch.config": {
+        "debug_partitioner": (False, "fn.artifacts[-1] prints what is saved for the backward, and why"),
+        "donated_buffer": (False, _PARTITION),
+        "aggressive_recomputation": (False, _PARTITION),
+        "recompute_views": (True, _PARTITION),
+        "ban_recompute_used_far_apart": (False, _PARTITION),
+        "ban_recompute_not_in_allowlist": (False, _PARTITION),
+        "view_replay_for_aliased_outputs": (True, "views among outputs are views of the same base as in eager"),
+    },
+}  # fmt: skip
+
+
+def ours(module: str, name: str) -> str | None:
+    """Our field for torch's, if there is one."""
+    return FIELDS[module].get(name)
+
+
+def our_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of compile() by our names: torch's, which are fields of torch._inductor.config, become ours, or are
+    said to change nothing. Any other name stays as it is."""
+    module = "torch._inductor.config"
+    found: dict[str, Any] = {}
+    for name, value in options.items():
+        if name in KEPT[module]:
+            if value != KEPT[module][name][0]:
+                report_once(
+                    f"cutaway: the option {name!r} is not honoured here; nearest: {KEPT[module][name][1]}"
+                )
+        else:
+            found[FIELDS[module].get(name, name)] = value
+    return found
+
+
+def known(module: str) -> list[str]:
+    """Every name that a module has."""
+    return [*FIELDS[module], *FIXED[module], *KEPT[module]]

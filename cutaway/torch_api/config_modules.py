@@ -1,0 +1,119 @@
+"""torch._dynamo.config, torch._inductor.config and torch._functorch.config: attributes that are fields of ours.
+
+Input: what a program sets or patches, by torch's names (debug/torch_fields.py says what each means). What changes
+nothing is kept, and said once with the nearest equivalent; what cannot be so here raises.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from cutaway.debug.torch_fields import FIELDS, FIXED, KEPT, known
+from cutaway.subjects import no_attribute
+from stage_contracts import config
+from stage_contracts.report import report_once
+
+# Fields of torch._dynamo.config that are logs: the level of dynamo, aot and inductor, all at once; one log on or off.
+LEVEL, BREAKS = "log_level", "print_graph_breaks"
+LOGS: dict[str, Any] = {LEVEL: logging.WARNING, BREAKS: False}
+
+
+class TorchConfig(ModuleType):
+    """One of the modules: reading, writing, `patch`, and groups such as `config.triton`."""
+
+    def __init__(self, name: str, values: dict[str, Any] | None = None, group: str = "") -> None:
+        """`values`: what was set of the kept fields, shared by the groups. `group`: "triton." for config.triton."""
+        super().__init__(f"{name}.{group}".rstrip("."), f"Cutaway's {name}")
+        shared: dict[str, Any] = {} if values is None else values
+        self.__dict__.update(_path=name, _values=shared, _group=group)
+        for first in {key.partition(".")[0] for key in known(name) if "." in key} if not group else ():
+            self.__dict__[first] = TorchConfig(name, shared, f"{first}.")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _read(self._path, self._values, self._group + name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            _write(self._path, self._values, self._group + name, value)
+
+    def __dir__(self) -> list[str]:
+        names = [key.removeprefix(self._group) for key in known(self._path) if key.startswith(self._group)]
+        return sorted({*names, "patch", *(k for k in self.__dict__ if not k.startswith("_"))})
+
+    @contextmanager
+    def patch(
+        self, changes: Mapping[str, Any] | str | None = None, value: Any = None, **more: Any
+    ) -> Iterator[None]:
+        """`patch(field=value)`, `patch({"group.field": value})` or `patch("field", value)`: for a block."""
+        given = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
+        path, values = self._path, self._values
+        ours: dict[str, Any] = {}
+        with ExitStack() as stack:
+            for name, wanted in given.items():
+                before = _read(path, values, self._group + name)
+                field = FIELDS[path].get(self._group + name)
+                if field is not None:
+                    ours[field] = _for_ours(field, wanted)
+                else:
+                    _write(path, values, self._group + name, wanted)
+                    stack.callback(_write, path, values, self._group + name, before)
+            stack.enter_context(config.patch(ours))
+            yield
+
+
+def _read(path: str, values: dict[str, Any], name: str) -> Any:
+    if name in FIELDS[path]:
+        section, _, field = FIELDS[path][name].partition(".")
+        return getattr(getattr(config.current(), section), field)
+    if name in FIXED[path]:
+        return FIXED[path][name]
+    if name in KEPT[path]:
+        return values.get(name, KEPT[path][name][0])
+    if path == "torch._dynamo.config" and name in LOGS:
+        return values.get(name, LOGS[name])
+    raise _unknown(path, name)
+
+
+def _write(path: str, values: dict[str, Any], name: str, value: Any) -> None:
+    before = _read(path, values, name)  # raises for an unknown name
+    if name in FIELDS[path]:
+        config.change(**{FIELDS[path][name]: _for_ours(FIELDS[path][name], value)})
+    elif name in FIXED[path]:
+        if value != before:
+            raise NotImplementedError(f"{path}.{name} is {before} here and cannot be {value!r}")
+    elif name in LOGS:
+        values[name] = value
+        _log(name, value)
+    else:
+        if value != before:
+            report_once(f"cutaway: {path}.{name} is not honoured here; nearest: {KEPT[path][name][1]}")
+        values[name] = value
+
+
+def _for_ours(field: str, value: Any) -> Any:
+    """torch says None where we say "", and 0 where we say 0.0."""
+    wanted = config.field_types()[field]
+    if wanted is str:
+        return "" if value is None else str(value)
+    return float(value) if wanted is float and type(value) is int else value
+
+
+def _log(name: str, value: Any) -> None:
+    from cutaway.debug.logs import logs_on, set_logs  # the logs load when one is asked for
+
+    if name == LEVEL:
+        set_logs(dynamo=value, aot=value, inductor=value)
+    else:
+        set_logs(**{**dict.fromkeys(logs_on(), True), "graph_breaks": bool(value)})
+
+
+def _unknown(path: str, name: str) -> AttributeError:
+    return AttributeError(no_attribute(f"{path}.{name}", [*known(path), *LOGS]))

@@ -1,0 +1,100 @@
+"""Plain English: words and phrases that must not come back, file names that say nothing, counts that documents state.
+
+Input: every README and page, every Python file of the packages, the tests and the benchmarks.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("stage_contracts", *sorted(path.name for path in ROOT.glob("stage[0-9]_*")), "cutaway", "labs")
+CODE = [
+    path for name in (*PACKAGES, "tests", "benchmarks", "site_docs") for path in (ROOT / name).rglob("*.py")
+]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "site_docs").glob("*.md"), *ROOT.glob("*/README.md")]
+
+# A pattern, and what to write instead.
+WORDING = {
+    r"\bdear(er|est)?\b": "expensive",
+    r"\bthe house\b": "the architecture",
+    r"\bledger\b": "the event log",
+    r"\b[Nn]othing of (the user's|Cutaway|the compiler|it)\b": "your function is not ..., no part of ...",
+    r"\b(function|code|class|method|hook|object)s? of the user's\b": "user function, user code, user-defined class",
+    r"\bof one's own\b": "your own",
+    r"\band (its|their) kin\b": "and the like",
+    r"\b[Ww]hat is asked (of|for)\b": "say who checks what",
+    r"\bwhat nobody\b": "what nothing ...",
+    r"\bknow nothing of each other\b": "do not know each other",
+    r"\bsix packages\b": "count them",
+}
+FOLD = re.compile(r"\b[Ff]old(s|ed|ing)?\b")  # a reduction, in what stage 3 and the contracts say
+FOLD_STAYS = re.compile(r"constant[ _-]?fold|constants? that may be folded|\bnn\.fold", re.I)
+NAMES = {"shown", "answers", "asking_functions", "keys", "nested", "dunders", "pieces", "bags", "quick_losses",
+         "second_names", "shown_sizes", "container_dunders"}  # fmt: skip
+RENAMED_WITH_STAGE_1 = {"shown.py", "answers.py", "keys.py"}  # in stage1_capture/variables
+
+
+def texts():
+    for path in [*PAGES, *CODE]:
+        if path != Path(__file__):
+            yield path, path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pattern", WORDING)
+def test_wording(pattern):
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path, text in texts()
+        for number, line in enumerate(text.splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+    assert not found, f"write {WORDING[pattern]!r} instead:\n" + "\n".join(found)
+
+
+def test_a_reduction_is_called_so():
+    files = [p for p in CODE if p.relative_to(ROOT).parts[0] in ("stage3_lowering", "stage_contracts")]
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if FOLD.search(line) and not FOLD_STAYS.search(line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_files_have_names_of_the_field():
+    found = [path for path in CODE if path.stem in NAMES]
+    allowed = {ROOT / "stage1_capture" / "variables" / name for name in RENAMED_WITH_STAGE_1}
+    assert not set(found) - allowed
+
+
+def test_the_readme_counts_and_lists_the_packages():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    with_tests = [name for name in PACKAGES if (ROOT / name / "tests").is_dir()]
+    assert "seven packages, each with its own tests" in text and len(with_tests) == 7
+    assert {f"`{name}/`" for name in PACKAGES} <= set(re.findall(r"^\| (`\w+/`) \|", text, re.M))
+    labs = [
+        path for path in (ROOT / "labs").rglob("*.py") if ast.parse(path.read_text(encoding="utf-8")).body[1:]
+    ]
+    assert ("nothing yet" in text) == (not labs)
+
+
+def test_the_files_of_capture_that_use_dis_are_those_its_readme_names():
+    found = {
+        path.relative_to(ROOT / "stage1_capture").as_posix()
+        for path in (ROOT / "stage1_capture").rglob("*.py")
+        if "tests" not in path.parts
+        and re.search(r"^(import|from) dis\b", path.read_text(encoding="utf-8"), re.M)
+    }
+    assert found == {"frame/bytecode.py", "breaks/resume.py", "tiny.py"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_links_to_files_lead_somewhere(path):
+    prose = re.sub(r"```.*?```|`[^`\n]*`(?!\])", "", path.read_text(encoding="utf-8"), flags=re.S)
+    targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose)
+    made = ("stages/", "breaks.md", "machine.svg")  # by the hooks of the site
+    assert not [t for t in targets if not t.startswith((*made, "...")) and not (path.parent / t).exists()]
