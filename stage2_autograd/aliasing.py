@@ -15,7 +15,9 @@ from stage_contracts.layouts import view_strides
 
 # Core operator -> does its result share the first argument's storage? What is not listed makes new storage.
 _SHARES: dict[str, Callable[..., bool]] = {
-    "reshape": lambda input, shape: view_strides(input, infer_shape(shape, input.numel)) is not None,
+    "reshape": lambda input, shape: (
+        input.is_contiguous or view_strides(input, infer_shape(shape, input.numel)) is not None
+    ),
     "permute": lambda input, *_: True,
     "expand": lambda input, *_: True,
     "slice": lambda input, *_: True,

@@ -17,10 +17,10 @@ from stage0_eager.tensor import Tensor
 from stage_contracts import dtype as dt
 from stage_contracts.breaks import Unsupported
 from stage_contracts.device import CPU, Device
-from stage_contracts.graph import Graph
+from stage_contracts.graph import Graph, Node
 from stage_contracts.joint import Partition, SavedTensor
 from stage_contracts.symbol_bindings import expression, open_sizes_in, symbol_bindings
-from stage_contracts.symbolic import SymInt
+from stage_contracts.symbolic import ShapeEnv, SymInt
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -56,8 +56,13 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
 def _hidden_symbols(graph: Graph) -> set[Any]:
     """The symbols of open sizes in the graph that no input tensor's shape shows."""
     known = {s.symbol for s in symbol_bindings([node.val for node in graph.placeholders])}
-    values = [(n.val, n.args, n.kwargs) for n in graph.nodes]
-    return {s for size in open_sizes_in(values) for s in expression(size).free_symbols} - known
+    return _symbols(graph.nodes).keys() - known
+
+
+def _symbols(nodes: Sequence[Node]) -> dict[Any, ShapeEnv]:
+    """The symbols that open sizes in these nodes are made of, with their environments."""
+    used = {expression(size): size.env for n in nodes for size in open_sizes_in((n.val, n.args, n.kwargs))}
+    return {s: env for expr, env in used.items() for s in expr.free_symbols}
 
 
 def save_hidden_sizes(partition: Partition) -> Partition:
@@ -65,9 +70,7 @@ def save_hidden_sizes(partition: Partition) -> Partition:
 
     Most are shown by saved tensors and tangents. The gradient of `x.sum()` needs the sizes of x and no value.
     """
-    nodes = partition.backward.nodes
-    used = list(open_sizes_in([(n.val, n.args, n.kwargs) for n in nodes]))
-    needed = {s: size.env for size in used for s in expression(size).free_symbols}
+    needed = _symbols(partition.backward.nodes)
     shown = {s.symbol for s in symbol_bindings([n.val for n in partition.backward.placeholders])}
     hidden = sorted(needed.keys() - shown, key=str)
     if not hidden:

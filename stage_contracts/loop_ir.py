@@ -98,10 +98,10 @@ class LoopNest:
     def sizes(self) -> tuple[str, ...]:
         """The open sizes it uses, by name."""
         made = {i.name for i in self.body} | {
-            str(v) for v in (*self.loop_variables, *self.reduction_variables)
+            v.name for v in (*self.loop_variables, *self.reduction_variables)
         }
         used = [*self.ranges, *self.reduction_ranges, *(a for i in self.body for a in i.args)]
-        return tuple(sorted({str(s) for e in used for s in getattr(e, "free_symbols", ())} - made))
+        return tuple(sorted({s.name for e in used for s in getattr(e, "free_symbols", ())} - made))
 
     @property
     def is_reduction(self) -> bool:
@@ -127,7 +127,7 @@ class LoopNest:
     def verify(self, buffers: Mapping[str, TensorMeta] | None = None) -> LoopNest:
         """Check single assignment, known ops, index variables and buffer names. Raises GraphError."""
         defined: set[str] = set()
-        variables = {str(v) for v in (*self.loop_variables, *self.reduction_variables)}
+        variables = {v.name for v in (*self.loop_variables, *self.reduction_variables)}
         for instr in self.body:
             if problem := self._misused(instr, buffers) or _undefined(instr, defined, variables):
                 raise GraphError(f"{self.name}: {problem}")
@@ -156,7 +156,7 @@ def _undefined(instr: Instr, defined: Collection[str], variables: Collection[str
     for arg in instr.args:
         if isinstance(arg, Value) and arg not in defined:
             return f"{instr} reads {arg}, which is not defined before it"
-        for free in map(str, getattr(arg, "free_symbols", ())):
+        for free in [s.name for s in getattr(arg, "free_symbols", ())]:
             if free not in variables and free not in defined and _LOOP_VARIABLE.fullmatch(free):
                 return f"{instr} uses the unknown index {free}"
     return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from stage_contracts.device import CPU, Device
@@ -277,7 +278,7 @@ class Program:
     def return_step(self) -> Return:
         return self.steps[-1]
 
-    @property
+    @cached_property
     def written_inputs(self) -> tuple[str, ...]:
         """The inputs whose memory a step writes to, in order."""
         written = {name for step in self.steps for name in step_accesses(step, self.kernels)[1]}

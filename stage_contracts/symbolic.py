@@ -49,23 +49,32 @@ class ShapeEnv:
     assumptions: list[Assumption] = field(default_factory=list)
     origin: Origin | None = None  # the user's line being captured now
     replacements: dict[Any, Any] = field(default_factory=dict)  # symbol -> the expression it is equal to
-    zeros: set[Any] = field(default_factory=set)  # differences of what was found equal
+    zeros: dict[Any, Any] = field(default_factory=dict)  # a sum of sizes found to be a number -> minus that
     products: dict[Any, Any] = field(default_factory=dict)  # product, quotient or rest -> what it is equal to
     # before anything was assumed
     first_ranges: dict[Any, tuple[int, int | None]] = field(default_factory=dict)
-    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`, until something is assumed
+    answers: dict[Any, bool | None] = field(default_factory=dict)  # of `known`; a None until more is assumed
+    simplified: dict[Any, Any] = field(default_factory=dict)  # of `simplify`, until more is assumed
+    values: dict[Any, Any] = field(default_factory=dict)  # of `evaluate`: all stages ask for the same hints
 
     def dimension(self, name: str, hint: int | None, low: int = 0, high: int | None = None) -> SymInt:
         """A new size called `name`, at least `low`. `hint=None` makes it unbacked."""
         import sympy
 
-        self.answers = {}
         symbol = sympy.Symbol(name, integer=True, nonnegative=low >= 0)
+        if symbol in self.hints:  # what was found of the size that had this name
+            self.answers, self.simplified, self.values = {}, {}, {}
         self.hints[symbol], self.ranges[symbol], self.first_ranges[symbol] = hint, (low, high), (low, high)
         return SymInt(symbol, self)
 
     def evaluate(self, expr: Any) -> Any:
         """The value of `expr` at the hints. Raises DataDependentError when a symbol in it is unbacked."""
+        found = self.values.get(expr)
+        if found is None:
+            found = self.values[expr] = self._evaluate(expr)
+        return found
+
+    def _evaluate(self, expr: Any) -> Any:
         unbacked = [s for s in expr.free_symbols if self.hints.get(s) is None]
         if unbacked:
             raise DataDependentError(
@@ -79,6 +88,12 @@ class ShapeEnv:
 
     def simplify(self, expr: Any) -> Any:
         """The expression with every symbol, or product, that was found equal to others written in those."""
+        found = self.simplified.get(expr)
+        if found is None:
+            found = self.simplified[expr] = self._simplify(expr)
+        return found
+
+    def _simplify(self, expr: Any) -> Any:
         expr = expr.xreplace(self.replacements) if self.replacements else expr
         try:
             return expr.subs(self.products) if self.products else expr
@@ -87,17 +102,16 @@ class ShapeEnv:
 
     def known(self, condition: Any) -> bool | None:
         """Whether `condition` holds for all sizes (True) or for none (False); None: it depends. Assumes nothing."""
-        import sympy
-
-        if condition in (True, False, sympy.true, sympy.false):
-            return bool(condition)
-        if condition not in self.answers:
-            self.answers[condition] = self._known(condition)
-        return self.answers[condition]
+        answer = self.answers.get(condition, _UNASKED)
+        if answer is _UNASKED:
+            answer = self.answers[condition] = self._known(condition)
+        return answer
 
     def _known(self, condition: Any) -> bool | None:
         import sympy
 
+        if condition in (True, False):
+            return bool(condition)
         rule = _BY_BOUNDS.get(type(condition).__name__)
         if rule is None:
             return None
@@ -106,17 +120,15 @@ class ShapeEnv:
             difference = difference.replace(sympy.floor, _exact_quotient)
         if _has_rest_of_quotient(difference):
             return None  # sympy's `expand` does not end on some
-        difference = sympy.expand(difference)
-        if difference in self.zeros or -difference in self.zeros:
-            return rule(0, 0)
-        return rule(*self.bounds(difference))
+        return rule(*self.bounds(sympy.expand(difference)))
 
     def bounds(self, expr: Any) -> tuple[float, float]:
         """The least and greatest value of an expression of sizes, as far as their ranges tell."""
-        for zero in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
-            for whole in (expr - zero, expr + zero):
-                if whole.is_Integer:
-                    return int(whole), int(whole)
+        constant, rest = expr.as_coeff_Add()
+        if rest in self.zeros:  # s0 - 2*(s0 // 3) is 1 where that was found: no symbol or term of it says so
+            whole = constant - self.zeros[rest]
+            if whole.is_Integer:
+                return int(whole), int(whole)
         return interval(expr, self.ranges)
 
     def assume(self, condition: Any) -> bool:
@@ -128,13 +140,14 @@ class ShapeEnv:
             return known
         holds = bool(self.evaluate(condition))
         self._record(condition if holds else sympy.Not(condition))
+        self.answers[condition] = holds
         return holds
 
     def knowing_less(self) -> Iterator[None]:
         """Set what is known back to the beginning, then to each later state, before one assumption after the other."""
         assumed, self.assumptions = self.assumptions, []
-        self.ranges, self.replacements, self.zeros, self.products = dict(self.first_ranges), {}, set(), {}
-        self.answers = {}
+        self.ranges, self.replacements, self.zeros, self.products = dict(self.first_ranges), {}, {}, {}
+        self.answers, self.simplified = {}, {}
         for each in assumed:
             yield
             self._record(each.condition)
@@ -142,11 +155,14 @@ class ShapeEnv:
     def _record(self, condition: Any) -> None:
         import sympy
 
-        self.answers = {}  # made anew, not emptied: who keeps this state for later keeps the old one
+        # Both made anew, not emptied: who keeps this state for later keeps the old ones. What is known stays so.
+        self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
+        self.simplified = {}
         relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
-            self.zeros.add(difference)
+            constant, rest = difference.as_coeff_Add()
+            self.zeros |= {rest: constant, -rest: -constant}
             solved = _solved(difference, symbols)
             if solved is not None:  # 3*s0 == 12 is s0 == 4
                 symbol, value = solved
@@ -196,6 +212,8 @@ def _solved(difference: Any, symbols: list[Any]) -> tuple[Any, Any] | None:
             return symbol, value
     return None
 
+
+_UNASKED: Any = object()
 
 _BY_BOUNDS: dict[str, Callable[[float, float], bool | None]] = {
     # what the bounds of `left - right` say of `left <relation> right`
@@ -288,14 +306,15 @@ class _Symbolic:
         return int(value) if isinstance(self, SymInt) else float(value)
 
     def __repr__(self) -> str:
-        return str(self.expr)
+        return _shown(self.expr)
 
     def __hash__(self) -> int:
         return hash(self.expr)
 
     def _arith(self, other: Any, function: Any, reflected: bool = False) -> Any:
         right = other.expr if isinstance(other, _Symbolic) else other
-        expr = function(right, self.expr) if reflected else function(self.expr, right)
+        combine = function if isinstance(right, float) else _combined(function)  # 0.0 == -0.0
+        expr = combine(right, self.expr) if reflected else combine(self.expr, right)
         # int or float by the rules of Python, not of sympy, which does not know that what is divided by is not 0
         whole = (
             isinstance(self, SymInt) and isinstance(other, (int, SymInt)) and function is not operator.truediv
@@ -314,6 +333,15 @@ class _Symbolic:
         import sympy
 
         return self.env.assume(sympy.Ne(self.expr, 0))
+
+
+_shown = functools.lru_cache(maxsize=4096)(str)  # sympy's printer takes a millisecond
+
+
+@functools.cache
+def _combined(function: Callable) -> Callable:
+    """sympy's arithmetic, once for the same operands: every rule multiplies the same few sizes to strides."""
+    return functools.lru_cache(maxsize=4096, typed=True)(function)
 
 
 @functools.lru_cache(maxsize=4096, typed=True)
@@ -401,6 +429,8 @@ def statically_known_true(condition: Any) -> bool:
 def same_size(a: Any, b: Any) -> bool:
     """Whether two sizes are one number for all sizes of the inputs, as far as can be seen; assumes nothing."""
     if isinstance(a, SymInt) or isinstance(b, SymInt):
+        if isinstance(a, SymInt) and isinstance(b, SymInt) and a.expr == b.expr:
+            return True
         return statically_known_true(a == b)
     return bool(a == b)
 
@@ -408,58 +438,6 @@ def same_size(a: Any, b: Any) -> bool:
 def same_shape(a: tuple, b: tuple) -> bool:
     """same_size for each pair."""
     return len(a) == len(b) and all(map(same_size, a, b))
-
-
-def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
-    """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
-
-    Raises ValueError for what it does not know.
-    """
-    if expr.is_Symbol:
-        return str(name_of(expr))
-    if not expr.args:
-        return _constant_text(expr)
-    name = type(expr).__name__
-    if name == "floor":  # of integers only, so floor(a / b) is exact as a // b
-        import sympy
-
-        numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
-        return f"({python_text(numerator, name_of)} // {python_text(denominator, name_of)})"
-    words = [python_text(a, name_of) for a in expr.args]
-    if name == "Pow":
-        return _power_text(expr, words)
-    if name in _CALLS:
-        return f"{_CALLS[name]}({', '.join(words)})"
-    if name == "Not":
-        return f"(not {words[0]})"
-    if name not in _SIGNS:
-        raise ValueError(f"{name} of sizes has no Python text: {expr}")
-    return f"({f' {_SIGNS[name]} '.join(words)})"
-
-
-def _constant_text(expr: Any) -> str:
-    if expr.is_Boolean:
-        return str(bool(expr))
-    if expr.is_Integer:
-        return str(int(expr)) if expr >= 0 else f"({int(expr)})"
-    if expr.is_Rational or expr.is_Float:
-        return f"({expr})"
-    raise ValueError(f"{type(expr).__name__} of sizes has no Python text: {expr}")
-
-
-def _power_text(expr: Any, words: list[str]) -> str:
-    if expr.exp.is_Integer and expr.exp > 0:
-        return f"({' ** '.join(words)})"
-    if expr.exp == -1:
-        return f"(1 / {words[0]})"
-    raise ValueError(f"Pow of sizes has no Python text: {expr}")
-
-
-_CALLS = {"Max": "max", "Min": "min"}
-_SIGNS = {
-    "Add": "+", "Mul": "*", "Mod": "%", "Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
-    "StrictGreaterThan": ">", "GreaterThan": ">=", "And": "and", "Or": "or",
-}  # fmt: skip
 
 
 NOMINAL = 8192  # what a size counts for in an estimate where there is no hint: any number, if it is large
@@ -470,8 +448,10 @@ def hinted(size: Any) -> int:
     if isinstance(size, int):
         return size
     if isinstance(size, SymInt):
-        unbacked = any(size.env.hints.get(s) is None for s in size.expr.free_symbols)
-        return hinted(size.expr) if unbacked else int(size.hint)
+        try:
+            return int(size.hint)
+        except DataDependentError:
+            return hinted(size.expr)
     numbers = dict.fromkeys(size.free_symbols, NOMINAL)
     try:
         return int(value_at(size, numbers))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from stage_contracts.size_text import python_text
 from stage_contracts.source import Source
-from stage_contracts.symbolic import ShapeEnv, SymInt, python_text
+from stage_contracts.symbolic import ShapeEnv, SymInt
 
 if TYPE_CHECKING:
     from stage1_capture.state.graph_builder import OutputGraph
@@ -22,6 +23,7 @@ class OpenSizes(ShapeEnv):
         self.output = output
         self.closed = False  # the guards are made: nothing more may be assumed
         self.sources: dict[Any, Source] = {}  # symbol -> where its value is read
+        self.texts: dict[Any, str] = {}  # of `text`
 
     def assume(self, condition: Any) -> bool:
         known = self.known(condition)
@@ -54,7 +56,11 @@ class OpenSizes(ShapeEnv):
         return sym
 
     def text(self, expr: Any) -> str:
-        return python_text(expr, lambda symbol: self.sources[symbol].expression())
+        """A size, or a relation of sizes, as Python over the arguments; ValueError if there is no text."""
+        found = self.texts.get(expr)
+        if found is None:
+            found = self.texts[expr] = python_text(expr, lambda symbol: self.sources[symbol].expression())
+        return found
 
     def add_guards(self) -> None:
         """The assumptions as guards, each with the line that made it."""

@@ -26,6 +26,7 @@ class Problem:
     """What the cut is about: `values` in the graph's order, none of which depends on a tangent."""
 
     values: tuple[Node, ...]
+    sizes: Mapping[Node, int]  # bytes of those that can be saved; several cuts ask for them
     read: frozenset[Node]  # by the backward, or gradients themselves
     forward: frozenset[Node]  # needed by the user's outputs: computing one of these again is recomputation
     outputs: frozenset[Node]  # of the user: written to memory whatever is chosen
@@ -51,7 +52,8 @@ def problem(joint: JointGraph) -> Problem:
     for node in values:  # what a derivative makes of nothing but such values is no way around it
         if node.meta.get("region") == "backward" and not inside.isdisjoint(node.all_input_nodes):
             inside |= {node}
-    return Problem(values, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
+    sizes = {n: bytes_of(n) for n in values if isinstance(n.val, TensorMeta) and not is_view(n)}
+    return Problem(values, sizes, read, frozenset(ancestors(nodes_in(outputs))), owned, inside, results)
 
 
 def ancestors(nodes: Iterable[Node]) -> set[Node]:
@@ -78,7 +80,7 @@ def minimum_cut(task: Problem, again: Callable[[Node], bool]) -> list[Node]:
         return node in task.inside or (node not in task.results and again(node))
 
     weights = [
-        None if node in task.inside else cost(node, node in task.outputs or not repeats(node))
+        None if node in task.inside else cost(task.sizes.get(node), node in task.outputs or not repeats(node))
         for node in task.values
     ]
     given = {n for n in task.values if n.op == "placeholder" or (n in task.forward and not repeats(n))}
@@ -119,17 +121,15 @@ def _network(
     return edges, ends, 2 * len(number) + 2
 
 
-def cost(node: Node, in_memory: bool) -> int | None:
-    """What saving a value costs; None: it cannot be saved.
+def cost(size: int | None, in_memory: bool) -> int | None:
+    """What saving a value of so many bytes costs; None: it cannot be saved.
 
     A view is never saved, what it views is: saving it would keep all of that alive anyway. A value that is in memory
     anyway (an input, an output, the result of what is not fused) goes before one that a kernel would have to write for
     this alone, also where the backward then needs a few numbers more: logits and a number per row rather than their
     softmax, what a layer norm is given with its mean and deviation rather than the centred input.
     """
-    if not isinstance(node.val, TensorMeta) or is_view(node):
-        return None
-    return WRITING * max(1, bytes_of(node)) + (0 if in_memory else max(1, bytes_of(node)))
+    return None if size is None else WRITING * max(1, size) + (0 if in_memory else max(1, size))
 
 
 def storage(node: Node) -> Node:

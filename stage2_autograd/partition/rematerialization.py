@@ -6,7 +6,7 @@ the state at entry and an index, so a second draw gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from stage2_autograd.aliasing import copies_an_input
 from stage2_autograd.core_calls import core_name, kind_of
@@ -65,14 +65,17 @@ def _spared(task: Problem) -> set[Node]:
     def cut(once: Collection[Node]) -> list[Node]:
         return minimum_cut(task, may_run_again((), once))
 
+    def total(saved: Iterable[Node]) -> int:
+        return sum(task.sizes[node] for node in saved)
+
     fewest = cut(())
-    allowed = (1 + SPARE) * sum(map(bytes_of, fewest))
+    allowed = (1 + SPARE) * total(fewest)
     again = _run_again(task, fewest)
     expensive = [n for n in reversed(task.values) if n in again and core_name(n) in TRANSCENDENTAL]
     low, high = 0, len(expensive)  # the bytes only rise as more are kept
     while low < high:
         middle = (low + high + 1) // 2
-        fits = sum(map(bytes_of, cut(set(expensive[:middle])))) <= allowed
+        fits = total(cut(set(expensive[:middle]))) <= allowed
         low, high = (middle, high) if fits else (low, middle - 1)
     return set(expensive[:low])
 
@@ -114,7 +117,7 @@ def _within(task: Problem, budget: float) -> set[Node]:
     )
 
     def saved(count: int) -> int:
-        return sum(map(bytes_of, minimum_cut(task, may_run_again(set(expensive[:count])))))
+        return sum(task.sizes[node] for node in minimum_cut(task, may_run_again(set(expensive[:count]))))
 
     most, least = saved(0), saved(len(expensive))
     allowed = least + budget * (most - least)

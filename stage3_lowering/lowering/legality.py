@@ -151,7 +151,7 @@ def loses_unit_stride(a: list[SchedulerNode], b: list[SchedulerNode]) -> bool:
 
     def best(nodes: list[SchedulerNode]) -> int:
         nests: list[Any] = [node.node for node in nodes]
-        loops = {str(v) for nest in nests for v in (*nest.loop_variables, *nest.reduction_variables)}
+        loops = {v.name for nest in nests for v in (*nest.loop_variables, *nest.reduction_variables)}
         steps = [{v: stride(index, v) for v in loops} for _, index in elements(nodes) if index is not None]
         return min((innermost_cost(steps, v) for v in loops), default=0)
 

@@ -130,7 +130,7 @@ def _rename(arg: Any, renamed: Mapping[str, Value]) -> Any:
     if isinstance(arg, Value):
         return renamed.get(arg, arg)
     if isinstance(arg, sympy.Basic):
-        return arg.xreplace({s: symbol(renamed[str(s)]) for s in arg.free_symbols if str(s) in renamed})
+        return arg.xreplace({s: symbol(renamed[s.name]) for s in arg.free_symbols if s.name in renamed})
     return arg
 
 
@@ -149,7 +149,7 @@ def _prune(
 def _drop_unread(sections: list[Section], needed: Collection[str]) -> bool:
     """Drop the stores and values that nothing reads now. Whether there were any: more may be unread then."""
     read = _loaded(sections) | set(needed)
-    used = {str(v) for s in sections for i in s.body for v in _values_read(i)}
+    used = {v for s in sections for i in s.body for v in _values_read(i)}
     before = sum(len(s.body) for s in sections)
     for part in (part for s in sections for part in (s.inner, s.reductions, s.outer)):
         part[:] = [i for i in part if (i.args[0] in read if i.op == "store" else i.name in used)]
@@ -160,9 +160,9 @@ def _loaded(sections: list[Section]) -> set[str]:
     return {i.args[0] for s in sections for i in s.body if i.op == "load"}
 
 
-def _values_read(instr: Instr) -> list[Any]:
-    values = [a for a in instr.args if isinstance(a, Value)]
-    return values + [s for a in instr.args if isinstance(a, sympy.Basic) for s in a.free_symbols]
+def _values_read(instr: Instr) -> list[str]:
+    values: list[str] = [a for a in instr.args if isinstance(a, Value)]
+    return values + [s.name for a in instr.args if isinstance(a, sympy.Basic) for s in a.free_symbols]
 
 
 _SILENT = ("load", "store", "constant", "index_expr", "indirect_index", "cast", "bitcast")

@@ -133,3 +133,47 @@ def test_ranges_and_equality():
     assert Assumption(1 < 2, None) == Assumption(True, None)
     signed = env.dimension("delta", -3, low=-10)
     assert not bool(signed > 0)
+
+
+@given(
+    st.lists(st.integers(1, 6), min_size=2, max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from("eq lt le ne".split()), *(st.integers(0, 8) for _ in range(4))), max_size=8
+    ),
+)
+@settings(max_examples=60, derandomize=True, deadline=None)
+def test_what_was_remembered_is_what_an_environment_without_memory_finds(hints, questions):
+    env, *sizes = env_with(**{f"s{i}": hint for i, hint in enumerate(hints)})
+    made = [
+        *sizes,
+        sizes[0] * sizes[1],
+        sizes[0] // 2,
+        sizes[-1] * 2 - 1,
+        sizes[0] + sizes[1],
+        sizes[1] % 3,
+        4,
+    ]
+    values = [a if isinstance(a, int) else a.hint for a in made]
+    asked = []
+    for relation, i, j, k, m in questions:
+        a, b, c, d = (n % len(made) for n in (i, j, k, m))
+        left, right = made[a] + made[b], made[c] + made[d]
+        condition = getattr(operator, relation)(left, right)
+        if isinstance(condition, bool):
+            continue
+        env.known(condition.expr)  # a None, which the next assumption may change
+        assert bool(condition) == getattr(operator, relation)(values[a] + values[b], values[c] + values[d])
+        asked.append(condition.expr)
+    remembered = {condition: env.known(condition) for condition in asked}
+    env.answers, env.simplified = {}, {}
+    for condition in asked:
+        assert isinstance(remembered[condition], bool)
+        assert env.known(condition) in (remembered[condition], None)
+    assert [n.hint for n in sizes] == hints
+
+
+def test_a_size_that_takes_anothers_name_is_not_taken_for_it():
+    env, n = env_with(n=6)
+    assert (n * 2).hint == 12 and n > 3 and n != 7
+    again = env.dimension("n", 2)
+    assert (again * 2).hint == 4 and not again > 3
