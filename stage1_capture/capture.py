@@ -42,14 +42,7 @@ from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import rule_of
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import (
-    ArgSource,
-    AttrSource,
-    ClosureSource,
-    FunctionSource,
-    ItemSource,
-    Source,
-)
+from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
 __all__ = ["GRAPH_NAME", "capture", "signature_text"]
 

@@ -27,4 +27,4 @@ from stage1_capture.higher_order import (  # noqa: F401
     transforms,
     triton,
 )
-from stage1_capture.variables import construct, local_classes, local_dataclasses  # noqa: F401
+from stage1_capture.variables import construct, controls, local_classes, local_dataclasses, ndarray  # noqa: F401

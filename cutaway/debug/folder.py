@@ -17,7 +17,7 @@ from cutaway.debug.diagram import program_dot, program_svg
 from cutaway.debug.log_texts import artifacts_of
 from cutaway.debug.logs import SETS, append, lines_of, text_of
 from cutaway.debug.memory_text import memory_text
-from cutaway.debug.runnable import runnable_graph, runnable_program
+from cutaway.debug.runnable import can_be_named, runnable_graph, runnable_program
 from cutaway.debug.scheduler_text import post_fusion, pre_fusion
 from stage_contracts import config
 from stage_contracts.events import Event
@@ -80,7 +80,8 @@ def write_compile(artifacts: Any) -> None:
         folder = run.path / "torchinductor" / f"model__{number}_{kind}_{run.graphs}.0"
         run.graphs += 1
         title = f"The {kind} graph of {artifacts.function_name}"
-        source = artifacts.captured if half == "forward" else part.core
+        captured = half == "forward" and can_be_named(artifacts.captured)
+        source = artifacts.captured if captured else part.core
         for name, text_of_file in _files(part, source, title).items():
             _write(folder / name, text_of_file)
 

@@ -130,8 +130,19 @@ def _open_sizes(event: Event) -> str | None:
     frame = _frame(event)
     if frame is None:
         return None
-    found = [g for g in frame.guards if g.kind in ("OPEN_TENSOR", "OPEN_ARRAY", "SHAPE")]
-    return "\n  ".join([f"open sizes of {event.name}:", *map(str, found)]) if found else None
+    found = [str(g) for g in frame.guards if g.kind in ("OPEN_TENSOR", "OPEN_ARRAY", "SHAPE")]
+    symbols = _symbols(frame.graph) if frame.graph is not None else []
+    return "\n  ".join([f"open sizes of {event.name}:", *symbols, *found]) if found else None
+
+
+def _symbols(graph: Any) -> list[str]:
+    """The symbol of each open size, what it was in this call, and the input that has it."""
+    return [
+        f"create_symbol {size} = {size.hint} for {node.name}.size()[{dim}]"
+        for node in graph.placeholders
+        for dim, size in enumerate(getattr(node.val, "shape", ()))
+        if hasattr(size, "hint")
+    ]
 
 
 def _internal_error(event: Event) -> str | None:

@@ -19,14 +19,13 @@ import numpy as np
 
 import cutaway
 from cutaway.backends import run_backend
-from cutaway.debug.runnable import BEGIN
+from cutaway.debug.runnable import BEGIN, known_operators
 from cutaway.inductor import lower_and_build
 from cutaway.pipelines import default_pipeline
 from cutaway.targets import device_of_graph
 from stage0_eager.control_flow import operators as control_flow
 from stage0_eager.core_interpreter import interpreter
 from stage0_eager.table.opaque import OpaqueOperator
-from stage0_eager.table.registry import OPAQUE, TABLE
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.graph_reader import parse_graph
 from stage_contracts.program import Program
@@ -57,8 +56,7 @@ higher_order = SimpleNamespace(
 
 def as_graph(function: Callable[..., tuple], **attributes: Any) -> GraphModule:
     """A graph out of its own text: the source of a function that a graph printed as. `attributes` is its `self`."""
-    operators = {op.qualname: op for op in (*TABLE.values(), *OPAQUE.values())}
-    return GraphModule(parse_graph(inspect.getsource(function), operators, attributes))
+    return GraphModule(parse_graph(inspect.getsource(function), known_operators(), attributes))
 
 
 # ---- fx_graph_runnable.py ------------------------------------------------------------------------------------------
@@ -104,8 +102,10 @@ def _print_times(name: str, compiled: Callable, eager: Callable, inputs: Sequenc
 
 
 def _outputs_and_gradients(function: Callable[..., tuple], inputs: Sequence[Any]) -> list[Any]:
-    """What a call gives, and the gradients of its sum."""
+    """What a call gives, the gradients of its sum, and the inputs that it changed, which are put back."""
     cutaway.manual_seed(0)
+    given = [i for i in inputs if isinstance(i, cutaway.Tensor)]
+    before = [_array(i).copy() for i in given]
     outputs = list(function(*inputs))
     leaves = [i for i in inputs if getattr(i, "requires_grad", False)]
     losses = [o for o in outputs if getattr(o, "requires_grad", False)]
@@ -117,6 +117,12 @@ def _outputs_and_gradients(function: Callable[..., tuple], inputs: Sequence[Any]
         outputs += [leaf.grad for leaf in leaves]
         for leaf in leaves:
             leaf.grad = None
+    for tensor, old in zip(given, before, strict=True):
+        if (
+            _array(tensor) != old
+        ).any():  # the graph writes to it: that is a result, and the next run begins as this
+            outputs.append(tensor.detach().clone())
+            _array(tensor)[...] = old
     return outputs
 
 

@@ -6,13 +6,18 @@ sizes of the call that was compiled.
 
 from __future__ import annotations
 
+import operator
 import platform
 from collections.abc import Sequence
 from typing import Any
 
 from cutaway.version import __version__
+from stage0_eager import numpy_api
+from stage0_eager.control_flow import operators as control_flow  # noqa: F401  (they join OPAQUE)
+from stage0_eager.table.registry import OPAQUE, TABLE
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
+from stage_contracts.graph_text import target_names
 from stage_contracts.program import Program
 from stage_contracts.program_text import print_program
 from stage_contracts.symbolic import hinted
@@ -31,6 +36,21 @@ def example(value: Any) -> Any:
 
 def versions() -> str:
     return f"Cutaway {__version__}, Python {platform.python_version()}"
+
+
+def known_operators() -> dict[str, Any]:
+    """Every operator that a file can name, by its printed name."""
+    rows = [row.op for row in numpy_api.ROWS.values()]
+    return {op.qualname: op for op in (*rows, *TABLE.values(), *OPAQUE.values())}
+
+
+def can_be_named(graph: Graph) -> bool:
+    """Whether a graph's text says all: an operator made for one call (an autograd.Function's) has no name to find."""
+    known, names = known_operators(), target_names(graph)
+    return all(
+        node.target is operator.getitem or known.get(names[id(node.target)]) is node.target
+        for node in graph.calls
+    )
 
 
 # ---- fx_graph_runnable.py ------------------------------------------------------------------------------------------

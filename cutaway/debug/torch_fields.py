@@ -67,7 +67,8 @@ FIXED: dict[str, dict[str, Any]] = {
 _KINDS = "kernels are chosen the same way in every mode"
 _EXACT = "casts and roundings are eager's already"
 _WRITTEN = "the debug folder holds it in any case"
-_MINIFIER = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
+_VERIFY = "CUTAWAY_AUTOGRAD_VERIFY_PASSES=1 names the pass that breaks a program"
+_MINIFIER = "repro_after='aot' saves the whole graph that fails; nothing is minified"
 _GUARDS = "guards are checked by one generated Python function"
 _SHOWN = "CUTAWAY_LOGS=output_code,schedule shows what is generated"
 _PARTITION = "autograd.partitioner and autograd.activation_memory_budget decide what is saved"
@@ -84,7 +85,7 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "repro_tolerance": (1e-3, _MINIFIER),
         "repro_ignore_non_fp": (False, _MINIFIER),
         "same_two_models_use_fp64": (True, _MINIFIER),
-        "verify_correctness": (False, _MINIFIER),
+        "verify_correctness": (False, _VERIFY),
         "replay_record_enabled": (False, "the debug folder's fx_graph_runnable.py runs a graph alone"),
         "cprofile": (False, "CUTAWAY_LOGS=compile_times shows what each pass took"),
         "minimum_call_count": (1, "torch.compiler.set_stance('eager_then_compile') waits for the second call"),
@@ -123,7 +124,7 @@ KEPT: dict[str, dict[str, tuple[Any, str]]] = {
         "inplace_buffers": (True, "autograd.disabled_passes='plan_memory.donate' switches in-place reuse off"),
         "memory_planning": (True, "buffers are always planned into pools"),
         "size_asserts": (True, "guards and the layouts in the C++ are always checked"),
-        "nan_asserts": (False, _MINIFIER),
+        "nan_asserts": (False, _VERIFY),
         "emulate_precision_casts": (True, _EXACT),
         "freezing": (False, "weights stay inputs"),
         "cpp_wrapper": (True, "the C++ of a graph runs it in one call already"),

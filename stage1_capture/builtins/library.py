@@ -24,14 +24,7 @@ from typing import Any
 from stage1_capture.builtins.python import dict_
 from stage1_capture.state import polyfills, polyfills_order
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
-from stage1_capture.variables.arithmetic import (
-    BINARY,
-    COMPARISONS,
-    binary,
-    compare,
-    is_same,
-    unary,
-)
+from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, unary
 from stage1_capture.variables.base import (
     SEQUENCES,
     Variable,

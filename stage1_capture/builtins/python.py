@@ -40,11 +40,7 @@ from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
-from stage1_capture.variables.sequence import (
-    ListVariable,
-    SliceVariable,
-    TupleVariable,
-)
+from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.shown import in_text, stand_in
 from stage1_capture.variables.user_object import UserDefinedObjectVariable

@@ -104,13 +104,6 @@ def form_of(value: Variable) -> object:
 _TREES = (*SEQUENCES, dict)
 
 
-def all_tensors(tx: Tx, values: list[Variable], name: str) -> list[TensorVariable]:
-    for value in values:
-        if not value.is_tensor():
-            tx.unsupported("GB0075", f"{name} with {describe(value)} as an operand")
-    return values  # type: ignore[return-value]
-
-
 # ---- what a subgraph does --------------------------------------------------------------------------------------------
 
 

@@ -23,13 +23,7 @@ from stage1_capture.state.mro import of_a_prototype
 from stage1_capture.state.side_effects import DELETED
 from stage1_capture.variables.base import Variable
 from stage_contracts.controls import registered
-from stage_contracts.source import (
-    AttrSource,
-    CallSource,
-    ClosureSource,
-    ItemSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source
 
 
 class PyCodegen:

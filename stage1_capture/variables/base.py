@@ -26,13 +26,13 @@ BIRTHS = itertools.count()
 @dataclass(eq=False, kw_only=True)
 class Variable:
     source: Source | None = None
-    if TYPE_CHECKING:  # who knows which kind it is reads its fields
-
-        def __getattr__(self, name: str) -> Any: ...
-
     trusted: bool = False  # an object of the library, without a source: read without a guard, never written
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
+
+    if TYPE_CHECKING:  # who knows which kind it is reads its fields
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def python_type(self, tx: Tx) -> type:
         """The class of the object it stands for."""

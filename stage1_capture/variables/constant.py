@@ -23,9 +23,7 @@ from stage1_capture.variables.iterator import ConstantIterator
 from stage1_capture.variables.method import UserMethodVariable
 from stage_contracts.device import Device
 from stage_contracts.dtype import DType
-from stage_contracts.source import (
-    Source,
-)
+from stage_contracts.source import Source
 
 
 @dataclass(eq=False)

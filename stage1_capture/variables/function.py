@@ -33,11 +33,7 @@ from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import call_in_numpy, is_numpys
 from stage1_capture.variables.object_dict import refuse_second_way
 from stage1_capture.variables.sequence import TupleVariable, sequence_items
-from stage_contracts.source import (
-    AttrSource,
-    ItemSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, ItemSource, Source
 
 
 @dataclass(eq=False)

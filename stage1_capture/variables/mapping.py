@@ -45,13 +45,7 @@ from stage1_capture.variables.keys import ObjectKey, hashable, holds_object, obj
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
 from stage_contracts.controls import register
-from stage_contracts.source import (
-    AttrSource,
-    ItemSource,
-    KeySource,
-    RegisteredSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, ItemSource, KeySource, RegisteredSource, Source
 
 
 @dataclass(eq=False)

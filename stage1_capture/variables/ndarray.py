@@ -15,7 +15,7 @@ import numpy as np
 
 from stage0_eager.tensor import Tensor
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Tx
+from stage1_capture.state.machine import KINDS, Tx
 from stage1_capture.state.mro import MISSING, class_lookup, full_name
 from stage1_capture.variables import builder
 from stage1_capture.variables.base import Variable, describe, from_constant
@@ -23,7 +23,7 @@ from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import FUNCTION_KINDS, left
-from stage1_capture.variables.tensor import AS_ARRAY, RowIterator, TensorVariable, open_meta
+from stage1_capture.variables.tensor import RowIterator, TensorVariable, open_meta
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
@@ -135,13 +135,6 @@ def wrap_dtype(output: OutputGraph, real: np.dtype, source: Source | None) -> Va
     return ConstantVariable(real)
 
 
-def can_be_array(tensor: TensorVariable) -> bool:
-    """Whether `tensor.numpy()` gives an array that can be followed."""
-    meta = tensor.meta
-    captured = meta.dtype.numpy.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
-    return captured and not meta.requires_grad and meta.device.type == "cpu"
-
-
 # ---- attributes -------------------------------------------------------------------------------------------------
 
 # What the guard of an array fixes: constants of the capture.
@@ -200,8 +193,4 @@ def _dtype_or_class(value: Variable) -> Any:
 
 _BUILDERS: dict[type, Any] = {np.ndarray: wrap_array, np.generic: wrap_scalar, np.dtype: wrap_dtype}
 builder.BUILDERS_BY_CLASS.update(_BUILDERS | dict.fromkeys(FUNCTION_KINDS, wrap_identity))
-
-
-@AS_ARRAY.append
-def _array_of(tensor: TensorVariable) -> Variable | None:
-    return NumpyNdarrayVariable(tensor) if can_be_array(tensor) else None
+KINDS["array"] = NumpyNdarrayVariable

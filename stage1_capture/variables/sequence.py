@@ -32,12 +32,7 @@ from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
 from stage_contracts.controls import register
-from stage_contracts.source import (
-    AttrSource,
-    ItemSource,
-    RegisteredSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 
 _FIELD = type(collections.namedtuple("_OneField", "first").first)  # type: ignore[attr-defined]
 _BOUNDS = ("start", "stop", "step")

@@ -17,9 +17,7 @@ from stage1_capture.variables.derived import EMPTY
 from stage1_capture.variables.keys import hashable, holds_object, object_keys
 from stage1_capture.variables.mapping import HASHED, DictIterator
 from stage1_capture.variables.method import builtin_attribute
-from stage_contracts.source import (
-    Source,
-)
+from stage_contracts.source import Source
 
 
 @dataclass(eq=False)

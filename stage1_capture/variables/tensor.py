@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from stage0_eager.nn import Parameter
 from stage0_eager.tensor import Tensor, is_traced
 from stage1_capture.state.graph_builder import OutputGraph
-from stage1_capture.state.machine import Args, Kwargs, Tx
+from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
 from stage1_capture.variables.iterator import IteratorVariable
@@ -23,22 +23,19 @@ from stage1_capture.variables.tensor_attributes import (
     refuse,
     tensor_attribute,
 )
+from stage_contracts import config
+from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.graph import Node
 from stage_contracts.guards import OpenMeta, TensorOf
-from stage_contracts.source import (
-    AttrSource,
-    ItemSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, ItemSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
-AS_ARRAY: list[
-    Callable[[TensorVariable], Variable | None]
-] = []  # how `tensor.numpy()` is followed: variables/ndarray.py
 
-
-def as_array(tensor: TensorVariable) -> Variable | None:
-    return next((made for rule in AS_ARRAY if (made := rule(tensor)) is not None), None)
+def can_be_array(tensor: TensorVariable) -> bool:
+    """Whether `tensor.numpy()` gives an array that can be followed."""
+    meta = tensor.meta
+    captured = meta.dtype.numpy.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
+    return captured and not meta.requires_grad and meta.device.type == "cpu"
 
 
 @dataclass(eq=False)
@@ -94,8 +91,8 @@ class TensorVariable(Variable):
         return tensor_attribute(tx, self, name)
 
     def call_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
-        if name == "numpy" and (array := as_array(self)) is not None:
-            return array
+        if name == "numpy" and can_be_array(self):
+            return KINDS["array"](self)
         if name in TENSOR_REFUSALS:
             refuse(tx, name, self)
         return tx.fold(lambda *a, **k: TENSOR_FACT_METHODS[name](self.meta, *a, **k), args, kwargs)

@@ -67,11 +67,7 @@ from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
 from stage_contracts.graph import Node
-from stage_contracts.source import (
-    AttrSource,
-    RegisteredSource,
-    Source,
-)
+from stage_contracts.source import AttrSource, RegisteredSource, Source
 
 
 @dataclass(eq=False)
@@ -172,8 +168,9 @@ class UserDefinedObjectVariable(Variable):
             return CONTROLLED[rule.kind](tx, rule, self, args, kwargs)
         if is_numpys(real):
             return call_in_numpy(tx, real, args, kwargs)
-        if type(real) in CALLED_BY_CLASS:
-            return CALLED_BY_CLASS[type(real)](tx, self, args, kwargs)
+        kind = Operator if isinstance(real, Operator) else type(real)  # a custom operator too
+        if kind in CALLED_BY_CLASS:
+            return CALLED_BY_CLASS[kind](tx, self, args, kwargs)
         if type(real).__name__ == "ConstexprFunction":  # triton.cdiv
             return tx.fold(real.fn, args, kwargs)
         if isinstance(real, _OF_C) and not self.fresh:

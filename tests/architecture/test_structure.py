@@ -1,6 +1,6 @@
 """The shape of the code, counted: no package has an import cycle, and a function that decides much is named with its reason.
 
-Input: the source of every package but stage 1, which counts itself. Complexity is 1 and one for each branch, loop, handler,
+Input: the source of every package. Complexity is 1 and one for each branch, loop, handler,
 comprehension, match case and further operand of `and` and `or`.
 """
 
@@ -14,13 +14,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "stage_contracts",
     "stage0_eager",
+    "stage1_capture",
     "stage2_autograd",
     "stage3_lowering",
     "stage4_runtime",
     "cutaway",
 )
 LIMIT = 15
-AT_MOST = 20  # functions above it, in all packages
+AT_MOST = 30  # functions above it, in all packages
 
 TINY = "the idea of a stage on one screen: it is read from top to bottom, and frozen"
 # (file, function) -> why it is in one piece. What goes below the limit leaves this list.
@@ -33,6 +34,15 @@ IN_ONE_PIECE = {
     ("stage0_eager/kernels/eager.py", "numpy_pair"): "the cases of one kernel, decided when it is made and not per call",
     ("stage0_eager/functions/nn/loss_fast_paths.py", "_cross_entropy"): "a fast path: what it asks costs more in functions",
     ("stage0_eager/functions/indexing.py", "_getitem"): "a fast path: every x[i] runs it",
+    ("stage1_capture/variables/attributes.py", "plain_attribute"): "Python's order of looking in class and object, a line each",
+    ("stage1_capture/variables/number.py", "open_binary"): "what must hold for a result to stay open, refused one by one",
+    ("stage1_capture/variables/arithmetic.py", "compare"): "whose turn it is in a comparison, in Python's order",
+    ("stage1_capture/variables/store.py", "delete_plainly"): "Python's order for `del`: descriptor, slot, the object's dict",
+    ("stage1_capture/variables/binding.py", "bind"): "what a class can hold and how an instance sees it, a line each",
+    ("stage1_capture/variables/autocast.py", "with_casts"): "autocast's conditions, each of which leaves the call alone",
+    ("stage1_capture/builtins/numpy/calls.py", "seen"): "what NumPy gives for a result: row, itself, scalar, array, view",
+    ("stage1_capture/variables/tensor_attributes.py", "tensor_attribute"): "where an attribute of a tensor is found, in order",
+    ("stage1_capture/variables/operators.py", "scalars_as_inputs"): "the conditions for a number to become an input",
     ("stage2_autograd/functionalize/output_aliases.py", "plan_results"): "one pass over the results, in which each may take another's place",
     ("stage2_autograd/functionalize/functional_tracer.py", "process"): "the order in which kinds of operators are told apart, one line each",
     ("stage3_lowering/lowering/schedule.py", "_merge"): "the refusals of fusion in order, each with its reason and code",
@@ -144,3 +154,15 @@ def test_a_cycle_is_seen():
 def test_no_import_cycle(package):
     trees = {name_of(path): (path, tree) for path, tree in sources(package)}
     assert on_a_cycle(imports_of(trees)) == []
+
+
+def test_capture_imports_nothing_inside_functions():
+    late = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources("stage1_capture")
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    assert not late

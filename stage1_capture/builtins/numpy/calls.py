@@ -29,12 +29,12 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable, can_be_array
+from stage1_capture.variables.ndarray import FACTS, NumpyNdarrayVariable
 from stage1_capture.variables.number import EXACT, text_of
 from stage1_capture.variables.numpy_functions import left
 from stage1_capture.variables.operators import call_operator, known_scalar
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
-from stage1_capture.variables.tensor import TensorVariable
+from stage1_capture.variables.tensor import TensorVariable, can_be_array
 from stage_contracts import dtype as dt
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.breaks import Unsupported
@@ -290,9 +290,6 @@ def fixed(tx: Tx, value: NumpyNdarrayVariable) -> Variable:
     if not isinstance(value.real, np.generic):
         tx.unsupported("GB0004", f"{describe(value)} as a size or an axis")
     return ConstantVariable(known_scalar(tx, value))
-
-
-_PYTHON_DTYPES = {bool: dt.bool_, int: dt.int64, float: dt.float64}
 
 
 def dtype_of(tx: Tx, value: Variable) -> dt.DType:

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.build import list_to_tuple
-from stage1_capture.frame.opcodes.control import (
-    CONDITIONS,
-    for_iter,
-    format_value_,
-    jump_if,
-    make_function,
-)
+from stage1_capture.frame.opcodes.control import CONDITIONS, for_iter, format_value_, jump_if, make_function
 from stage1_capture.frame.opcodes.exceptions import send
 from stage1_capture.frame.opcodes.shared import HANDLERS, Tx, handles, push_callable
 from stage1_capture.frame.translator import Handler
