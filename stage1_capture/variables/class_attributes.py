@@ -46,11 +46,8 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         return None if stored is None else realize(stored)
     if name in _OF_TYPE:
         return _of_type(tx, cls, name)
+    _refuse_new_on_metaclass(tx, real, name)
     meta = class_lookup(type(real), name)
-    if pending(tx, type(real), name) is not MISSING:
-        tx.unsupported(
-            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
-        )
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
@@ -67,6 +64,13 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
         return shown
     home = inherited(real, name)
     return tx.wrap(found, home and AttrSource(home, name) or cls.child(name))
+
+
+def _refuse_new_on_metaclass(tx: Tx, real: type, name: str) -> None:
+    if pending(tx, type(real), name) is not MISSING:
+        tx.unsupported(
+            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
+        )
 
 
 def _guard_read(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> None:

@@ -83,6 +83,6 @@ def test_a_suite(marked, tmp_path):
 
 def test_every_command_of_make_ends_with_an_error():
     """With this variable a process ends with status 70 after such an event (cutaway/tests/test_internal_errors.py)."""
-    run = subprocess.run(["make", "--eval", "said: ; @echo $$CUTAWAY_INTERNAL_ERRORS", "said"], check=False,
+    run = subprocess.run(["make", "--no-print-directory", "--eval", "said: ; @echo $$CUTAWAY_INTERNAL_ERRORS", "said"], check=False,
                          capture_output=True, text=True, cwd=ROOT)  # fmt: skip
     assert run.stdout.split() == ["exit"], run.stderr
