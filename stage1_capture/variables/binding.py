@@ -259,6 +259,7 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
 def _method_of_c(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
     """A method that the class has from one of C's, bound; None for anything else."""
     if name in _GENERIC and isinstance(found, types.WrapperDescriptorType):  # each class of C's has its own
+        guard_member(tx.output, value, name)
         return UserMethodVariable(object_of(_GENERIC[name]), value)
     if value.base is not None and isinstance(found, _C_METHODS):
         return UserMethodVariable(name, value)
