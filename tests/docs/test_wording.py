@@ -5,6 +5,7 @@ Input: every README and page, every Python file of the packages, the tests and t
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,21 +38,23 @@ NAMES = {"shown", "answers", "asking_functions", "keys", "nested", "dunders", "p
 RENAMED_WITH_STAGE_1 = {"shown.py", "answers.py", "keys.py"}  # in stage1_capture/variables
 
 
-def texts():
-    for path in [*PAGES, *CODE]:
-        if path != Path(__file__):
-            yield path, path.read_text(encoding="utf-8")
+@cache
+def text_of(path):
+    return path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("pattern", WORDING)
-def test_wording(pattern):
+def test_wording():
+    """Every file is read once: one expression finds the few lines that the patterns then explain."""
+    whole = re.compile("|".join(f"(?:{pattern})" for pattern in WORDING))
     found = [
-        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
-        for path, text in texts()
-        for number, line in enumerate(text.splitlines(), 1)
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}\n    write: {instead}"
+        for path in [*PAGES, *CODE]
+        if path != Path(__file__) and whole.search(text_of(path))
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        for pattern, instead in WORDING.items()
         if re.search(pattern, line)
     ]
-    assert not found, f"write {WORDING[pattern]!r} instead:\n" + "\n".join(found)
+    assert not found, "\n".join(found)
 
 
 def test_a_reduction_is_called_so():
@@ -59,7 +62,7 @@ def test_a_reduction_is_called_so():
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in files
-        for line in path.read_text(encoding="utf-8").splitlines()
+        for line in text_of(path).splitlines()
         if FOLD.search(line) and not FOLD_STAYS.search(line)
     ]
     assert not found, "\n".join(found)
@@ -76,9 +79,7 @@ def test_the_readme_counts_and_lists_the_packages():
     with_tests = [name for name in PACKAGES if (ROOT / name / "tests").is_dir()]
     assert "seven packages, each with its own tests" in text and len(with_tests) == 7
     assert {f"`{name}/`" for name in PACKAGES} <= set(re.findall(r"^\| (`\w+/`) \|", text, re.M))
-    labs = [
-        path for path in (ROOT / "labs").rglob("*.py") if ast.parse(path.read_text(encoding="utf-8")).body[1:]
-    ]
+    labs = [path for path in (ROOT / "labs").rglob("*.py") if ast.parse(text_of(path)).body[1:]]
     assert ("nothing yet" in text) == (not labs)
 
 
@@ -86,15 +87,14 @@ def test_the_files_of_capture_that_use_dis_are_those_its_readme_names():
     found = {
         path.relative_to(ROOT / "stage1_capture").as_posix()
         for path in (ROOT / "stage1_capture").rglob("*.py")
-        if "tests" not in path.parts
-        and re.search(r"^(import|from) dis\b", path.read_text(encoding="utf-8"), re.M)
+        if "tests" not in path.parts and re.search(r"^(import|from) dis\b", text_of(path), re.M)
     }
     assert found == {"frame/bytecode.py", "breaks/resume.py", "first.py", "tiny.py"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_links_to_files_lead_somewhere(path):
-    prose = re.sub(r"```.*?```|`[^`\n]*`(?!\])", "", path.read_text(encoding="utf-8"), flags=re.S)
+    prose = re.sub(r"```.*?```|`[^`\n]*`(?!\])", "", text_of(path), flags=re.S)
     targets = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", prose)
     made = ("stages/", "breaks.md", "machine.svg")  # by the hooks of the site
     assert not [t for t in targets if not t.startswith((*made, "...")) and not (path.parent / t).exists()]
