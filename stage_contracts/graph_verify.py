@@ -125,12 +125,8 @@ def _was_promised(node: Node) -> bool:
                 try:
                     if _agree(node.val, node.target.meta(*args, **kwargs)):
                         return True
-                except (
-                    RuntimeError,
-                    TypeError,
-                    ValueError,
-                    IndexError,
-                ):  # it needs what was found out only later
+                # the rule needs what was found out only later
+                except (RuntimeError, TypeError, ValueError, IndexError):
                     continue
     return False
 
