@@ -47,7 +47,7 @@ def line(x, y):
 
 
 def hands_back(x, y):
-    z = x + y
+    _ = x + y
     return y
 
 

@@ -75,7 +75,8 @@ def residualize(output, function, values, finish):
     """Tensors and what the frame was given; a frame that makes or changes anything else is left to Python."""
     outputs, words = {}, []
     at_call = output.options.modes
-    if output.effects or output.draws or output.mutated or output.generators or output.modes != at_call:
+    done = output.effects, output.draws, output.mutated, output.generators, output.scalars
+    if any(done) or output.modes != at_call:
         raise Unsupported("a side effect is beyond a tiny writer", output.start, code="GB0053")
     for value in values:
         value = value and realize(value)
