@@ -5,6 +5,7 @@ as they are. The tiny parts (tiny_parts.py) pass what is marked core.
 """
 
 import functools
+import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from stage1_capture.tests import corpus
 from stage1_capture.tests.driver import Compiled, Counts
 from stage1_capture.tests.harness import guards_hold, residual_function, tensor
 from stage1_capture.tests.tiny_parts import TINY
+from stage1_capture.variables.builder import BUILDERS
+from stage1_capture.variables.constant import wrap_constant
 from stage_contracts.origin import Origin
 
 core = {name: pytest.mark.conformance(name, tier="core") for name in TINY}
@@ -262,6 +265,21 @@ def test_each_tiny_part_is_asked(name):
 
 def scaled(x, by):
     return x * float(by + 1) + 1
+
+
+def of_an_id(x, name):
+    return x * name.int + name.version if name.version else x * name.int
+
+
+def test_a_kind_of_value_is_a_row_of_a_table(monkeypatch):
+    half, third = uuid.UUID(int=2), uuid.UUID(int=3)
+    before = capture(of_an_id, (tensor(3), half), {})
+    assert before.breaks or len(before.guards) > 8  # followed as an object, its code too
+    monkeypatch.setitem(BUILDERS, uuid.UUID, wrap_constant("EQUALS"))
+    frame = capture(of_an_id, (tensor(3), half), {})
+    assert not frame.breaks and "cutaway.mul(x, 2)" in str(frame.graph)
+    assert guards_hold(frame, of_an_id, (tensor(3), half))
+    assert not guards_hold(frame, of_an_id, (tensor(3), third))
 
 
 def test_guards_are_made_in_one_place(monkeypatch):
