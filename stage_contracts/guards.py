@@ -207,11 +207,12 @@ class TensorOf:
 
 def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
     """Whether a tensor is what is wanted. Reads attributes only."""
-    if type(tensor) is not wanted.cls:
-        return False
-    meta = wanted.meta
     # metas of arrays are made once and kept, so that most often it is the very same one
-    return tensor.meta is meta or (
+    return type(tensor) is wanted.cls and (tensor.meta is wanted.meta or _fits(tensor, wanted.meta))
+
+
+def _fits(tensor: Any, meta: Any) -> bool:
+    return (
         tensor.dtype is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides

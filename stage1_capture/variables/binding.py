@@ -184,8 +184,11 @@ def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: s
 def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
-    cls, place = type(value.real), value.class_place()
-    if place is None or not cls.__flags__ & _HEAP or not is_users_class(cls):
+    cls = type(value.real)
+    if not cls.__flags__ & _HEAP or not is_users_class(cls):
+        return None
+    place = value.class_place()
+    if place is None:
         return None
     if depth(place) < depth(output.class_places.setdefault(cls, place)):
         output.class_places[cls] = place

@@ -144,10 +144,10 @@ IMMUTABLE = (
 )  # fmt: skip
 
 
-def wrap_constant(kind: str) -> Builder:
+def wrap_constant(kind: str, make: Callable[[Any], Variable] = ConstantVariable) -> Builder:
     def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
         output.guard(kind, source, real, source in output.epoch_sources)
-        return ConstantVariable(real)
+        return make(real)
 
     return build
 
