@@ -135,7 +135,7 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
     except AttributeError:
         computed = class_lookup(cls, "__getattr__") is not MISSING
         if value.source is not None and computed:
-            tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
+            tx.unsupported("GB0104", f"the slot {name} of {describe(value)} is empty")
         tx.output.guard("ABSENT", value.source, name)
         if value.fresh:  # the class may get something else under the name
             tx.output.guard("IDENTITY", dict_source(value, name), found)

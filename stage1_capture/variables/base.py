@@ -126,12 +126,12 @@ class Variable:
         """`value[key] = other`."""
         method = self.special_method(tx, "__setitem__")
         if method is None:
-            tx.unsupported("GB0006", f"an assignment to an item of {describe(self)}")
+            tx.unsupported("GB0100", f"an assignment to an item of {describe(self)}")
         tx.call(method, [key, value], {})
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
         """`del value[key]`."""
-        tx.unsupported("GB0006", f"a del of an item of {describe(self)}")
+        tx.unsupported("GB0100", f"a del of an item of {describe(self)}")
 
     def iterator(self, tx: Tx) -> Variable:
         """`iter(value)`."""

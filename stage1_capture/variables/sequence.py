@@ -239,7 +239,7 @@ class TupleVariable(SequenceVariable):
         found = class_lookup(self.kind, name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+                tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
             if is_users_class(self.kind):
                 place = self.child("__class__") or RegisteredSource(register(self.kind))
                 tx.output.guard("IDENTITY", AttrSource(place, name), found)

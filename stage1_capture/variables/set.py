@@ -74,7 +74,7 @@ class SetVariable(Variable):
 
     def will_change(self, tx: Tx, what: str) -> None:
         if self.kind is frozenset:
-            tx.unsupported("GB0006", f"{what} of a frozenset")
+            tx.unsupported("GB0066", f"{what} of a frozenset")
         super().will_change(tx, what)
 
     def python_type(self, tx: Tx) -> type:
