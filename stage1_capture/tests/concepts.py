@@ -94,7 +94,8 @@ def graph_text(graph):
 def guard_text(guard):
     """With the expression that needed it, where that is more than the name of what is guarded."""
     needed_by = guard.origin.text if guard.origin and not guard.origin.text.isidentifier() else ""
-    return guard.expression() + f"  # {needed_by}" * bool(needed_by) + ", under the epoch" * guard.under_epoch
+    remark = ", ".join(filter(None, [needed_by, "under the epoch" * guard.under_epoch]))
+    return guard.expression() + f"  # {remark}" * bool(remark)
 
 
 def written(text):

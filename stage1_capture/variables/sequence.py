@@ -28,8 +28,8 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
