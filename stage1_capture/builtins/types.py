@@ -21,7 +21,7 @@ from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
-from stage1_capture.variables.keys import IdVariable
+from stage1_capture.variables.hash_keys import IdVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly

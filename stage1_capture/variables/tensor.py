@@ -15,8 +15,8 @@ from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
+from stage1_capture.variables.hash_keys import by_identity
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import by_identity
 from stage1_capture.variables.tensor_attributes import (
     TENSOR_FACT_METHODS,
     TENSOR_REFUSALS,
