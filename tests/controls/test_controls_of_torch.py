@@ -173,7 +173,10 @@ BACKENDS = {
         lambda graph, inputs: lambda *a: (a[0], a[0]),
         "returned tuple of 2, expected a tuple",
     ),
-    "gives none": (lambda graph, inputs: lambda *a: (), r"returned tuple of 0.*1 here; for one output, return \(out,\)"),
+    "gives none": (
+        lambda graph, inputs: lambda *a: (),
+        r"returned tuple of 0.*1 here; for one output, return \(out,\)",
+    ),
 }
 
 
