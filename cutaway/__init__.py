@@ -156,6 +156,7 @@ _LAZY: dict[str, Callable[[], Any]] = {
     "DEFAULT_PIPELINE": default_pipeline,
     "TINY_PIPELINE": tiny_pipeline,
     "torch_api": lambda: importlib.import_module("cutaway.torch_api"),
+    "profiler": lambda: importlib.import_module("cutaway.profiler"),
 }
 
 

@@ -20,6 +20,7 @@ from cutaway.torch_api import machine as torch_machine
 from cutaway.torch_api.checks import CHECKS
 from cutaway.torch_api.dynamo import compiler_modules
 from cutaway.torch_api.missing import MISSING
+from cutaway.torch_api.profiler import PROFILER_PATHS
 from stage0_eager import nn, optim
 from stage0_eager.autograd import checkpoint
 from stage0_eager.namespaces import autograd
@@ -109,6 +110,7 @@ def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
             None,
             {"__version__": f"0+cutaway.{cutaway.__version__}", "cuda": None, "hip": None},
         ),
+        **{path: (None, names) for path, names in PROFILER_PATHS.items()},
         "torch.jit": (None, {"is_scripting": lambda: False, "is_tracing": lambda: False}),
     }
 

@@ -72,7 +72,7 @@ def plain_launch(
         "current_stream": library.current_stream,
         "float": float,
         **{f"{name}_dtype": dtype.numpy for name, dtype in DTYPES.items()},
-        **_arenas(),
+        **arenas(),
         "allocate_pool": library.allocate,
         "slot_view": lambda memory, start, *what: library.slot_view(memory, start, meta_at(*what)),
         "empty": lambda *what: library.empty(meta_at(*what)),
@@ -100,7 +100,7 @@ def plain_launch(
                     names[SUBGRAPH_PREFIX + arg.name] = constants[arg.name]
     exec(compile(written.text, path, "exec"), names)
     run = names[written.function]
-    run.source_text = written.text
+    run.source_text, run.written = written.text, written
     run.program = program
     return run
 
@@ -148,7 +148,7 @@ def _read_size(program: Program, buffer: str, value: Any, dim: int) -> int:
 _ARENAS = 4  # sets of open sizes whose memory is kept between calls
 
 
-def _arenas() -> dict[str, Callable]:
+def arenas() -> dict[str, Callable]:
     """Memory for a call's temporaries, kept between calls: one arena per call that runs at the same time.
 
     A list's append and pop are atomic, so threads and nested calls each get an arena of their own. On a GPU

@@ -1,0 +1,181 @@
+"""Events of one name together, with their times, and the table of them: `key_averages().table(sort_by=...)`.
+
+Input: the nested events of a recording. Times are microseconds, as torch's attributes have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutaway.profiler.events import ProfilerEvent
+from cutaway.profiler.stacks import stack_of
+from stage_contracts.messages import did_you_mean
+
+
+@dataclass
+class FunctionEventAvg:
+    """All events of one name (and, if asked for, of one set of shapes and one stack)."""
+
+    key: str
+    count: int = 0
+    self_cpu_time_total: float = 0.0
+    cpu_time_total: float = 0.0  # an event inside one of the same name is part of it, and not counted again
+    cpu_memory_usage: int = 0
+    self_cpu_memory_usage: int = 0
+    input_shapes: Any = None
+    stack: tuple[str, ...] = ()
+
+    @property
+    def cpu_time(self) -> float:
+        return self.cpu_time_total / self.count if self.count else 0.0
+
+    def add(self, event: ProfilerEvent) -> None:
+        self.count += 1
+        self.self_cpu_time_total += event.self_ns / 1000
+        own = event.args.get("Bytes", 0)
+        self.self_cpu_memory_usage += own + sum(c.args.get("Bytes", 0) for c in event.children if is_memory(c))
+        around = event.parent
+        while around is not None and around.name != event.name:
+            around = around.parent
+        if around is None:
+            self.cpu_time_total += event.duration_ns / 1000
+            self.cpu_memory_usage += event.memory
+
+
+def is_memory(event: ProfilerEvent) -> bool:
+    return event.category == "memory"
+
+
+def averages(events: list[ProfilerEvent], by_shape: bool = False, by_stack: int = 0) -> EventList:
+    """`events` grouped; points in time (a graph break, an allocation outside of any event) are counted too."""
+    found: dict[Any, FunctionEventAvg] = {}
+    for event in events:
+        shapes = event.args.get("Input Dims") if by_shape else None
+        stack = stack_of(event)[:by_stack]
+        key = event.name, str(shapes), stack
+        if key not in found:
+            found[key] = FunctionEventAvg(event.name, input_shapes=shapes, stack=stack)
+        found[key].add(event)
+    memory = any(is_memory(event) for event in events)
+    return EventList(list(found.values()), Shown(memory, by_shape, bool(by_stack)))
+
+
+# ---- the table ---------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Shown:
+    """Which columns there is something to say in."""
+
+    memory: bool = False
+    shapes: bool = False
+    stacks: bool = False
+
+
+# what `sort_by` may be; torch's older names for the same too
+SORT_KEYS: dict[str, Callable[[FunctionEventAvg], float]] = {
+    "self_cpu_time_total": lambda row: row.self_cpu_time_total,
+    "cpu_time_total": lambda row: row.cpu_time_total,
+    "cpu_time": lambda row: row.cpu_time,
+    "count": lambda row: row.count,
+    "cpu_memory_usage": lambda row: row.cpu_memory_usage,
+    "self_cpu_memory_usage": lambda row: row.self_cpu_memory_usage,
+}
+
+
+@dataclass
+class EventList:
+    """What key_averages() gives: rows to go through, and their table."""
+
+    rows: list[FunctionEventAvg]
+    shown: Shown = field(default_factory=Shown)
+
+    def __iter__(self) -> Any:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def __str__(self) -> str:
+        return self.table()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        return sum(row.self_cpu_time_total for row in self.rows)
+
+    def total_average(self) -> FunctionEventAvg:
+        """All rows as one."""
+        total = FunctionEventAvg("Total", sum(row.count for row in self.rows))
+        total.self_cpu_time_total = total.cpu_time_total = self.self_cpu_time_total
+        return total
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_name_column_width: int = 55,
+        header: str | None = None,
+    ) -> str:
+        """The rows as text, the largest `sort_by` first (None: in the order in which they ran)."""
+        if sort_by is not None and sort_by not in SORT_KEYS:
+            hint = did_you_mean(sort_by, SORT_KEYS)
+            raise ValueError(f"table cannot sort by {sort_by!r}{hint}; it can by {', '.join(SORT_KEYS)}")
+        if not self.rows:
+            return "The profiler recorded nothing: call a compiled function while it records."
+        rows = self.rows if sort_by is None else sorted(self.rows, key=SORT_KEYS[sort_by], reverse=True)
+        whole = self.self_cpu_time_total or 1.0
+        kept = rows if row_limit < 0 else rows[:row_limit]
+        cells = [self._cells(row, whole, max_name_column_width) for row in kept]
+        return _laid_out([self._names(), *cells], header, f"Self CPU time total: {shown_time(whole)}")
+
+    def _names(self) -> list[str]:
+        names = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
+        names += ["CPU Mem", "Self CPU Mem"] * self.shown.memory
+        return names + ["Input Shapes"] * self.shown.shapes + ["Source Location"] * self.shown.stacks
+
+    def _cells(self, row: FunctionEventAvg, whole: float, width: int) -> list[str]:
+        name = row.key if len(row.key) <= width else f"{row.key[: width - 3]}..."
+        cells = [
+            name, f"{row.self_cpu_time_total / whole:.2%}", shown_time(row.self_cpu_time_total),
+            f"{row.cpu_time_total / whole:.2%}", shown_time(row.cpu_time_total), shown_time(row.cpu_time),
+            str(row.count),
+        ]  # fmt: skip
+        if self.shown.memory:
+            cells += [shown_bytes(row.cpu_memory_usage), shown_bytes(row.self_cpu_memory_usage)]
+        cells += [str(row.input_shapes or [])] * self.shown.shapes
+        return cells + [" < ".join(row.stack)] * self.shown.stacks
+
+
+def shown_time(us: float) -> str:
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if us >= size:
+            return f"{us / size:.3f}{unit}"
+    return f"{us:.3f}us"
+
+
+def shown_bytes(count: int) -> str:
+    for unit, size in (("Gb", 1 << 30), ("Mb", 1 << 20), ("Kb", 1 << 10)):
+        if abs(count) >= size:
+            return f"{count / size:.2f} {unit}"
+    return f"{count} b"
+
+
+def _laid_out(rows: list[list[str]], header: str | None, footer: str) -> str:
+    """The first row above a line; numbers to the right, and what is text to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    text = {i for i, name in enumerate(rows[0]) if name in ("Name", "Input Shapes", "Source Location")}
+    rule = "  ".join("-" * width for width in widths)
+    lines = [
+        "  ".join(
+            cell.ljust(width) if i in text else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    above = [header] if header else []
+    return "\n".join([*above, rule, lines[0], rule, *lines[1:], rule, footer])

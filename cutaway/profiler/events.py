@@ -1,0 +1,110 @@
+"""What a profiler records: events with a start, a duration, a thread; and the recorder that they go to.
+
+Input: the timers of regions.py, kernels.py, ranges.py and compile_phases.py. At most one recorder is active; tables and
+traces are made from its list of events afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutaway.profiler.stacks import user_stack
+
+# category -> what its events are. Traces say the category, so that a viewer can filter by it.
+CATEGORIES = {
+    "region": "one call of a compiled function",
+    "graph": "a compiled graph, its forward or its backward",
+    "kernel": "a generated kernel ran",
+    "library": "a routine of a library ran (BLAS, NumPy)",
+    "user_annotation": "a range of record_function, or a step of the profiler",
+    "compile": "a phase of a compile",
+    "instant": "a graph break, a recompile, a guard that failed",
+    "memory": "memory was allocated",
+}
+
+
+@dataclass(eq=False, slots=True)
+class ProfilerEvent:
+    """Times are time.perf_counter_ns(). `flow` joins a forward to its backward: both have the same number."""
+
+    name: str
+    category: str
+    start_ns: int
+    duration_ns: int
+    thread: int
+    args: dict[str, Any] = field(default_factory=dict)
+    stack: tuple[str, ...] = ()  # innermost first
+    flow: int | None = None
+    children: list[ProfilerEvent] = field(default_factory=list, repr=False)
+    parent: ProfilerEvent | None = field(default=None, repr=False)
+
+    @property
+    def end_ns(self) -> int:
+        return self.start_ns + self.duration_ns
+
+    @property
+    def self_ns(self) -> int:
+        """Its time without that of the events inside it."""
+        return self.duration_ns - sum(child.duration_ns for child in self.children)
+
+    @property
+    def memory(self) -> int:
+        """Bytes allocated in it and in what is inside."""
+        return self.args.get("Bytes", 0) + sum(child.memory for child in self.children)
+
+
+class Recorder:
+    """The events of one recording, and what is asked for of each."""
+
+    def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
+        self.shapes, self.memory, self.stacks = shapes, memory, stacks
+        self.events: list[ProfilerEvent] = []
+        self.begun_ns = time.perf_counter_ns()
+        self._threads = threading.local()
+
+    def begin(self, name: str, category: str, **args: Any) -> ProfilerEvent:
+        """An event that begins now, on this thread; `end` gives it its duration and keeps it."""
+        stack = user_stack() if self.stacks else ()
+        here = threading.get_ident()
+        return ProfilerEvent(name, category, time.perf_counter_ns(), 0, here, args, stack)
+
+    def end(self, event: ProfilerEvent) -> None:
+        event.duration_ns = time.perf_counter_ns() - event.start_ns
+        self.events.append(event)
+
+    def open_regions(self) -> list[ProfilerEvent]:
+        """The regions that this thread is in, outermost first."""
+        if not hasattr(self._threads, "regions"):
+            self._threads.regions = []
+        found: list[ProfilerEvent] = self._threads.regions
+        return found
+
+    def clear(self) -> None:
+        """Forget what was recorded: a warm-up is over."""
+        self.events.clear()
+        self.begun_ns = time.perf_counter_ns()
+
+
+def nested(events: list[ProfilerEvent]) -> list[ProfilerEvent]:
+    """The events of every thread by start, each with its parent and children: what lies in its time, on its thread."""
+    ordered = sorted(events, key=lambda e: (e.start_ns, -e.duration_ns))
+    for event in ordered:
+        event.parent, event.children = None, []
+    open_: dict[int, list[ProfilerEvent]] = {}
+    for event in ordered:
+        around = open_.setdefault(event.thread, [])
+        while around and around[-1].end_ns < event.end_ns:
+            around.pop()
+        if around:
+            event.parent = around[-1]
+            around[-1].children.append(event)
+        if event.category not in ("instant", "memory"):
+            around.append(event)
+    return ordered
+
+
+# The recorder in force, for those who cannot be handed it: ranges of the user's.
+ACTIVE: list[Recorder] = []

@@ -1,0 +1,175 @@
+"""`profile`: begin and end recordings as a schedule says, and hand out what was recorded.
+
+Input: what to record, the schedule, what to do with a trace that is ready. One profiler records at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from cutaway.profiler import chrome_trace, compile_phases, regions
+from cutaway.profiler.averages import EventList, averages
+from cutaway.profiler.events import ACTIVE, ProfilerEvent, Recorder, nested
+from cutaway.profiler.schedule import RECORDING, ProfilerAction, every_step
+from cutaway.profiler.stacks import write_stacks
+from stage_contracts.messages import checks_options
+from stage_contracts.report import report_once
+
+
+class ProfilerActivity(Enum):
+    """What may be recorded."""
+
+    CPU = 0
+    CUDA = 2
+
+
+def supported_activities() -> set[ProfilerActivity]:
+    return {ProfilerActivity.CPU}
+
+
+class profile:
+    """`with profile() as prof:`, then `prof.key_averages().table()` or `prof.export_chrome_trace(path)`.
+
+    activities: only CPU is recorded here; CUDA is said to be left out. schedule: the action for each step, from
+    `schedule(...)`; then call `step()` after each. on_trace_ready: called with this object when a trace is there.
+    record_shapes: shapes and dtypes of inputs. profile_memory: allocations of compiled programs. with_stack: the
+    program's Python stack at each event.
+    """
+
+    @checks_options
+    def __init__(
+        self,
+        *,
+        activities: Iterable[ProfilerActivity] | None = None,
+        schedule: Callable[[int], ProfilerAction] | None = None,
+        on_trace_ready: Callable[[profile], Any] | None = None,
+        record_shapes: bool = False,
+        profile_memory: bool = False,
+        with_stack: bool = False,
+    ) -> None:
+        wanted = set(supported_activities() if activities is None else activities)
+        if not wanted <= set(ProfilerActivity):
+            raise TypeError(f"activities expects members of ProfilerActivity, got {sorted(map(repr, wanted))}")
+        if left_out := wanted - supported_activities():
+            names = ", ".join(activity.name for activity in left_out)
+            report_once(f"cutaway: the profiler records the CPU only; {names} is left out")
+        self._steps, self._schedule = schedule is not None, schedule or every_step
+        self._on_trace_ready = on_trace_ready
+        self._options = bool(record_shapes), bool(profile_memory), bool(with_stack)
+        self.step_num = 0
+        self._action = ProfilerAction.NONE
+        self._recorder: Recorder | None = None
+        self._undo = ExitStack()
+        self._step_event: ProfilerEvent | None = None
+        self._recorded: list[ProfilerEvent] = []
+
+    # ---- when ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> profile:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        self._go_to(self._schedule(self.step_num))
+
+    def step(self) -> None:
+        """One step of the program's loop is over: the next begins, as the schedule says."""
+        before = self._action
+        self._end_step()
+        self.step_num += 1
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self._finish()
+        self._go_to(self._schedule(self.step_num))
+
+    def stop(self) -> None:
+        """The end: what is being recorded is a trace that is ready."""
+        self._end_step()
+        if self._action in RECORDING:
+            self._finish()
+        else:
+            self._end_recording()
+        self._action = ProfilerAction.NONE
+
+    def _go_to(self, action: ProfilerAction) -> None:
+        before, self._action = self._action, action
+        if action is ProfilerAction.NONE:
+            self._end_recording()
+            return
+        if self._recorder is None:
+            self._begin_recording()
+        assert self._recorder is not None
+        if before is ProfilerAction.WARMUP and action in RECORDING:
+            self._recorder.clear()
+        if self._steps and action in RECORDING:
+            self._step_event = self._recorder.begin(f"ProfilerStep#{self.step_num}", "user_annotation")
+
+    def _end_step(self) -> None:
+        if self._step_event is not None and self._recorder is not None:
+            self._recorder.end(self._step_event)
+        self._step_event = None
+
+    def _begin_recording(self) -> None:
+        if ACTIVE:
+            raise RuntimeError("another profiler is recording: end it (leave its block, or call stop()) first")
+        self._recorder = Recorder(*self._options)
+        ACTIVE.append(self._recorder)
+        self._undo.callback(ACTIVE.clear)
+        self._undo.callback(compile_phases.listen(self._recorder))
+        self._undo.callback(regions.observe(self._recorder))
+
+    def _end_recording(self) -> None:
+        self._undo.close()
+        self._recorder = None
+
+    def _finish(self) -> None:
+        assert self._recorder is not None
+        begun, events = self._recorder.begun_ns, self._recorder.events
+        self._end_recording()
+        self._recorded = nested([event for event in events if event.start_ns >= begun])
+        if self._on_trace_ready is not None:
+            self._on_trace_ready(self)
+
+    # ---- what was recorded -----------------------------------------------------------------------------------
+
+    def events(self) -> list[ProfilerEvent]:
+        """Every event of the last recording, by start."""
+        return self._recorded
+
+    def key_averages(self, group_by_input_shape: bool = False, group_by_stack_n: int = 0) -> EventList:
+        """The events of each name together."""
+        return averages(self._recorded, group_by_input_shape, group_by_stack_n)
+
+    def export_chrome_trace(self, path: str | Path) -> None:
+        """Write the trace for chrome://tracing or Perfetto."""
+        chrome_trace.write_trace(self._recorded, str(path), f"{self.step_num} steps" if self._steps else "")
+
+    def export_stacks(self, path: str | Path, metric: str = "self_cpu_time_total") -> None:
+        """Write the stacks for a flame graph. Needs with_stack=True."""
+        if not self._options[2]:
+            raise RuntimeError("export_stacks needs stacks: profile with with_stack=True")
+        write_stacks(self._recorded, str(path), metric)
+
+
+def tensorboard_trace_handler(
+    dir_name: str | Path, worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[profile], None]:
+    """For on_trace_ready: each trace as a file of its own in a folder, under a name that TensorBoard knows."""
+
+    def write(prof: profile) -> None:
+        folder = Path(dir_name)
+        folder.mkdir(parents=True, exist_ok=True)
+        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        ending = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
+        prof.export_chrome_trace(folder / f"{worker}.{time.time_ns()}{ending}")
+
+    return write
