@@ -53,6 +53,37 @@ w = torch.randn(64, 16, requires_grad=True)
 torch.compile(loss)(torch.randn(32, 64), w).backward()
 print(torch._dynamo.utils.compile_times())
 """,
+    "model_with_breaks.py": """\
+from cutaway.torch_api import torch
+
+class ModelWithBreaks(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+
+        def block():
+            return torch.nn.Sequential(
+                torch.nn.Linear(128, 128), torch.nn.ReLU(), torch.nn.Linear(128, 128), torch.nn.ReLU()
+            )
+
+        self.mod1, self.mod2, self.mod3, self.mod4 = block(), block(), block(), block()
+
+    def forward(self, inp):
+        mod1 = self.mod1(inp)
+        torch._dynamo.graph_break()
+        mod2 = self.mod2(mod1)
+        torch._dynamo.graph_break()
+        mod3 = self.mod3(mod2)
+        return self.mod4(mod3)
+
+model = torch.compile(ModelWithBreaks())
+inputs = torch.randn(64, 128)
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=1)
+with torch.profiler.profile(schedule=schedule, profile_memory=True) as prof:
+    for _ in range(3):
+        model(inputs).sum().backward()
+        prof.step()
+print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=12))
+""",
 }
 
 # mark -> (variables, words after `python`, how many lines to show)
@@ -73,6 +104,7 @@ SHOWN = {
     ),
     "profiled": ({}, ["profiled.py"], 60),
     "timed": ({"CUTAWAY_RUNTIME_CACHE": "0"}, ["timed.py"], 20),
+    "profiler table": ({}, ["model_with_breaks.py"], 30),
     "doctor": ({}, ["-m", "cutaway.cli", "doctor", "--report"], 60),
     "threads": ({"OMP_NUM_THREADS": "four"}, ["-m", "cutaway.cli", "doctor", "--only", "threads"], 5),
     "all logs": ({"CUTAWAY_LOGS": "help"}, ["-c", "import cutaway"], 60),

@@ -4,7 +4,12 @@ Input: the calls made inside `with profile() as prof:`. While none records, noth
 regions.py and kernels.py put their timers in when recording begins, and take them out when it ends.
 """
 
-from cutaway.profiler.profile import ProfilerActivity, profile, supported_activities, tensorboard_trace_handler
+from cutaway.profiler.profile import (
+    ProfilerActivity,
+    profile,
+    supported_activities,
+    tensorboard_trace_handler,
+)
 from cutaway.profiler.ranges import record_function
 from cutaway.profiler.schedule import ProfilerAction, schedule
 

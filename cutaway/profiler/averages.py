@@ -35,7 +35,9 @@ class FunctionEventAvg:
         self.count += 1
         self.self_cpu_time_total += event.self_ns / 1000
         own = event.args.get("Bytes", 0)
-        self.self_cpu_memory_usage += own + sum(c.args.get("Bytes", 0) for c in event.children if is_memory(c))
+        self.self_cpu_memory_usage += own + sum(
+            c.args.get("Bytes", 0) for c in event.children if is_memory(c)
+        )
         around = event.parent
         while around is not None and around.name != event.name:
             around = around.parent

@@ -32,9 +32,7 @@ def listen(recorder: Recorder) -> Callable[[], None]:
             args["line"] = f"{event.origin.file}:{event.origin.line}"
         category = "compile" if event.kind in TIMED else "instant"
         name, took = form.format(event), event.duration_ns if event.kind in TIMED else 0
-        recorder.events.append(
-            ProfilerEvent(name, category, event.start_ns, took, event.thread, args)
-        )
+        recorder.events.append(ProfilerEvent(name, category, event.start_ns, took, event.thread, args))
 
     EVENT_LOG.subscribe(listener)
     return lambda: EVENT_LOG.unsubscribe(listener)

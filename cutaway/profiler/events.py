@@ -23,6 +23,7 @@ CATEGORIES = {
     "compile": "a phase of a compile",
     "instant": "a graph break, a recompile, a guard that failed",
     "memory": "memory was allocated",
+    "profiler": "time that the profiler itself took",
 }
 
 

@@ -7,8 +7,8 @@ timers (stage 4's launch_observed.py), and put back afterwards: a call costs not
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter_ns
 from threading import get_ident
+from time import perf_counter_ns
 from typing import Any
 
 from cutaway.profiler.events import ProfilerEvent, Recorder
@@ -48,7 +48,9 @@ def _observed(what: Any, function: Callable, program: Program, recorder: Recorde
     return _timed(function, what.target, "library", {**args, **_shapes(what, program, recorder)}, recorder)
 
 
-def _timed(function: Callable, name: str, category: str, args: dict[str, Any], recorder: Recorder) -> Callable:
+def _timed(
+    function: Callable, name: str, category: str, args: dict[str, Any], recorder: Recorder
+) -> Callable:
     keep = recorder.events.append
 
     def timed(*given: Any, **options: Any) -> Any:
@@ -81,7 +83,9 @@ def _shapes(what: Any, program: Program, recorder: Recorder) -> dict[str, Any]:
     if isinstance(what, External):
         names: list[str] = [a.name for a in what.args if hasattr(a, "name")] + list(what.outputs)
     else:
-        names = next((s.buffers for s in program.steps if isinstance(s, Launch) and s.kernel == what.name), ())
+        names = next(
+            (s.buffers for s in program.steps if isinstance(s, Launch) and s.kernel == what.name), ()
+        )
     metas = [program.buffers[name].meta for name in names if name in program.buffers]
     return {
         "Input Dims": [[int(n) if isinstance(n, int) else str(n) for n in meta.shape] for meta in metas],

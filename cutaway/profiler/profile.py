@@ -56,7 +56,9 @@ class profile:
     ) -> None:
         wanted = set(supported_activities() if activities is None else activities)
         if not wanted <= set(ProfilerActivity):
-            raise TypeError(f"activities expects members of ProfilerActivity, got {sorted(map(repr, wanted))}")
+            raise TypeError(
+                f"activities expects members of ProfilerActivity, got {sorted(map(repr, wanted))}"
+            )
         if left_out := wanted - supported_activities():
             names = ", ".join(activity.name for activity in left_out)
             report_once(f"cutaway: the profiler records the CPU only; {names} is left out")
@@ -120,7 +122,9 @@ class profile:
 
     def _begin_recording(self) -> None:
         if ACTIVE:
-            raise RuntimeError("another profiler is recording: end it (leave its block, or call stop()) first")
+            raise RuntimeError(
+                "another profiler is recording: end it (leave its block, or call stop()) first"
+            )
         self._recorder = Recorder(*self._options)
         ACTIVE.append(self._recorder)
         self._undo.callback(ACTIVE.clear)

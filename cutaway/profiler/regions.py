@@ -1,7 +1,7 @@
 """Timers around calls of compiled functions, their graphs, and the backward: put in when a recording begins.
 
-Input: a recorder. The methods of CompiledFunction and CompiledBackward are exchanged on their classes, a graph under its
-name in the residual code's globals, a launch function by kernels.py; `observe` returns what puts all back.
+Input: a recorder. The methods of CompiledFunction and CompiledBackward are exchanged on their classes, a graph under
+its name in the residual code's globals, a launch function by kernels.py; `observe` returns what puts all back.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from stage_contracts.pipeline import Entry
 
 # torch's names for them
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
+PREPARING = "put timers in"  # the profiler's own time, once for each entry
+RAN = "operators"  # of a region's graph, once it ran
 INFERENCE = "Call CompiledFxGraph"  # a graph that records nothing for a backward
 
 
@@ -30,27 +32,29 @@ def observe(recorder: Recorder) -> Callable[[], None]:
     undo = ExitStack()
     seen: dict[int, Entry] = {}  # kept, so that an id stays its own
 
-    def instrument(entry: Entry) -> None:
-        if id(entry) not in seen:
+    def instrument(compiled: CompiledFunction, entries: list[Entry]) -> None:
+        preparing = recorder.begin(PREPARING, "profiler", function=compiled.name)
+        for entry in entries:
             seen[id(entry)] = entry
             _time_graph(entry, recorder, undo)
             for half in _halves(entry):
                 undo.callback(observe_launches(half.run, recorder))
+        recorder.end(preparing)
 
     plain_miss, plain_apply = CompiledFunction._miss, CompiledBackward.apply
 
     def miss(self: CompiledFunction, args: tuple, kwargs: dict[str, Any]) -> Any:
         made = plain_miss(self, args, kwargs)
-        if isinstance(made, Entry):
-            instrument(made)
+        if isinstance(made, Entry) and id(made) not in seen:
+            instrument(self, [made])
         return made
 
     def region(plain: Callable[..., Any]) -> Callable[..., Any]:
         def call(self: CompiledFunction, *args: Any, **kwargs: Any) -> Any:
             if calls.STANCE.name == "force_eager" or STATE.transforms not in calls.RUNS_COMPILED:
                 return plain(self, *args, **kwargs)
-            for entry in self.entries:
-                instrument(entry)
+            if new := [entry for entry in self.entries if id(entry) not in seen]:
+                instrument(self, new)
             return _in_region(recorder, plain, self, args, kwargs)
 
         return call
@@ -77,7 +81,10 @@ def observe(recorder: Recorder) -> Callable[[], None]:
 def _in_region(
     recorder: Recorder, plain: Callable[..., Any], compiled: CompiledFunction, args: tuple, kwargs: dict
 ) -> Any:
-    """One call. What a break leaves of a frame runs inside it: its region stays open until the frame ends."""
+    """One call. What a break leaves of a frame runs inside it: its region stays open until the frame ends.
+
+    A call in which no graph ran (it was eager, or only led to calls that are compiled on their own) is no region.
+    """
     event = recorder.begin(REGION, "region", function=compiled.name, **_shapes(args, recorder))
     event.args["place"] = f"{compiled.code.co_filename}:{compiled.code.co_firstlineno}"
     open_ = recorder.open_regions()
@@ -90,7 +97,8 @@ def _in_region(
     finally:
         if type(result) is not Continuation:
             for ended in reversed(open_[depth:]):
-                recorder.end(ended)
+                if RAN in ended.args:
+                    recorder.end(ended)
             del open_[depth:]
 
 
@@ -101,8 +109,11 @@ def _time_graph(entry: Entry, recorder: Recorder, undo: ExitStack) -> None:
     graph = names.get(name)
     if entry.frame.graph is None or entry.frame.residual is None or not callable(graph):
         return
+    size = len(entry.frame.graph.calls)
 
     def timed(*inputs: Any) -> Any:
+        for around in recorder.open_regions()[-1:]:
+            around.args[RAN] = size
         event = recorder.begin(INFERENCE, "graph", **_shapes(inputs, recorder))
         try:
             outputs = graph(*inputs)
@@ -126,7 +137,9 @@ def _join_to_backward(event: ProfilerEvent, outputs: Any) -> None:
 def _halves(entry: Entry) -> list[Any]:
     """The forward and the backward that run kernels, with the programs that they call."""
     artifacts = entry.artifacts.get("artifacts")
-    found = [half for half in (getattr(artifacts, "forward", None), getattr(artifacts, "backward", None)) if half]
+    found = [
+        half for half in (getattr(artifacts, "forward", None), getattr(artifacts, "backward", None)) if half
+    ]
     for half in found:  # grows on the way
         found += half.subgraphs.values()
     return found

@@ -24,7 +24,7 @@ RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """Leave out `skip_first` steps; then cycles of `wait`, `warmup` and `active` steps, `repeat` of them (0: no end)."""
+    """Leave out `skip_first` steps; then `repeat` cycles (0: no end) of `wait`, `warmup` and `active` steps."""
     numbers = {"wait": wait, "warmup": warmup, "active": active, "repeat": repeat, "skip_first": skip_first}
     wrong = [f"{name}={n!r}" for name, n in numbers.items() if type(n) is not int or n < 0]
     if wrong or active < 1:

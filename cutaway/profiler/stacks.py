@@ -1,6 +1,6 @@
 """Stacks of the user's Python: taken where an event begins, and written as the lines of a flame graph.
 
-Input: the frames of the caller, then a recording. The output of `write_stacks` is what flamegraph.pl and speedscope read.
+Input: the frames of the caller, then a recording. What `write_stacks` writes, flamegraph.pl and speedscope read.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ def can_be_observed(run: Any) -> bool:
 
 
 def observed_launch(run: Any, observe: Callable[[Any, Callable], Callable]) -> Callable[..., tuple]:
-    """As `run`, each of its calls what `observe` made of it. `what` is the Kernel or External, or a name of ALLOCATIONS."""
+    """As `run`, each call in it made by `observe(what, it)`: a Kernel, an External, or a name of ALLOCATIONS."""
     program, before = run.program, run.written
     written = write_launch_text(program, kernel_alignment=before.kernel_alignment)
     given = run.__globals__

@@ -29,6 +29,7 @@ PAGES = {
     "site_docs/architecture.md": (1, functions),
     "site_docs/index.md": (1, functions),
     "site_docs/numpy.md": (2, dict),
+    "site_docs/profiling.md": (4, dict),
     "site_docs/training_step.md": (4, dict),
 }
 
@@ -36,6 +37,7 @@ PAGES = {
 @pytest.mark.parametrize("name", PAGES)
 def test_every_example_runs(name, capsys, monkeypatch, tmp_path):
     (tmp_path / "model.py").write_text("import torch\n\nassert torch.ones(2).sum().item() == 2\n")
+    monkeypatch.chdir(tmp_path)  # where a page's files go
     monkeypatch.syspath_prepend(tmp_path)  # README's `import model`
     monkeypatch.delitem(sys.modules, "model", raising=False)
     least, given = PAGES[name]
