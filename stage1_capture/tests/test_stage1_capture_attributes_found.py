@@ -65,7 +65,15 @@ def made():
     class OwnTensor(Tensor):
         bar = "own"
 
-    names = (Other, Another, Second, Meta, Made, Net, OwnTensor)
+    class Pair(typing.NamedTuple):
+        bar: object
+        kept: object = 2
+
+    @typing.runtime_checkable
+    class HasMethod(typing.Protocol):
+        def bar(self): ...
+
+    names = (Other, Another, Second, Meta, Made, Net, OwnTensor, Pair, HasMethod)
     slotted = Slotted()
     slotted.bar = 1
     objects = {
@@ -75,6 +83,7 @@ def made():
         "slotted": slotted,
         "seen": [],
         "tensor": tensor(2),
+        "pair": Pair(1),
     }
     return {cls.__name__: cls for cls in names} | objects
 
@@ -159,6 +168,28 @@ def stores_past_a_module(x, w):
     object.__delattr__(w["net"], "bar")
 
 
+def empties_a_module(x, w):
+    vars(w["net"]).pop("_modules", None)
+    return vars(w["net"]).pop("training", None)
+
+
+def stores_on_an_emptied_module(x, w):
+    vars(w["net"]).pop("_modules", None)
+    vars(w["net"])["kept"] = 1.5
+    return list(vars(w["net"]))
+
+
+def reads_without_a_registry(x, w):
+    vars(w["net"]).pop("_buffers", None)
+    return getattr(w["net"], "bar", "none")
+
+
+def deletes_a_buffer(x, w):
+    if "bar" in w["net"]._buffers:
+        del w["net"].bar
+    return getattr(w["net"], "bar", "none")
+
+
 def classes_of_values(x, w):
     values = ({1}, frozenset({1}), slice(1), zip([1]), {}.items(), [1], (1,), "a")
     return [value.__class__.__name__ for value in values]
@@ -167,6 +198,30 @@ def classes_of_values(x, w):
 def stores_on_a_metaclass(x, w):
     w["Meta"].bar = 1
     return w["Made"].bar
+
+
+def stores_on_a_class(x, w):
+    try:
+        w["Made"].bar = 1
+    except TypeError as error:
+        return str(error)
+    return w["Made"].bar
+
+
+def stores_what_a_protocol_asks_for(x, w):
+    w["Second"].bar = 1
+    return issubclass(w["Second"], w["HasMethod"])
+
+
+def reads_a_named_tuple(x, w):
+    return w["pair"].bar, getattr(w["pair"], "foo", "none")
+
+
+def reads_an_empty_slot(x, w):
+    try:
+        return w["slotted"].bar
+    except AttributeError as error:
+        return str(error)
 
 
 def calls_what_is_described(x, w):
@@ -230,13 +285,30 @@ def there_and_noted_getattr(w):
     w["Second"].__getattr__ = noting(w, 1)
 
 
-def noted_getattribute(w):
+def noted_getattribute(w, cls="Second"):
     def note(self, name):
-        if name == "bar":
+        if name in ("bar", "foo"):
             w["seen"].append(name)
         return object.__getattribute__(self, name)
 
-    w["Second"].__getattribute__ = note
+    w[cls].__getattribute__ = note
+
+
+def noted_getattribute_of_a_named_tuple(w):
+    noted_getattribute(w, "Pair")
+
+
+def refusing_setattr_of_the_metaclass(w):
+    w["Meta"].__setattr__ = noting(w, TypeError("not to be stored on"))
+
+
+def slot_is_emptied(w):
+    if hasattr(w["slotted"], "bar"):
+        del w["slotted"].bar
+
+
+def class_loses_its_slot(w):
+    del type(w["slotted"]).bar
 
 
 def getattribute_of_the_metaclass(w):
@@ -306,6 +378,14 @@ FOUND = {
     "stored and deleted, not there before and then there": (stores_and_deletes, nothing, attribute_comes),
     "a base behind super() gets it (9210153)": (reads_behind, nothing, base_gets_it),
     "a protocol that the class met once (9220246, from Python 3.12 on)": (meets_a_protocol, class_has_it, class_loses_it),
+    "a class is stored on, and then asked whether it meets a protocol (10350)": (stores_what_a_protocol_asks_for, nothing, nothing),
+    "a __setattr__ of a metaclass, added (8545, 8676, 9161, 13193, 15223)": (stores_on_a_class, nothing, refusing_setattr_of_the_metaclass),
+    "a __getattribute__ of a named tuple, added (14835, 19570)": (reads_a_named_tuple, nothing, noted_getattribute_of_a_named_tuple),
+    "a module loses its registries (1179, 16526)": (empties_a_module, nothing, nothing),
+    "the same, and what it stores then": (stores_on_an_emptied_module, nothing, nothing),
+    "the same, and what it had in them (9303534)": (reads_without_a_registry, nothing, nothing),
+    "a buffer that the program deletes and looks for (9700386, 9303111)": (deletes_a_buffer, nothing, nothing),
+    "an empty slot, which the class loses (9800245 on 3.13)": (reads_an_empty_slot, slot_is_emptied, class_loses_its_slot),
     "a getter that leaves a trace, added (9300434)": (reads, attribute_comes, noted_property),
     "the same, that raises, on a base": (reads, attribute_comes, noted_property_of_a_base),
     "the same, where the class had a value": (reads, class_has_it, noted_property),
