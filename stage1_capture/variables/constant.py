@@ -58,7 +58,7 @@ class ConstantVariable(Variable):
             return UserMethodVariable(tx.wrap(class_lookup(Device, name), None), self)
         return None
 
-    def has_dunder(self, args: Args) -> bool:
+    def has_special_method(self, args: Args) -> bool:
         return any(a.unwrapped() is not a for a in args)
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
