@@ -157,7 +157,7 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
 
 
-def _once_read(method: Callable[..., Any]) -> Callable[..., Any]:
+def _once_read(method: Any) -> Any:
     def read(nest: LoopNest, *others: Any) -> Any:
         nest.body  # noqa: B018 - it is a LoopNest from here on
         return method(nest, *others)
@@ -184,7 +184,9 @@ class _StoredNest(LoopNest):
             self.__dict__.pop("_record", None)
         return object.__getattribute__(self, name)
 
-    __eq__, __hash__, __repr__ = map(_once_read, (LoopNest.__eq__, LoopNest.__hash__, LoopNest.__repr__))
+    __eq__ = _once_read(LoopNest.__eq__)
+    __hash__ = _once_read(LoopNest.__hash__)
+    __repr__ = _once_read(LoopNest.__repr__)
 
 
 def _stored(nest: LoopNest) -> dict[str, Any]:  # the text has no columns
