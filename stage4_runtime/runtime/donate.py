@@ -14,7 +14,7 @@ from typing import Any
 
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
-from stage_contracts.program import Allocate, Free, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.program import Allocate, Free, Kernel, Launch, Product, Program, Return, RowBlocks, step_accesses
 from stage_contracts.segments import can_run
 
 
@@ -91,6 +91,11 @@ def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
         return replace(step, buffers=tuple(chosen.get(name, name) for name in step.buffers))
     if isinstance(step, Return):
         return Return(tuple(_argument(value, chosen) for value in step.values))
+    if isinstance(step, RowBlocks):
+        return replace(step, steps=tuple(_renamed(inner, chosen) for inner in step.steps))
+    if isinstance(step, Product):
+        a, b, out = (_argument(ref, chosen) for ref in (step.a, step.b, step.out))
+        return replace(step, a=a, b=b, out=out)
     if isinstance(step, Allocate | Free) or not hasattr(step, "args"):
         return step
     return replace(
