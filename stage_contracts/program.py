@@ -113,6 +113,18 @@ class Kernel:
     def origins(self) -> tuple[Origin, ...]:
         return tuple(dict.fromkeys(o for nest in self.nests for o in nest.origins))
 
+    def may_write_over(self, out: str, into: str) -> bool:
+        """Whether it reads each element of the param `into` at the place, and before, it writes the param `out`."""
+        stored, read = self._places("store", out), self._places("load", into)
+        if not stored or any(when > stored[0][0] for when, _ in read):
+            return False
+        return all(index == stored[-1][1] for _, index in read)
+
+    def _places(self, op: str, param: str) -> list[tuple[int, Any]]:
+        """When and at which index it loads from or stores to a parameter, in order."""
+        body = (instr for nest in self.nests for instr in nest.body)
+        return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
+
     def verify(self) -> Kernel:
         """Check that points of the loops do not depend on one another. Raises GraphError.
 

@@ -98,11 +98,7 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     yield f"{INDENT}const OneBlasThread blas(host);"
     yield f"{INDENT}#pragma omp parallel"
     yield f"{INDENT}{{"
-    for name in step.local:
-        meta = program.buffers[name].meta
-        size, of = cpp_index(math.prod(meta.shape)), CPP_TYPES[meta.dtype.name]
-        yield f"{INDENT * 2}cutaway::Row<{of}> {name}_block({size});"
-        yield f"{INDENT * 2}{of}* const {name} = {name}_block.start;  // {meta}, for each block again"
+    yield from (INDENT * 2 + line for line in _local(step, program))
     if shared:
         yield f"{INDENT * 2}#pragma omp for schedule(static){f' collapse({shared})' if shared > 1 else ''}"
     else:
@@ -121,6 +117,24 @@ def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
     yield f"{INDENT * 2}}}"
     yield f"{INDENT}}}"
     yield "}"
+
+
+def _local(step: RowBlocks, program: Program) -> Iterator[str]:
+    """One piece of memory for all local buffers of a thread, each at the start of a cache line."""
+    places: list[Any] = [0]
+    for name in step.local:
+        meta = program.buffers[name].meta
+        nbytes = math.prod(meta.shape) * meta.dtype.itemsize
+        places.append(places[-1] + (nbytes + 63) // 64 * 64 if isinstance(nbytes, int) else places[-1] + nbytes + 64)
+    if not step.local:
+        return
+    block = "block"
+    while block in program.buffers:
+        block += "_"
+    yield f"cutaway::Row<char> {block}({cpp_index(places[-1])});"
+    for name, place in zip(step.local, places, strict=False):
+        meta = program.buffers[name].meta
+        yield f"auto {name} = ({CPP_TYPES[meta.dtype.name]}*)({block}.start + {cpp_index(place)});  // {meta}"
 
 
 def _product(product: Product, step: RowBlocks, program: Program) -> Iterator[str]:

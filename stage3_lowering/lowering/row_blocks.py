@@ -32,9 +32,9 @@ from stage_contracts.symbolic import hinted
 
 SMALLEST_WORK = 1 << 22  # additions and multiplications: for less, loops over blocks cost more than they save
 FEWEST_ROWS = 32
-CACHE = 1 << 20  # bytes of a core's own cache that a block may fill
+CACHE = 3 << 19  # bytes of a core's own cache that a block may fill
 BLOCKS = (256, 128, 64, 32)  # rows, the largest that fits: the more rows, the better BLAS does
-SHARES = 8  # blocks there should be at least, for threads to share
+SHARES = 4  # blocks there should be at least, for threads to share
 
 
 def row_blocks(program: Program, target: Target) -> Program:
@@ -184,6 +184,7 @@ def _with_group(program: Program, group: Group) -> Program:
             steps.append(_block_product(product, group.space, local))
             origins += step.origins
     space = group.space
+    steps, local = _in_place(steps, kernels, local, program)
     block = _block(program, group, local)
     run = RowBlocks(
         space.named_batch, space.first, space.rows, space.count, block, tuple(local), tuple(steps),
@@ -214,6 +215,36 @@ def _local(program: Program, group: Group) -> dict[str, Any]:
         for name, width in group.made.items()
         if name not in outside and program.buffers[name].role == "temporary"
     }
+
+
+def _in_place(
+    steps: list[Any], kernels: Mapping[str, Kernel], local: dict[str, Any], program: Program
+) -> tuple[list[Any], dict[str, Any]]:
+    """The steps, each kernel's local result written over a local operand that nothing needs any more."""
+    stands_for: dict[str, str] = {}
+    metas = {name: program.buffers[name].meta for name in local}
+    done: list[Any] = []
+    for number, step in enumerate(steps):
+        accesses = [step_accesses(later, kernels)[0] for later in steps[number + 1 :]]
+        if isinstance(step, Launch):
+            kernel, wanted = kernels[step.kernel], {name for reads in accesses for name in reads}
+            reads, writes = step_accesses(step, kernels)
+            free = [name for name in reads if name in local and name not in wanted]
+            for out in (name for name in writes if name in local):
+                fits = (f for f in free if local[f] == local[out] and metas[f].dtype is metas[out].dtype)
+                over = next((f for f in fits if kernel.may_write_over(out, f)), None)
+                if over:
+                    stands_for[out] = stands_for.get(over, over)
+                    free.remove(over)
+        done.append(_renamed(step, stands_for))
+    return done, {name: width for name, width in local.items() if name not in stands_for}
+
+
+def _renamed(step: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(step, Launch):
+        return replace(step, buffers=tuple(names.get(name, name) for name in step.buffers))
+    a, b, out = (replace(ref, name=names.get(ref.name, ref.name)) for ref in (step.a, step.b, step.out))
+    return replace(step, a=a, b=b, out=out)
 
 
 def _block(program: Program, group: Group, local: Mapping[str, Any]) -> int:

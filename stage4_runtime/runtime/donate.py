@@ -73,16 +73,7 @@ def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str
     params = {buffer: param for param, buffer in row.items()}
     if len(params) != len(row):
         return False
-    stored, read = _places(kernel, "store", params[out]), _places(kernel, "load", params.get(into))
-    if not stored or any(when > stored[0][0] for when, _ in read):
-        return False
-    return all(index == stored[-1][1] for _, index in read)
-
-
-def _places(kernel: Kernel, op: str, param: str | None) -> list[tuple[int, Any]]:
-    """When and at which index a kernel loads from or stores to a parameter, in order."""
-    body = (instr for nest in kernel.nests for instr in nest.body)
-    return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
+    return kernel.may_write_over(params[out], params.get(into, ""))
 
 
 def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
