@@ -19,7 +19,18 @@ from stage_contracts.graph import GraphError
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
-from stage_contracts.program import Allocate, Buffer, External, Free, Launch, Product, Program, Return, RowBlocks, step_accesses
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    External,
+    Free,
+    Launch,
+    Product,
+    Program,
+    Return,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
 

@@ -73,14 +73,19 @@ def contraction(step: External, buffers: Mapping[str, Buffer]) -> Contraction | 
 
 def block_contraction(product: Product, buffers: Mapping[str, Buffer]) -> Contraction:
     """A product inside RowBlocks, which was made of a contraction that BLAS takes."""
-    a, b, c = (
-        _matrix(ref.name, ref.shape or (), ref.strides or (), ref.offset, ())
-        for ref in (product.a, product.b, product.out)
-    )
-    assert a is not None and b is not None and c is not None and product.a.shape and product.out.shape
+    a, b, c = map(_block_matrix, (product.a, product.b, product.out))
+    assert product.a.shape and product.out.shape
     m, n = product.out.shape
     letter = DTYPES[buffers[product.out.name].meta.dtype.name]
     return Contraction(letter, m, n, product.a.shape[1], a, b, c, ())
+
+
+def _block_matrix(ref: BufferRef) -> Matrix:
+    """One of its strides is 1, the other goes from a row to the next as it lies."""
+    assert ref.shape and ref.strides
+    down, along = ref.strides
+    transposed = ref.shape[1] != 1 if down == along == 1 else along != 1
+    return Matrix(ref.name, ref.offset, transposed, along if transposed else down, ())
 
 
 def _laid_out(arg: Any, buffers: Mapping[str, Buffer]) -> tuple[tuple, tuple, Any] | None:

@@ -17,7 +17,6 @@ from stage_contracts.program import Launch, Product, Program, RowBlocks
 from stage_contracts.size_vars import is_open
 
 
-
 def contraction_text(of: Contraction, beta: str = "") -> Iterator[str]:
     """Calls of BLAS: a matrix times a vector where one side has one row or column; loops over the batch.
 
@@ -125,7 +124,9 @@ def _local(step: RowBlocks, program: Program) -> Iterator[str]:
     for name in step.local:
         meta = program.buffers[name].meta
         nbytes = math.prod(meta.shape) * meta.dtype.itemsize
-        places.append(places[-1] + (nbytes + 63) // 64 * 64 if isinstance(nbytes, int) else places[-1] + nbytes + 64)
+        places.append(
+            places[-1] + (nbytes + 63) // 64 * 64 if isinstance(nbytes, int) else places[-1] + nbytes + 64
+        )
     if not step.local:
         return
     block = "block"

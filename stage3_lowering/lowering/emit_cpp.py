@@ -26,6 +26,7 @@ def emit_cpp(program: Program, target: Target) -> Program:
     functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
     unit_name = f"{program.name}_cpp"
     rows = any(isinstance(step, RowBlocks) and step.local for step in program.steps)
+    # the last word is for the local memory of those blocks
     text = "\n".join([_preamble("\n".join([*functions, *["cutaway::Row"] * rows])), *functions])
     unit = SourceUnit(unit_name, "cpp", text, tuple(program.kernels), target)
     kernels = {name: replace(kernel, unit=unit_name) for name, kernel in program.kernels.items()}

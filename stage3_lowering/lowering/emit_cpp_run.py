@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from stage3_lowering.lowering.cpp_contractions import contraction_text, row_blocks_text
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
 from stage_contracts import config
 from stage_contracts.blas import contraction
-from stage_contracts.host_interface import HOST_CPP, NOT_AS_COMPILED
+from stage_contracts.host_interface import BLAS_TEAM_CPP, HOST_CPP, NOT_AS_COMPILED
 from stage_contracts.loop_text import origin_comments
 from stage_contracts.origin import Origin
-from stage_contracts.program import Allocate, Buffer, External, Free, Kernel, Launch, Program, RowBlocks, step_accesses
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    External,
+    Free,
+    Kernel,
+    Launch,
+    Program,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.segments import Segment, segments
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta
@@ -31,7 +40,8 @@ def with_run(program: Program) -> Program:
     if not found:
         return program
     *before, unit = program.units
-    text = "\n".join([unit.text, HOST_CPP, *(_segment_text(segment, program) for segment in found)])
+    team = [BLAS_TEAM_CPP] * any(isinstance(step, RowBlocks) for step in program.steps)
+    text = "\n".join([unit.text, HOST_CPP, *team, *(_segment_text(segment, program) for segment in found)])
     entry_points = (*unit.kernels, *(segment.function for segment in found))
     return program.with_(units=(*before, replace(unit, text=text, kernels=entry_points)))
 

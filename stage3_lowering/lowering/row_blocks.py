@@ -145,7 +145,9 @@ def _multiplies_rows(product: Contraction, group: Group) -> bool:
         return False
     steps = group.space.steps(width)
     same = all(n == 1 or step == own for n, step, own in zip(product.batch, a.batch, steps, strict=True))
-    inside = isinstance(a.offset, int) and (product.k == width or (isinstance(width, int) and a.offset + product.k <= width))
+    inside = isinstance(a.offset, int) and (
+        product.k == width or (isinstance(width, int) and a.offset + product.k <= width)
+    )
     return same and inside and not a.transposed and a.row == width
 
 
@@ -168,7 +170,7 @@ def _with_group(program: Program, group: Group) -> Program:
     first, last = group.members[0], group.members[-1]
     inside = [program.steps[n] for n in group.members]
     local = _local(program, group)
-    kernels, steps = dict(program.kernels), []
+    kernels, steps = dict(program.kernels), list[Any]()
     origins: list[Origin] = []
     for step in inside:
         if isinstance(step, Launch):

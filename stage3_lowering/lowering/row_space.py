@@ -61,12 +61,15 @@ class RowSpace:
     def steps(self, width: Any) -> tuple[Any, ...]:
         """How far apart the points of each batch dimension are in a row-major buffer with rows of `width`."""
         return tuple(
-            plain(sympy.expand(math.prod((*self.batch[k + 1 :], self.count, width)))) for k in range(len(self.batch))
+            plain(sympy.expand(math.prod((*self.batch[k + 1 :], self.count, width))))
+            for k in range(len(self.batch))
         )
 
     def at(self, steps: tuple[Any, ...]) -> Any:
         """Where the block's batch point is in a buffer with these steps."""
-        return sum((symbol(name) * step for name, step in zip(self.indices, steps, strict=True)), sympy.Integer(0))
+        return sum(
+            (symbol(name) * step for name, step in zip(self.indices, steps, strict=True)), sympy.Integer(0)
+        )
 
 
 def row_width(meta: TensorMeta, space: RowSpace) -> Any | None:
@@ -103,7 +106,11 @@ def blocked_kernel(
     nests = [_over_block(rewrite(nest, fine, nest.reduction_ranges), space) for nest in kernel.nests]
     stored = {i.args[0] for nest in nests for i in nest.body if i.op == "store"} - {*kernel.internal}
     widths = {name: row_width(metas[name], space) for name in stored}
-    rows = {name: width for name, width in widths.items() if width is not None and _by_rows(nests, name, width, space)}
+    rows = {
+        name: width
+        for name, width in widths.items()
+        if width is not None and _by_rows(nests, name, width, space)
+    }
     read = {i.args[0] for nest in nests for i in nest.body if i.op == "load"}
     if any(name in read and not _by_rows(nests, name, width, space) for name, width in made.items()):
         return None
@@ -178,7 +185,9 @@ def _inside_row(place: Any, nest: LoopNest, width: Any) -> bool:
 def _moved(nest: LoopNest, name: str, width: Any, space: RowSpace) -> LoopNest:
     """The nest, its accesses to `name` counted from the block's first row."""
     body = tuple(
-        replace(i, args=(name, sympy.expand(_in_row(i.args[1], width, space) + symbol("i0") * width), *i.args[2:]))
+        replace(
+            i, args=(name, sympy.expand(_in_row(i.args[1], width, space) + symbol("i0") * width), *i.args[2:])
+        )
         if i.op in ("load", "store") and i.args[0] == name
         else i
         for i in nest.body

@@ -14,7 +14,17 @@ from typing import Any
 
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
-from stage_contracts.program import Allocate, Free, Kernel, Launch, Product, Program, Return, RowBlocks, step_accesses
+from stage_contracts.program import (
+    Allocate,
+    Free,
+    Kernel,
+    Launch,
+    Product,
+    Program,
+    Return,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.segments import can_run
 
 

@@ -137,7 +137,9 @@ def blas_threads() -> dict[str, Any]:
 
     library = ctypes.CDLL(numpy_c.__file__)
     for spelling in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_"):
-        found = {f"{verb}_blas_threads": getattr(library, spelling.format(verb), None) for verb in ("get", "set")}
+        found = {
+            f"{verb}_blas_threads": getattr(library, spelling.format(verb), None) for verb in ("get", "set")
+        }
         if None not in found.values():
             return found
     return {}
