@@ -286,9 +286,7 @@ def run_steps(
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):
-                for name in buffers:
-                    if name not in storage:
-                        storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+                _with_storage(buffers, storage, metas)
                 run_kernel(step, storage)
             case External():
                 _call(step, storage, metas, eager)
@@ -305,6 +303,13 @@ def run_steps(
     raise GraphError(f"program {program.name} has no Return")
 
 
+def _with_storage(names: Sequence[str], storage: Storage, metas: Mapping[str, TensorMeta]) -> None:
+    """Storage full of 77s for those that have none."""
+    for name in names:
+        if name not in storage:
+            storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+
+
 def _run_blocks(
     step: RowBlocks, storage: Storage, metas: Mapping[str, TensorMeta], run_kernel: Callable[..., None]
 ) -> None:
@@ -314,11 +319,11 @@ def _run_blocks(
     for *point, first in itertools.product(*(range(int(size)) for _, size in step.batch), blocks):
         sizes = dict(zip(names, (*point, first, min(step.block, int(step.count) - first)), strict=True))
         for name in step.local:
-            storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+            storage.pop(name, None)
+        _with_storage(step.local, storage, metas)
         for inner in step.steps:
-            for name in step_accesses(inner, {})[1] if isinstance(inner, Product) else inner.buffers:
-                if name not in storage:
-                    storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+            written = step_accesses(inner, {})[1] if isinstance(inner, Product) else inner.buffers
+            _with_storage(written, storage, metas)
             if isinstance(inner, Launch):
                 run_kernel(inner, storage, sizes)
                 continue

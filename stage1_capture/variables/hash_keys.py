@@ -56,7 +56,7 @@ def by_identity(tx: Tx, key: Variable) -> ObjectKey:
     return ObjectKey(key, id(key))
 
 
-def _always_apart(one: Source, other: Source) -> bool:
+def _always_apart(one: Source | None, other: Source | None) -> bool:
     """Whether two sources name different objects at every call: numbers of the register do."""
     return isinstance(one, RegisteredSource) and isinstance(other, RegisteredSource) and one != other
 

@@ -224,17 +224,16 @@ def _in_place(
 ) -> tuple[list[Any], dict[str, Any]]:
     """The steps, each kernel's local result written over a local operand that nothing needs any more."""
     stands_for: dict[str, str] = {}
-    metas = {name: program.buffers[name].meta for name in local}
+    dtypes = {name: program.buffers[name].meta.dtype for name in local}
     done: list[Any] = []
     for number, step in enumerate(steps):
-        accesses = [step_accesses(later, kernels)[0] for later in steps[number + 1 :]]
         if isinstance(step, Launch):
-            kernel, wanted = kernels[step.kernel], {name for reads in accesses for name in reads}
+            wanted = {name for later in steps[number + 1 :] for name in step_accesses(later, kernels)[0]}
             reads, writes = step_accesses(step, kernels)
             free = [name for name in reads if name in local and name not in wanted]
             for out in (name for name in writes if name in local):
-                fits = (f for f in free if local[f] == local[out] and metas[f].dtype is metas[out].dtype)
-                over = next((f for f in fits if kernel.may_write_over(out, f)), None)
+                alike = [f for f in free if (local[f], dtypes[f]) == (local[out], dtypes[out])]
+                over = next((f for f in alike if kernels[step.kernel].may_write_over(out, f)), None)
                 if over:
                     stands_for[out] = stands_for.get(over, over)
                     free.remove(over)

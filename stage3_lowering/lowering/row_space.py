@@ -98,25 +98,27 @@ def blocked_kernel(
 
     `local` buffers hold the block's rows alone.
     """
-    if kernel.rows or any(i.op == "indirect_index" for nest in kernel.nests for i in nest.body):
-        return None
-    fine = _loops(kernel.nests[0].ranges, space)
+    fine = None if _needs_more(kernel) else _loops(kernel.nests[0].ranges, space)
     if fine is None:
         return None
     nests = [_over_block(rewrite(nest, fine, nest.reduction_ranges), space) for nest in kernel.nests]
-    stored = {i.args[0] for nest in nests for i in nest.body if i.op == "store"} - {*kernel.internal}
-    widths = {name: row_width(metas[name], space) for name in stored}
-    rows = {
-        name: width
-        for name, width in widths.items()
-        if width is not None and _by_rows(nests, name, width, space)
-    }
-    read = {i.args[0] for nest in nests for i in nest.body if i.op == "load"}
+    read = _accessed(nests, "load")
     if any(name in read and not _by_rows(nests, name, width, space) for name, width in made.items()):
         return None
+    widths = {name: row_width(metas[name], space) for name in _accessed(nests, "store") - {*kernel.internal}}
+    rows = {name: width for name, width in widths.items() if _by_rows(nests, name, width, space)}
     for name, width in (local or {}).items():
         nests = [_moved(nest, name, width, space) for nest in nests]
     return Blocked(replace(kernel, nests=tuple(nests)), rows)
+
+
+def _needs_more(kernel: Kernel) -> bool:
+    """Whether it has a table, or can meet an index out of range, which ends the run."""
+    return bool(kernel.rows) or any(i.op == "indirect_index" for nest in kernel.nests for i in nest.body)
+
+
+def _accessed(nests: list[LoopNest], op: str) -> set[str]:
+    return {i.args[0] for nest in nests for i in nest.body if i.op == op}
 
 
 def _loops(ranges: tuple[Any, ...], space: RowSpace) -> tuple[Any, ...] | None:
@@ -146,9 +148,9 @@ def _over_block(nest: LoopNest, space: RowSpace) -> LoopNest:
     return replace(nest, ranges=(space.rows_symbol, *inside), body=body)
 
 
-def _by_rows(nests: list[LoopNest], name: str, width: Any, space: RowSpace) -> bool:
-    """Whether each access to the buffer is in the row of its own point."""
-    return all(
+def _by_rows(nests: list[LoopNest], name: str, width: Any | None, space: RowSpace) -> bool:
+    """Whether each access to the buffer is in the row of its own point; never where it lies not row by row."""
+    return width is not None and all(
         _inside_row(_in_row(i.args[1], width, space), nest, width)
         for nest in nests
         for i in nest.body
