@@ -22,7 +22,7 @@ import unicodedata
 from typing import Any
 
 from stage1_capture.builtins.python import dict_
-from stage1_capture.state import polyfills, polyfills_order
+from stage1_capture.state import polyfills, pure_python
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, unary
 from stage1_capture.variables.base import (
@@ -54,9 +54,9 @@ POLYFILLS: dict[Any, Any] = {
     dict.fromkeys: polyfills.dict_fromkeys,
     collections.OrderedDict.fromkeys: polyfills.ordered_fromkeys,
     collections.defaultdict.fromkeys: polyfills.default_fromkeys,
-    **{getattr(heapq, name): getattr(polyfills_order, name)
+    **{getattr(heapq, name): getattr(pure_python.heapq, name)
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
-    **{getattr(bisect, name): getattr(polyfills_order, name)
+    **{getattr(bisect, name): getattr(pure_python.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
