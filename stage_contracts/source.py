@@ -99,13 +99,17 @@ class FunctionSource(Source):
 
 @source_class
 class AttrSource(Source):
-    """`base.name`."""
+    """`base.name`. A guard asks `type` for the class: an object of another class by now may compute its `__class__`."""
 
     base: Source
     name: str
 
     def expression(self) -> str:
-        return f"{self.base.expression()}.{self.name}"
+        return self.written(self.base.expression())
+
+    def written(self, base: str) -> str:
+        """The expression, of how its base is written."""
+        return f"type({base})" if self.name == "__class__" else f"{base}.{self.name}"
 
     def __str__(self) -> str:
         return f"{self.base}.{self.name}"

@@ -242,11 +242,11 @@ class OutputGraph:
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
         """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
-        if lacks(cls, name):
+        if lacks(cls, name) or computed(cls, (name,)):
             return self.guard_members(source, cls, name)
         known = self.guards.get(("PLAIN", source, None))
         names = known.expected if known else ()
-        if name not in names and not computed(cls, (name,)):
+        if name not in names:
             self.guard("PLAIN", source, ())
             known = self.guards["PLAIN", source, None]
             self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))

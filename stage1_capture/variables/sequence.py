@@ -225,7 +225,7 @@ class TupleVariable(SequenceVariable):
                 tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
             if is_users_class(self.kind):
                 place = self.child("__class__") or RegisteredSource(register(self.kind))
-                tx.output.guard("IDENTITY", AttrSource(place, name), found)
+                tx.output.guard_members(place, self.kind, name)
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)

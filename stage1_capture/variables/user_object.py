@@ -394,22 +394,10 @@ def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> V
 
 
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
-    refuse_watched(output, type(real))
     if source is not None:
         output.module_sources.add(source)
     output.guard("TYPE", source, type(real), True)  # `module.__class__ = Other` moves the epoch
     return identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
-
-
-def refuse_watched(output: OutputGraph, cls: type) -> None:
-    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
-    asked = class_lookup(cls, "__getattribute__")
-    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
-    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
-        output.unsupported(
-            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
-        )
 
 
 def _wrap_class(output: OutputGraph, real: type, source: Source | None) -> Variable:
@@ -422,7 +410,6 @@ def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variab
     """A user's instance: its class is guarded now, its attributes as they are read."""
     if is_triton_kernel(real):
         return wrap_identity(output, real, source)
-    refuse_watched(output, type(real))
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     if is_named_tuple(type(real)):
         items = sequence_items(output, real, source)
