@@ -106,14 +106,14 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
     if instr.op == "store":
         buffer, index, value = instr.args
         known["load", buffer, index] = value
-    elif (
-        key := (instr.op, *map(_key, instr.args), instr.dtype)
-        if instr.op != "load"
-        else ("load", *instr.args)
-    ) in known:
-        renamed[instr.name] = known[key]
-        return
     else:
+        load = instr.op == "load"
+        key = ("load", *instr.args) if load else (instr.op, *map(_key, instr.args), instr.dtype)
+        if load and key[:3] in known:  # what is there without a mask will do under one
+            key = key[:3]
+        if key in known:
+            renamed[instr.name] = known[key]
+            return
         known[key] = Value(instr.name)
     target = (
         section.reductions if instr.op == "reduction" else section.inner if part == "inner" else section.outer
