@@ -108,6 +108,8 @@ def _masked(
 
 def _compare(body: Body, op: str, place: Any, limit: Any, size: Any) -> Value:
     """Whether `place`, below `size`, is on this side of `limit`: as instructions, written once."""
+    shift = sympy.sympify(place).as_coeff_Add()[0]  # a mask inside a mask: i1 - 37 < 20 is i1 < 57
+    place, limit = place - shift, limit + -shift
     key = op, place, limit
     if key not in body.known:
         dtype = dt.int32 if isinstance(size, int) and size < INT32 else dt.int64
