@@ -52,7 +52,9 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
                 element = operand_element(body, parts[k], meta.dtype, parts[k].meta.shape, at)
             body.origins = node.origins
             value = (
-                element if value is None else body.emit("where", (inside[0], element, value), meta.dtype, node.name)
+                element
+                if value is None
+                else body.emit("where", (inside[0], element, value), meta.dtype, node.name)
             )
         assert value is not None
         return value
@@ -86,9 +88,7 @@ def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return _masked(state, node, [source], fetch)
 
 
-def _masked(
-    state: State, node: Node, parts: Sequence[Lazy], fetch: Callable[[Body, Index], Value]
-) -> Lazy:
+def _masked(state: State, node: Node, parts: Sequence[Lazy], fetch: Callable[[Body, Index], Value]) -> Lazy:
     def once(body: Body, index: Index) -> Value:
         key = node, index, body.mask
         if key not in body.known:
@@ -128,7 +128,9 @@ def _under(body: Body, inside: Sequence[Value | None]) -> Iterator[Value | None]
     outer, own = body.mask, None
     for value in filter(None, inside):
         own = value if own is None else body.emit("logical_and", (own, value), dt.bool_, "inside")
-    both = own if outer is None else outer if own is None else body.emit("logical_and", (outer, own), dt.bool_)
+    both = (
+        own if outer is None else outer if own is None else body.emit("logical_and", (outer, own), dt.bool_)
+    )
     body.mask = both
     try:
         yield own

@@ -170,7 +170,9 @@ _SILENT = ("load", "store", "constant", "index_expr", "indirect_index", "cast", 
 
 def _kernel_name(number: int, nests: Sequence[LoopNest]) -> str:
     """`fused_sub_exp_sum_3`: what it computes, and its place in the program."""
-    body = (i for n in nests for i in n.body if i.op not in _SILENT and not i.name.startswith("inside"))  # masks
+    body = (
+        i for n in nests for i in n.body if i.op not in _SILENT and not i.name.startswith("inside")
+    )  # masks
     words = [i.args[0] if i.op == "reduction" else i.op for i in body]
     words = list(dict.fromkeys(words))
     return f"fused_{'_'.join(words[:4]) or 'copy'}_{number}"

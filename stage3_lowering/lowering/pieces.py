@@ -60,7 +60,11 @@ def _compared(nest: LoopNest) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {}
     places = dict(_places(nest))
     for instr in nest.body:
-        if instr.op in ("lt", "ge") and instr.args[0] in places and isinstance(places.get(instr.args[1]), int):
+        if (
+            instr.op in ("lt", "ge")
+            and instr.args[0] in places
+            and isinstance(places.get(instr.args[1]), int)
+        ):
             found.setdefault(str(places[instr.args[0]]), set()).add(places[instr.args[1]])
     return found
 

@@ -71,9 +71,7 @@ def is_short_cat(node: Node) -> bool:
 
 def _read_by_a_call(node: Node, value: Lazy) -> bool:
     return any(
-        user.op == "call_function"
-        and user.target is not operator.getitem
-        and not _inlines(user)
+        user.op == "call_function" and user.target is not operator.getitem and not _inlines(user)
         for user in readers(node)
     )
 

@@ -135,6 +135,11 @@ def test_nothing_is_read_outside_a_part(seam):
     count = mmap.PAGESIZE // 4
     edge = np.frombuffer(page, F, count, mmap.PAGESIZE)  # ends where the mapping ends
     edge[:] = np.arange(count)
-    out = check(seam, lambda c, x: c.constant_pad(x, ((3, 5000),), 1.0), [edge], [np.pad(edge, (3, 5000), constant_values=1)])
+    out = check(
+        seam,
+        lambda c, x: c.constant_pad(x, ((3, 5000),), 1.0),
+        [edge],
+        [np.pad(edge, (3, 5000), constant_values=1)],
+    )
     assert len(out.kernels) == 1
     assert out.buffers["x"].meta.dtype is dt.float32

@@ -82,7 +82,9 @@ def external(draw, x):
 def pad(draw, x):
     """Added before and after, or cut off, along each dimension."""
     pads = tuple((draw(st.integers(-1, 2)), draw(st.integers(-1, 2))) for _ in x.shape)
-    pads = tuple((a, b) if n + min(a, 0) + min(b, 0) >= 0 else (1, 0) for n, (a, b) in zip(x.shape, pads, strict=True))
+    pads = tuple(
+        (a, b) if n + min(a, 0) + min(b, 0) >= 0 else (1, 0) for n, (a, b) in zip(x.shape, pads, strict=True)
+    )
     value = draw(st.integers(-2, 2))
     crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads, strict=True))
     grow = [(max(a, 0), max(b, 0)) for a, b in pads]
