@@ -31,7 +31,7 @@ CATALOGUE: dict[str, tuple[str, str]] = {
         "pass tensors, modules, numbers, or containers of them",
     ),
     "GB0006": (
-        "an assignment or a del that only Python can do",
+        "an assignment to an attribute of a built-in object",
         "return the value, and store it in the caller",
     ),
     "GB0007": ("an unknown Python version", "use CPython 3.11, 3.12 or 3.13"),
@@ -67,8 +67,8 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     ),
     "GB0021": ("a break that the program asks for", "remove the call of graph_break()"),
     "GB0022": (
-        "an attribute that only Python can look up",
-        "read it outside and pass what it gives, or store a plain value",
+        "an attribute of a built-in object that capture has no rule for",
+        "read it outside and pass the value",
     ),
     "GB0023": (
         "an object that only Python can make",
@@ -299,11 +299,39 @@ CATALOGUE: dict[str, tuple[str, str]] = {
     "GB0097": ("a pop from a set from outside", "pass a list, which has an order"),
     "GB0098": (
         "a property or a descriptor that only Python can call",
-        "read it outside and pass the value, or write it as a property with a plain function",
+        "read or set it outside, or write it as a property with a plain function",
     ),
     "GB0099": (
         "a name that a module computes in its __getattr__",
         "import the name itself at the top of the file",
+    ),
+    "GB0100": (
+        "an assignment to, or a del of, an item of something that is not a container",
+        "convert it to a list or a dict first, and change that",
+    ),
+    "GB0101": (
+        "an assignment to an attribute of a tensor",
+        "set it outside the compiled function, or use copy_() to change the tensor's values",
+    ),
+    "GB0102": (
+        "a change of a class or a module that compiled code cannot make",
+        "change it before the compiled call, or store the value on an object",
+    ),
+    "GB0103": (
+        "a __setattr__ or a __delattr__ that is not a Python function",
+        "define it with def in the class",
+    ),
+    "GB0104": (
+        "an empty slot of a class with a __getattr__",
+        "give the slot a value in __init__",
+    ),
+    "GB0105": (
+        "an attribute that a class gets from its metaclass",
+        "define the attribute in the class itself",
+    ),
+    "GB0106": (
+        "a field of a named tuple that the program replaced in its class",
+        "leave the field as it is, and give your attribute another name",
     ),
 }
 

@@ -20,7 +20,7 @@ from stage_contracts.guard_constants import (
     same_constant,
 )
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
-from stage_contracts.guard_text import PathNames
+from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
@@ -207,11 +207,12 @@ class TensorOf:
 
 def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
     """Whether a tensor is what is wanted. Reads attributes only."""
-    if type(tensor) is not wanted.cls:
-        return False
-    meta = wanted.meta
     # metas of arrays are made once and kept, so that most often it is the very same one
-    return tensor.meta is meta or (
+    return type(tensor) is wanted.cls and (tensor.meta is wanted.meta or _fits(tensor, wanted.meta))
+
+
+def _fits(tensor: Any, meta: Any) -> bool:
+    return (
         tensor.dtype is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides
@@ -271,7 +272,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     """
     namespace: dict[str, Any] = {
         **CHECKS,
-        "held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
+        "__held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
         **names,
     }
     lines = [
@@ -282,7 +283,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         "        return False",
         "",
     ]
-    text = "\n".join(lines)
+    text = past_parameters("\n".join(lines), signature, namespace)
     exec(compile(text, "<cutaway guards>", "exec"), namespace)
     check = namespace["check"]
     if "__function__" in names:  # a call that does not fit is an error of the function's
@@ -324,11 +325,11 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
     return [
         f"        if not ({always}):",
         "            return False",
-        "        epoch, kept = module_epoch(), held[0]",
-        "        if kept[0] != epoch:",
+        "        __epoch, __kept = module_epoch(), __held[0]",
+        "        if __kept[0] != __epoch:",
         f"            if not ({moved}):",
         "                return False",
-        f"            kept = held[0] = (epoch{rows},)",
+        f"            __kept = __held[0] = (__epoch{rows},)",
         f"        return ({last})",
     ]
 
@@ -359,7 +360,7 @@ def _turn(guard: Guard) -> tuple[int, int]:
 def _kept_rows(guards: Iterable[Guard]) -> dict[Source, str]:
     """The rows of values that are read once for each module epoch, and where `check` keeps them."""
     sources = (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept)
-    return {source: f"kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
+    return {source: f"__kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
 
 
 def _rows_of(guard: Guard) -> set[Source]:

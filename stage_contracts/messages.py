@@ -242,8 +242,14 @@ def near(name: Any, known: Iterable[Any]) -> str | None:
     same = next((k for k in names if k != name and _letters(k) == _letters(name)), None)
     if same is not None or len(name) < 4:
         return same
-    found = [(distance(name.lower(), k.lower()), k) for k in names if abs(len(k) - len(name)) <= 2]
-    found = [(d, k) for d, k in found if d <= (1 if min(len(name), len(k)) < 8 else 2) and len(k) >= 4]
+    wanted, found = name.lower(), []
+    for candidate in names:
+        other, limit = candidate.lower(), 1 if min(len(name), len(candidate)) < 8 else 2
+        # one error takes at most one letter away and brings one: that tells most names apart at once
+        if len(other) >= 4 and len({*wanted} ^ {*other}) <= 2 * limit:
+            errors = distance(wanted, other)
+            if errors <= limit:
+                found.append((errors, candidate))
     return min(found)[1] if found else None
 
 

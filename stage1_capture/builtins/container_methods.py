@@ -17,8 +17,8 @@ from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import ExceptionVariable, as_exception
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable

@@ -21,7 +21,6 @@ from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare
 from stage1_capture.variables.base import (
     Variable,
@@ -34,15 +33,16 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.folding import fold
+from stage1_capture.variables.formatting import in_text, stand_in
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
-from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.special_method_results import CHECKED, checked_result
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
@@ -295,7 +295,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
                     method = value.special_method(tx, name)
                     assert method is not None
                     found = tx.call(method, args[1:], kwargs)
-                    found = judged(tx, value, name, found) if name in ASKED else found
+                    found = checked_result(tx, value, name, found) if name in CHECKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
         return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)

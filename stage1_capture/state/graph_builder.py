@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager import is_grad_enabled
@@ -248,11 +249,11 @@ class OutputGraph:
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
         """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
-        if lacks(cls, name):
+        if lacks(cls, name) or computed(cls, (name,)):
             return self.guard_members(source, cls, name)
         known = self.guards.get(("PLAIN", source, None))
         names = known.expected if known else ()
-        if name not in names and not computed(cls, (name,)):
+        if name not in names:
             self.guard("PLAIN", source, ())
             known = self.guards["PLAIN", source, None]
             self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))
@@ -349,14 +350,23 @@ class OutputGraph:
 def is_library(module_globals: dict[str, Any]) -> bool:
     """Whether a function's globals are a module of stage 0 or the contracts, which nobody rebinds."""
     name = module_globals.get("__name__", "")
-    return isinstance(name, str) and name.split(".")[0] in _LIBRARY and ".tests" not in name
+    return type(name) is str and _is_library(name)
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
     """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
-    name = str(module_globals.get("__name__", ""))
+    return _is_users(str(module_globals.get("__name__", "")))
+
+
+@cache
+def _is_library(name: str) -> bool:
+    return name.split(".")[0] in _LIBRARY and ".tests" not in name
+
+
+@cache
+def _is_users(name: str) -> bool:
     top = name.split(".")[0]
-    if is_library(module_globals) or top in sys.stdlib_module_names:
+    if _is_library(name) or top in sys.stdlib_module_names:
         return False
     return top not in _NOT_THE_USERS or ".tests" in name
 

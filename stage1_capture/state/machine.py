@@ -86,7 +86,7 @@ CONTROLLED: dict[
 KINDS: dict[str, Any] = {}  # kinds of value that files below theirs make
 CONSTRUCTORS: dict[type, Called] = {}  # classes that are called, by a base of theirs
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
-DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name
+SPECIAL_METHODS: dict[str, Any] = {}  # special methods of all containers, by name
 FRAMES: dict[
     int, Callable[..., Variable]
 ] = {}  # a flag of the code -> what a call of it gives, instead of running it

@@ -4,6 +4,10 @@ Input: the table below, by hand from the seeds it names (`stage1_capture.tests.f
 Each row fails on the tree before its fix.
 """
 
+import collections
+import enum
+import functools
+import types
 import typing
 
 import numpy as np
@@ -47,6 +51,10 @@ def made():
         def on_class(cls):
             return 4
 
+        @functools.cached_property
+        def kept(self):
+            return 5
+
     class Meta(type):
         pass
 
@@ -59,13 +67,27 @@ def made():
             self.register_buffer("bar", tensor(2))
             self.foo = Module()
 
+    class Seeing(Net):
+        pass
+
     class Slotted:
         __slots__ = ("bar",)
 
     class OwnTensor(Tensor):
         bar = "own"
 
-    names = (Other, Another, Second, Meta, Made, Net, OwnTensor)
+    class OwnArray(np.ndarray):
+        bar = "own"
+
+    class OwnNumber(np.float64):
+        bar = "own"
+
+    class Color(enum.Enum):
+        RED = 1
+
+    Color.bar = Other()
+    Pair = collections.namedtuple("Pair", "foo bar")
+    names = (Other, Another, Second, Meta, Made, Net, Seeing, OwnTensor, OwnArray, OwnNumber, Color, Pair)
     slotted = Slotted()
     slotted.bar = 1
     objects = {
@@ -75,6 +97,11 @@ def made():
         "slotted": slotted,
         "seen": [],
         "tensor": tensor(2),
+        "array": np.ones(3).view(OwnArray),
+        "number": OwnNumber(1.5),
+        "color": Color.RED,
+        "pair": Pair(1, 2),
+        "python": types.ModuleType("made"),
     }
     return {cls.__name__: cls for cls in names} | objects
 
@@ -173,6 +200,29 @@ def calls_what_is_described(x, w):
     return w["o"].method(), w["o"].computed, w["o"].still(), w["o"].on_class()
 
 
+def reads_kept(x, w):
+    return w["o"].kept, w["o"].kept
+
+
+def reads_field(x, w):
+    return w["pair"].foo
+
+
+def computes_with_a_buffer(x, w):
+    return (w["net"].bar * 2).shape
+
+
+def reads_of(name):
+    return lambda x, w: [type(getattr(o, "bar", "none")).__name__ for o in (w[name], w[name])]
+
+
+def calls_what_is_not_callable(x, w):
+    try:
+        return w["o"]()
+    except TypeError as error:
+        return str(error)
+
+
 def noting(w, answer):
     """A function of any arguments that leaves a trace."""
 
@@ -239,12 +289,58 @@ def noted_getattribute(w):
     w["Second"].__getattribute__ = note
 
 
+def reads_before(w):
+    w["o"].__dict__["kept"] = 5
+
+
+def watched(cls, *names, on=None):
+    """The class gets a `__getattribute__` that notes reads of these names. on: an object of it that has them."""
+
+    def change(w):
+        if on is not None:
+            vars(w[on]).update(dict.fromkeys(names, 2))
+
+        def note(self, name):
+            if name in names:
+                w["seen"].append(name)
+            return object.__getattribute__(self, name)
+
+        w[cls].__getattribute__ = note
+
+    return change
+
+
+def net_becomes_another(w):
+    watched("Seeing", "__class__", "bar")(w)
+    w["net"].__class__ = w["Seeing"]
+
+
 def getattribute_of_the_metaclass(w):
     w["Meta"].__getattribute__ = object.__getattribute__
 
 
 def noted_buffer(w):
     w["Net"].bar = property(noting(w, 1))
+
+
+def noted_raising_buffer(w):
+    def asked(self):
+        w["seen"].append("asked")
+        return self.nowhere
+
+    w["Net"].bar = property(asked)
+
+
+def python_getattr(w):
+    w["python"].__getattr__ = noting(w, 1)
+
+
+def noted_kept(w):
+    w["Second"].kept = property(noting(w, 2))
+
+
+def noted_field(w):
+    w["Pair"].foo = Watched(w, 5)
 
 
 def own_getattr(w):
@@ -288,6 +384,15 @@ def nothing(w):
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "a module of another class, that sees reads of its class (919, 3905, 9304450)": (reads_buffer, nothing, net_becomes_another),
+    "a getter over what a cached property kept (11365, 13041)": (reads_kept, reads_before, noted_kept),
+    "a buffer under a property that raises (4747)": (computes_with_a_buffer, noted_raising_buffer, nothing),
+    "a call of what is asked for no __func__ (7583)": (calls_what_is_not_callable, noted_getattr, nothing),
+    "a __getattr__ of a Python module (9513)": (reads_of("python"), nothing, python_getattr),
+    "an array that sees reads (11207)": (reads_of("array"), watched("OwnArray", "bar", on="array"), nothing),
+    "an enum's member that sees reads (12422)": (reads_of("color"), watched("Color", "bar"), nothing),
+    "a NumPy number that sees reads (12725)": (reads_of("number"), watched("OwnNumber", "bar", "dtype"), nothing),
+    "a descriptor in place of a named tuple's field (1615)": (reads_field, nothing, noted_field),
     "a descriptor in place of a method (9301691, 9600917)": (calls_what_is_described, nothing, described_anew("method")),
     "in place of a property": (calls_what_is_described, nothing, described_anew("computed", 6)),
     "in place of a static method": (calls_what_is_described, nothing, described_anew("still")),

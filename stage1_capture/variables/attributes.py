@@ -54,7 +54,9 @@ def module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Va
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0099", f"{name}, which {module.real.__name__} computes in __getattr__")
-    tx.output.guard("ABSENT", module.source, name)
+    tx.output.guard("TYPE", module.source, type(module.real))
+    for absent in (name, "__getattr__"):  # which `hasattr` would ask
+        tx.output.guard("ABSENT_KEY", module.child("__dict__"), absent)
     return None
 
 
@@ -135,7 +137,7 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
     except AttributeError:
         computed = class_lookup(cls, "__getattr__") is not MISSING
         if value.source is not None and computed:
-            tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
+            tx.unsupported("GB0104", f"the slot {name} of {describe(value)} is empty")
         tx.output.guard("ABSENT", value.source, name)
         if value.fresh:  # the class may get something else under the name
             tx.output.guard("IDENTITY", dict_source(value, name), found)
@@ -196,7 +198,8 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
         elif name in own.get(place, ()):
             source: Source | None = value.child(name)
             spelled = name.isidentifier() and not keyword.iskeyword(name)
-            if value.source is not None and not spelled:  # getattr(self, "0")
+            shown = spelled and class_lookup(type(value.real), name) is MISSING  # a property would be asked
+            if value.source is not None and not shown:  # getattr(self, "0")
                 source = ItemSource(AttrSource(value.source, place), name)
             if source is not None:
                 tx.output.epoch_sources.add(source)

@@ -142,14 +142,14 @@ def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: s
 
 def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
     """A user-defined class may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, "__getattribute__", "__getattr__")
 
 
 def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined class may compute the attribute later: its code is not to run where a guard reads it."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if isinstance(value.real, Module) and (name in REGISTRIES or name == "training"):
         return  # what Module itself has, not to be described anew
     if (place := class_place(output, value)) is not None:
@@ -159,7 +159,7 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
 
 def guard_member(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined method or property, as it lies in its class: a descriptor in its place is not to be asked."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, name)
         guard_metaclass(output, place, cls, name)
@@ -181,17 +181,14 @@ def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: s
         output.guard("PRESENT", AttrSource(value.source, "__dict__"), name)
 
 
-def class_at_place(value: UserDefinedObjectVariable) -> type:
-    """What guards find at `value.__class__`: a module that was compiled in place says it is of its plain class."""
-    cls = type(value.real)
-    return vars(cls).get("_plain_class", cls) if isinstance(value.real, Module) else cls
-
-
 def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
-    cls, place = class_at_place(value), value.class_place()
-    if place is None or not cls.__flags__ & _HEAP or not is_users_class(cls):
+    cls = type(value.real)
+    if not cls.__flags__ & _HEAP or not is_users_class(cls):
+        return None
+    place = value.class_place()
+    if place is None:
         return None
     if depth(place) < depth(output.class_places.setdefault(cls, place)):
         output.class_places[cls] = place

@@ -51,7 +51,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
-        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
+        tx.unsupported("GB0105", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
     _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
@@ -69,7 +69,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
 def _refuse_new_on_metaclass(tx: Tx, real: type, name: str) -> None:
     if pending(tx, type(real), name) is not MISSING:
         tx.unsupported(
-            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
+            "GB0105", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
         )
 
 
@@ -132,7 +132,7 @@ def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) 
     if meta is type.mro or meta is type.__subclasses__:
         return UserMethodVariable(object_of(meta), cls)
     if meta is not MISSING or class_lookup(type(cls.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
+        tx.unsupported("GB0105", f"the attribute {name} of the class {cls.real.__name__}")
     tx.output.guard("ABSENT", cls.source, name)
     return None
 
@@ -174,7 +174,7 @@ def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str
         function = tx.wrap(found, None if is_library(found.__globals__) else source)
         return function if unbound else UserMethodVariable(function, receiver)
     if hasattr(type(found), "__get__"):
-        tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
+        tx.unsupported("GB0098", f"super().{name}, which is not a plain method")
     return tx.wrap(found, source)
 
 

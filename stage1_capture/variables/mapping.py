@@ -1,7 +1,7 @@
 """Dicts, defaultdicts, the `__dict__` of an object, and the views of a dict.
 
 Input: variables/builder.py makes one of a real one, opcodes and builtins make the rest. Keys are constants, or objects
-as `ObjectKey`: variables/keys.py.
+as `ObjectKey`: variables/hash_keys.py.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from stage1_capture.variables.builder import (
     wrap_as_object,
 )
 from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
+from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
 from stage_contracts.controls import register

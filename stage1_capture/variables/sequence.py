@@ -28,8 +28,8 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
@@ -239,10 +239,10 @@ class TupleVariable(SequenceVariable):
         found = class_lookup(self.kind, name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
+                tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
             if is_users_class(self.kind):
                 place = self.child("__class__") or RegisteredSource(register(self.kind))
-                tx.output.guard("IDENTITY", AttrSource(place, name), found)
+                tx.output.guard_members(place, self.kind, name)
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)

@@ -14,7 +14,7 @@ from stage1_capture.state.machine import KINDS, Tx, attempt
 from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, from_constant
 from stage1_capture.variables.builder import BUILDERS, once, wrap_as_object
 from stage1_capture.variables.derived import EMPTY
-from stage1_capture.variables.keys import hashable, holds_object, object_keys
+from stage1_capture.variables.hash_keys import hashable, holds_object, object_keys
 from stage1_capture.variables.mapping import HASHED, DictIterator
 from stage1_capture.variables.method import builtin_attribute
 from stage_contracts.source import Source
@@ -74,7 +74,7 @@ class SetVariable(Variable):
 
     def will_change(self, tx: Tx, what: str) -> None:
         if self.kind is frozenset:
-            tx.unsupported("GB0006", f"{what} of a frozenset")
+            tx.unsupported("GB0066", f"{what} of a frozenset")
         super().will_change(tx, what)
 
     def python_type(self, tx: Tx) -> type:

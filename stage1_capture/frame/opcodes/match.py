@@ -12,7 +12,7 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import DefaultDictVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
