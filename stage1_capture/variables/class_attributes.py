@@ -55,7 +55,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     found = class_lookup(real, name)
     _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.child("__class__"), name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
@@ -198,4 +198,4 @@ def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: st
     if not made_inside(cls):
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():
-        tx.output.guard("LACKS", base_place(outside), name)
+        tx.output.guard_members(base_place(outside), outside, name)
