@@ -18,7 +18,7 @@ from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
-from stage_contracts.source import AttrSource, Source
+from stage_contracts.source import Source
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
