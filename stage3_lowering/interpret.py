@@ -1,8 +1,8 @@
-"""The oracle of this stage: loop nests, lowered graphs and programs run on NumPy, exactly as their text says.
+"""The oracle of this stage: runs loop nests, lowered graphs and programs on NumPy, exactly as their text says.
 
-Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. All
-points of a nest are computed at once; a buffer is flat storage that a nest indexes by itself. A third reading
-of the body.
+Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. It computes all
+points of a nest at once. A buffer is flat storage, and the nest does its own indexing. This is the third reading of a
+body, beside C++ and Triton.
 """
 
 from __future__ import annotations

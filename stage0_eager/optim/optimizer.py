@@ -22,7 +22,7 @@ def speed_options(differentiable: bool = False, **options: Any) -> dict[str, Any
     """
     if differentiable:
         raise NotImplementedError(
-            "differentiable=True is not here: a step writes parameters off the tape; to differentiate through an "
+            "differentiable=True is not supported: a step writes parameters off the tape; to differentiate through an "
             "update call the pure function of its optimizer (sgd_update, adam_update, ...)"
         )
     if options.get("foreach") and options.get("fused"):

@@ -407,7 +407,7 @@ FOUND = {
     "a module of another class, that sees reads of its class (919, 3905, 9304450)": (reads_buffer, nothing, net_becomes_another),
     "a getter over what a cached property kept (11365, 13041)": (reads_kept, reads_before, noted_kept),
     "a buffer under a property that raises (4747)": (computes_with_a_buffer, noted_raising_buffer, nothing),
-    "a call of what is asked for no __func__ (7583)": (calls_what_is_not_callable, noted_getattr, nothing),
+    "a call of an object whose __func__ is not read (7583)": (calls_what_is_not_callable, noted_getattr, nothing),
     "a __getattr__ of a Python module (9513)": (reads_of("python"), nothing, python_getattr),
     "an array that sees reads (11207)": (reads_of("array"), watched("OwnArray", "bar", on="array"), nothing),
     "an enum's member that sees reads (12422)": (reads_of("color"), watched("Color", "bar"), nothing),

@@ -1,8 +1,8 @@
-"""C++ that runs a whole graph: one function per segment, its steps in order, called from Python once.
+"""C++ that runs a whole graph: one function per segment, called from Python once, runs the steps in order.
 
-Input: a planned Program whose kernels have their source. Arrays come as Python objects, their memory is read here;
-temporaries are places in the pools; contractions are calls of NumPy's own BLAS. What the process gives is in
-stage_contracts/host_interface.py.
+Input: a planned Program whose kernels have their source. Arrays arrive as Python objects, and the function reads their
+memory here. Temporaries are places in the pools. Contractions call NumPy's own BLAS. stage_contracts/host_interface.py
+lists what the process must provide.
 """
 
 from __future__ import annotations

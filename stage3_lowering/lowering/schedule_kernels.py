@@ -1,7 +1,7 @@
-"""The seam `schedule`: each kernel of a Program gets a KernelSchedule for one target; what it computes stays.
+"""The seam `schedule`: gives each kernel of a Program a KernelSchedule for one target; its results stay the same.
 
-Input: fuse.py's Program. Strides decide: the loop that steps through memory one by one is innermost and SIMD; two
-loops that each do so for another buffer run in tiles. Threads share the outermost loops where the work pays.
+Input: fuse.py's Program. Strides decide: the loop with stride 1 in memory is innermost and SIMD. If two loops have
+stride 1, each in another buffer, they run in tiles. Threads share the outermost loops if there is enough work.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kernels that are equal up to names become one: a model's layers repeat theirs, and each would be compiled again.
+"""Makes kernels that are equal up to names into one: a model's layers repeat them, and each would be compiled again.
 
-Input: a Program before its source is written. Launches of the others call the one that is kept, on their own buffers;
-its comments name the lines of all. Kernels that may meet a bad index are shared only where they come from the same
-lines, since the error names them.
+Input: a Program before its source is written. Every launch of a removed kernel calls the one that is kept, on its own
+buffers; the comments of that kernel name the lines of all of them. Kernels that may meet a bad index are shared only if
+they come from the same lines, because the error names the lines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Donation: a result that the caller would copy into an input is written there at once.
+"""Donation: a result that the caller would copy into an input is written straight into that input.
 
-Input: a Program with `updates`, as an optimizer's step has them: the new parameter, and the parameter it goes into.
-plan_memory.py asks before it looks at lifetimes. A kernel may write over what it reads only where each element is read
-before, and at the very index, that it is written at; nobody may read the old values later, and nothing may raise later.
+Input: a Program with `updates`, such as an optimizer's step: the new parameter, and the parameter that it replaces.
+plan_memory.py calls this before it looks at lifetimes. A kernel may overwrite an array that it reads only if it reads
+each element before it writes it, at the same index; and if no later step reads the old values or can raise an error.
 """
 
 from __future__ import annotations

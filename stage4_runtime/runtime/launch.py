@@ -1,7 +1,7 @@
 """Launch: a Program with built kernels becomes one Python function of arrays.
 
-Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the
-function; here its names get their values. The text stays on the callable as `source_text`.
+Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the function; this
+file binds the names in it to their values. The text stays on the callable as `source_text`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Launch code as text: one Python function that runs a Program's steps, cheap per call and fit to read.
+"""Launch code as text: one Python function that runs a Program's steps, cheap per call and easy to read.
 
-Input: a planned Program. Addresses of temporaries are computed once per arena, addresses of arrays once per
-call; each step is one line. Open sizes are read first, from the inputs' shapes. launch.py gives the names in it their
-values.
+Input: a planned Program. It computes the addresses of temporaries once per arena and the addresses of arrays once per
+call; each step is one line. It reads open sizes first, from the inputs' shapes. launch.py binds the names in the text.
 """
 
 from __future__ import annotations

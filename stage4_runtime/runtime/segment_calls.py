@@ -1,7 +1,7 @@
-"""A program's C++ `run` as a built-in function of Python, and the table of what it needs of this process.
+"""A program's C++ `run` as a built-in function of Python, and the table of what it needs from this process.
 
-Input: a Program and its loaded kernels. Where something that `run` relies on is not as expected (how CPython and NumPy
-lay out objects, a BLAS of NumPy's own), there are no such functions, and launch code goes step by step.
+Input: a Program and its loaded kernels. `run` relies on how CPython and NumPy lay out objects, and on NumPy's own BLAS.
+If one of them is not as expected, there are no such functions, and launch code runs step by step.
 """
 
 from __future__ import annotations
