@@ -50,7 +50,8 @@ def facts_of(
 def text_of(facts: ClassFacts, say: Callable[[Any, str], str]) -> str:
     """The check, from what `__mro__` has to be. `say(value, text)` writes a value; `text` is how a person reads it."""
     cls = facts.bases[0].__qualname__
-    looked_into = dict.fromkeys([row[0] for row in (*facts.lacking, *facts.members, *facts.kinds)])
+    rows: tuple[tuple[Any, ...], ...] = (*facts.lacking, *facts.members, *facts.kinds)
+    looked_into = dict.fromkeys(row[0] for row in rows)
     dicts = {base: say(vars(base), f"vars({base.__qualname__})") for base in looked_into}
     parts = [say(facts.bases, f"{cls}.__mro__")]
     parts += [f"{name!r} not in {dicts[base]}" for base, name in facts.lacking]
