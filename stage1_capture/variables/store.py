@@ -116,7 +116,7 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     if not (data and shown and user and plain) or name.startswith("__"):
         refuse(tx, cls, name, STORE)
     if type(real) is not type:
-        tx.output.guard_members(cls.child("__class__"), type(real), name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name, "__setattr__")
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value
