@@ -158,7 +158,8 @@ class ShapeEnv:
         # Both made anew, not emptied: who keeps this state for later keeps the old ones. What is known stays so.
         self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
         self.simplified = {}
-        relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
+        # _simplify: the difference itself is not to be remembered as it was before this was known
+        relation, difference = type(condition).__name__, self._simplify(condition.lhs - condition.rhs).expand()
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
             constant, rest = difference.as_coeff_Add()

@@ -62,6 +62,11 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return _masked(state, node, parts, fetch)
 
 
+def may_pad(pad: Any) -> bool:
+    """Not where it is known to cut off, or to do nothing. An open one may do either: under a mask both come out right."""
+    return not sympy.sympify(pad).is_nonpositive
+
+
 def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, source = state.meta(node), args["input"]
     if is_half(meta) or not meta.ndim or 0 in source.meta.shape:
@@ -72,9 +77,9 @@ def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     def fetch(body: Body, index: Index) -> Value:
         inside = []
         for i, size, (before, after) in zip(index, meta.shape, args["pads"], strict=True):
-            if before > 0:
+            if may_pad(before):
                 inside.append(_compare(body, "ge", i, sympy.sympify(before), size))
-            if after > 0:
+            if may_pad(after):
                 inside.append(_compare(body, "lt", i, sympy.sympify(size - after), size))
         at = tuple(i - before for i, (before, _) in zip(index, args["pads"], strict=True))
         with _under(body, inside) as mask:
