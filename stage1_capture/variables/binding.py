@@ -99,9 +99,10 @@ def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     return in_class(value.class_place(), type(value.real), name)
 
 
-def pending(tx: Tx, cls: type, name: str) -> Any:
-    """What the program stored on a class under this name (None: deleted it), as instances see it; else MISSING."""
-    for c in cls.__mro__ if tx.output.class_stores else ():
+def pending(tx: Tx, cls: type, name: str, start: int = 0) -> Any:
+    """What the program stored on a class under this name (None: deleted it), as instances see it; else MISSING.
+    start: from which place of its order on, for super()."""
+    for c in cls.__mro__[start:] if tx.output.class_stores else ():
         if name in (stored := tx.output.class_stores.get(c, {})):
             return stored[name]
         if name in c.__dict__:

@@ -145,6 +145,9 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     cls = real if of_class else type(real)
     order = cls.__mro__
     start = order.index(value.owner) + 1
+    stored = pending(tx, cls, name, start)
+    if stored is not MISSING:
+        return None if stored is None else realize(stored)
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
     if index is None:
         _guard_nothing_behind(tx, receiver, cls, start, name, of_class)

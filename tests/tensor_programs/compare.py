@@ -181,8 +181,7 @@ def observe(
             seen.append(("error", (type(error).__name__, str(error))))
             seen.append(("the grad mode after the error", cutaway.is_grad_enabled()))
             cutaway.set_grad_enabled(True)
-            if "index" not in str(error):  # found out halfway: a compiled call has then written nothing
-                seen += [(f"argument {i} after the error", bits(t)) for i, t in enumerate(inputs)]
+            seen += [(f"argument {i} after the error", bits(t)) for i, t in enumerate(inputs)]
             seen += [(f"gradient {i} after the error", gradient(t)) for i, t in enumerate(leaves)]
     return seen
 
