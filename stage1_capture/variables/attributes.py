@@ -93,37 +93,49 @@ def plain_attribute(
         return dict_of(tx.output, value)
     waiting = pending(tx, cls, name)
     found = class_lookup(cls, name) if waiting is MISSING else MISSING
-    stored = value.attrs.get(name, MISSING)
-    deleted = stored is None  # here
     if not value.fresh:
         refuse_second_way(tx.output, real)
-    if deleted and isinstance(found, types.MemberDescriptorType):
-        tx.throw(AttributeError, _empty_slot(cls, name))
-    if deleted and found is MISSING and waiting is MISSING:
-        return None
-    own = {} if value.fresh or deleted else own_dict(real)
+    stored: Any = value.attrs.get(name, MISSING)
+    if stored is None:
+        return _behind_deleted(tx, value, found, waiting, name)
     by_class = found is not MISSING and read_by_class(cls, name)
-    if stored not in (MISSING, None) and not by_class:
-        return realize(stored)  # type: ignore[arg-type]
-    if isinstance(found, property):
-        return call_property(tx, value, found, name)
-    if isinstance(found, types.MemberDescriptorType):
-        return _slot(tx, value, found, name)
-    if by_class:
+    if stored is not MISSING and not by_class:
+        return realize(stored)
+    if by_class or isinstance(found, (property, types.MemberDescriptorType)):
         return _by_descriptor(tx, value, found, name)
+    own = {} if value.fresh else own_dict(real)
     if name in own:
         return tx.wrap(own[name], attribute_source(tx.output, value, name))
-    nowhere = registries and found is MISSING and waiting is MISSING
-    registered = _registered(tx, value, own, name) if nowhere else None
+    if found is not MISSING:
+        return bind(tx, value, found, name, on_instance=True)
+    return _nowhere_in_class(tx, value, own, waiting, name, registries)
+
+
+def _behind_deleted(
+    tx: Tx, value: UserDefinedObjectVariable, found: Any, waiting: Any, name: str
+) -> Variable | None:
+    """What the class has, where the program deleted what the object had."""
+    if isinstance(found, types.MemberDescriptorType):
+        tx.throw(AttributeError, _empty_slot(type(value.real), name))
+    if found is MISSING:
+        return None if waiting in (MISSING, None) else realize(waiting)
+    if isinstance(found, property) or read_by_class(type(value.real), name):
+        return _by_descriptor(tx, value, found, name)
+    return bind(tx, value, found, name, on_instance=False)
+
+
+def _nowhere_in_class(
+    tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], waiting: Any, name: str, registries: bool
+) -> Variable | None:
+    """What the program stored on the class, else what a module has registered; else nothing, which is guarded."""
+    if waiting is not MISSING:
+        if not value.fresh and has_dict(value.real):  # where one of that name would go first
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
+        return None if waiting is None else realize(waiting)
+    registered = _registered(tx, value, own, name) if registries else None
     if registered is not None:
         guard_plain(tx.output, value, name)
         return registered
-    if waiting is not MISSING:
-        if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
-            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
-        return None if waiting is None else realize(waiting)
-    if found is not MISSING:
-        return bind(tx, value, found, name, on_instance=not deleted)
     _guard_absent(tx, value, name, registries)
     return None
 
@@ -148,6 +160,10 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
 
 def _by_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
     """A data descriptor of the class, which goes before what the object has."""
+    if isinstance(found, property):
+        return call_property(tx, value, found, name)
+    if isinstance(found, types.MemberDescriptorType):
+        return _slot(tx, value, found, name)
     if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
         return call_descriptor(tx, value, found, name)
     if value.base is not None and isinstance(found, types.GetSetDescriptorType):

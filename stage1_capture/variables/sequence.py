@@ -27,6 +27,7 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
+from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
 from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
@@ -39,15 +40,12 @@ _BOUNDS = ("start", "stop", "step")
 
 
 @dataclass(eq=False)
-class SequenceVariable(Variable):
+class SequenceVariable(ContainerVariable):
     """What lists and tuples have in common."""
 
     items: list[Variable]
     kind: ClassVar[type]
     known: ClassVar[type]
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
 
     def parts(self) -> list[Variable]:
         return self.items
@@ -57,23 +55,11 @@ class SequenceVariable(Variable):
             return class_variable(tx, self, self.python_type(tx))
         return builtin_attribute(tx, self, name, self.known)
 
-    def truth(self, tx: Tx) -> bool:
-        return bool(self.items)
-
-    def length(self, tx: Tx) -> Variable:
-        return from_constant(len(self.items))
-
     def contains(self, tx: Tx, item: Variable) -> bool:
         return any(equal(tx, realize(i), item) for i in self.items)
 
     def tensors(self) -> list[Any]:
         return [t for item in self.items for t in realize(item).tensors()]
-
-    def is_plain_data(self) -> bool:
-        return True
-
-    def operand_class(self) -> type | None:
-        return self.kind
 
     def family(self) -> Any:
         return self.known
@@ -184,9 +170,6 @@ class ListVariable(SequenceVariable):
 
     def hash_key(self, tx: Tx) -> Any:
         tx.throw(TypeError, "unhashable type: 'list'")
-
-    def snapshot(self) -> Any:
-        return list(self.items)
 
 
 @dataclass(eq=False)
