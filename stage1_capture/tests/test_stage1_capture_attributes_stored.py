@@ -74,13 +74,6 @@ def stores_on_a_class(x, w):
     return w["Made"].bar
 
 
-def stores_behind(x, w):
-    w["Other"].bar = 1
-    return getattr(super(w["Second"], w["o"]), "bar", "none"), getattr(
-        super(w["Second"], w["Second"]), "bar", "none"
-    )
-
-
 def stores_what_a_protocol_asks_for(x, w):
     w["Second"].bar = 1
     return issubclass(w["Second"], w["HasMethod"])
@@ -102,7 +95,6 @@ FOUND = {
     "stored and popped, not there before and then there": (stores_and_pops, nothing, attribute_comes),
     "stored and deleted, there before and then not": (stores_and_deletes, attribute_comes, attribute_goes),
     "stored and deleted, not there before and then there": (stores_and_deletes, nothing, attribute_comes),
-    "a base is stored on, and then read by super() (9460447)": (stores_behind, nothing, nothing),
     "a class is stored on, and then asked whether it meets a protocol (10350)": (stores_what_a_protocol_asks_for, nothing, nothing),
     "a __setattr__ of a metaclass, added (8545, 8676, 9161, 13193, 15223)": (stores_on_a_class, nothing, refusing_setattr_of_the_metaclass),
     "a module loses its registries (1179, 16526)": (empties_a_module, nothing, nothing),
