@@ -4,6 +4,7 @@ Input: the table below, by hand from the seeds it names (`stage1_capture.tests.f
 Each row fails on the tree before its fix.
 """
 
+import types
 import typing
 
 import numpy as np
@@ -130,6 +131,13 @@ def computes_with_a_buffer(x, w):
 
 def reads_of(name):
     return lambda x, w: [type(getattr(o, "bar", "none")).__name__ for o in (w[name], w[name])]
+
+
+def calls_one_of_the_metaclass(x, w):
+    try:
+        return w["made"](x)
+    except TypeError as error:
+        return str(error)
 
 
 def calls_what_is_not_callable(x, w):
@@ -293,6 +301,7 @@ FOUND = {
     "a __getattr__ that leaves a trace, added (9300723)": (reads, nothing, noted_getattr),
     "an attribute gone, that such a one is asked for": (reads, there_and_noted_getattr, attribute_goes),
     "a __getattr__ of a metaclass, added (9300676)": (reads_class, nothing, noted_getattr_of_the_metaclass),
+    "the same, of what is called (9461755)": (calls_one_of_the_metaclass, noted_getattr_of_the_metaclass, nothing),
     "a __getattribute__, added (9300358)": (reads, attribute_comes, noted_getattribute),
     "a __getattr__ in place of Module's (9300932, 9301141)": (reads_buffer, own_getattr, nothing),
     "a buffer by object.__getattribute__": (reads_buffer_plainly, nothing, nothing),
