@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+FEW = 8  # more names are asked for at once, which walks over the shorter of the names and the class's dict
+
 
 @dataclass(frozen=True, eq=False)
 class ClassFacts:
@@ -54,7 +56,13 @@ def text_of(facts: ClassFacts, say: Callable[[Any, str], str]) -> str:
     looked_into = dict.fromkeys(row[0] for row in rows)
     dicts = {base: say(vars(base), f"vars({base.__qualname__})") for base in looked_into}
     parts = [say(facts.bases, f"{cls}.__mro__")]
-    parts += [f"{name!r} not in {dicts[base]}" for base, name in facts.lacking]
+    for base in looked_into:
+        lacking = [name for c, name in facts.lacking if c is base]
+        if len(lacking) <= FEW:
+            parts += [f"{name!r} not in {dicts[base]}" for name in lacking]
+        else:
+            keys = say(vars(base).keys(), f"vars({base.__qualname__}).keys()")
+            parts.append(f"{keys}.isdisjoint({say(frozenset(lacking), '{' + str(lacking)[1:-1] + '}')})")
     parts += [
         f"{dicts[base]}[{name!r}] is {say(value, getattr(value, '__qualname__', type(value).__name__))}"
         for base, name, value in facts.members

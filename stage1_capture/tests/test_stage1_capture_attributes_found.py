@@ -235,6 +235,11 @@ def python_getattr(w):
     w["python"].__getattr__ = noting(w, 1)
 
 
+def object_for_an_array(w):
+    watched("Seeing", "__class__")(w)
+    w["array"] = w["Seeing"]()
+
+
 def python_becomes_another(w):
     w["python"].__class__ = type("Derived", (types.ModuleType,), {})
 
@@ -265,6 +270,7 @@ def described_anew(name, answer=lambda: 5):
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "where an array was, an object that sees reads of its class (9800049 on 3.13)": (reads_of("array"), nothing, object_for_an_array),
     "stored on a base, read by super() (9460447)": (stores_and_reads_behind, nothing, nothing),
     "a Python module of another class (9410547)": (class_of_python, nothing, python_becomes_another),
     "registries popped from a module's __dict__ (9860221)": (pops_registries, nothing, nothing),

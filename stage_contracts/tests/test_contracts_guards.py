@@ -112,6 +112,11 @@ CASES = {
         "x.__mro__ is Thing.__mro__ and '__getattr__' not in vars(Thing) "
         "and vars(Thing)['__init__'] is Thing.__init__", (Thing,), [(type("Own", (Thing,), {}),), (object,), (3,)],
     ),
+    "CLASS that lacks many names": (
+        Guard("CLASS", X, facts_of(Thing, tuple("abcdefghi"), lambda cls: cls is Thing)),
+        "x.__mro__ is Thing.__mro__ and vars(Thing).keys().isdisjoint("
+        "{'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i'})", (Thing,), [(WITH_A_VALUE,)],
+    ),
     "CLASS of a plain value": (
         Guard("CLASS", X, facts_of(WITH_A_VALUE, (), lambda cls: cls is WITH_A_VALUE, ("foo",))),
         "x.__mro__ is WithAValue.__mro__ and type(vars(WithAValue)['foo']) is int", (WITH_A_VALUE,), [(Thing,)],
