@@ -190,7 +190,9 @@ class Module:
         prepend: before those there are. with_kwargs: `hook(module, args, kwargs, output)`.
         """
         if always_call:
-            raise NotImplementedError("always_call=True is not here: hooks do not run when forward raises")
+            raise NotImplementedError(
+                "always_call=True is not supported: hooks do not run when forward raises"
+            )
         return HookHandle(self._forward_hooks, WithKeywords(hook) if with_kwargs else hook, prepend)
 
     def register_forward_pre_hook(

@@ -32,7 +32,7 @@ _BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
 
 
 def code_of(called: Any) -> str:
-    """The row for a function or a bound method. An object of the user's is not asked for what it is not."""
+    """The code for a call of a function or a bound method. It reads no attribute of other user objects."""
     function = called.__func__ if isinstance(called, types.MethodType) else called
     try:
         found = CODES.get(function)

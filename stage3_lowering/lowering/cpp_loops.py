@@ -1,7 +1,8 @@
-"""The loops of one C++ kernel, as its schedule says, with each statement at the loop that it depends on.
+"""Writes the loops of one C++ kernel as its schedule says, and puts each statement at the loop it depends on.
 
-Input: emit_cpp.py's kernel and its KernelSchedule. Three shapes: a pointwise kernel; reductions along rows, the SIMD
-lanes in the reduction loop; reductions across rows, a lane and an accumulator for each of a block of points.
+Input: emit_cpp.py's kernel and its KernelSchedule. There are three shapes: a pointwise kernel; reductions along rows,
+with the SIMD lanes in the reduction loop; reductions across rows, with a lane and an accumulator for each point of a
+block.
 """
 
 from __future__ import annotations

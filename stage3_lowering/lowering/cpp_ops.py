@@ -1,8 +1,8 @@
 """C++ for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type, `{f}` an f for
-float. Helpers live in the namespace `cutaway`, so that a value may be called `sign`;
-a unit contains only those it uses.
+Input: none; these are tables. In a template `{0}`, `{1}`, ... are the operands, `{T}` is their C++ type, and `{f}` is
+an f for float. Helpers are in the namespace `cutaway`, so a value may be called `sign`; a unit contains only the
+helpers it uses.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether groups of nests can share loops: their dependencies, their loops made equal, and what would clash.
+"""Whether groups of nests can share loops: their dependencies, how to make their loops equal, and what would clash.
 
-Input: schedule.py's groups. Dependencies are found by running the bodies with a handler that only looks.
+Input: schedule.py's groups. To find the dependencies it runs the bodies with a handler that only records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From the nests of one fused group to a kernel: bodies merged into sections, what is read again not loaded
-again.
+"""Turns the nests of one fused group into a kernel: merges bodies into sections and drops repeated loads.
 
-Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops: nests
-share it unless one needs what a reduction of the other yields. The result's sections are LoopNests again.
+Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops. Nests share it
+unless one needs the result of another's reduction. The sections of the result are LoopNests again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What becomes a buffer: a pointwise result stays an expression, written into its readers, until a rule realizes it.
+"""Decides what becomes a buffer: a pointwise result stays an expression in its readers until a rule realizes it.
 
-Input: a node and its Lazy value, as lowering reaches it. The first rule that applies decides; each has a code, which
-the event log shows, and its reason. A realized value that its readers' kernel computes costs no memory: fusion
+Input: a node and its Lazy value, as lowering reaches it. The first rule that applies decides; each has a code and a
+reason, which the event log shows. A realized value costs no memory if the kernel of its readers computes it: fusion
 keeps it in a register.
 """
 

@@ -1,8 +1,8 @@
 """Triton statements for the instructions of a kernel: an `ops` handler that writes text for blocks of points.
 
-Input: emit_triton.py gives it the sections in order. A value is a block: [XBLOCK] in a pointwise kernel,
-otherwise [XBLOCK, RBLOCK], with a 1 where it does not vary. Where a whole row is held at once, what a section
-loaded, computed or stored stays a named value for the next one.
+Input: emit_triton.py passes the sections in order. A value is a block: [XBLOCK] in a pointwise kernel, otherwise
+[XBLOCK, RBLOCK], with a 1 in a dimension along which it does not vary. If a block holds a whole row, the next section
+reuses the values that a section loaded, computed or stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Values and views: what a graph node's result is to lowering, before anything is computed.
+"""Values and views: how lowering represents the result of a graph node before anything is computed.
 
-Input: metas and buffers, from lower.py. A view is never a copy: it is another index map onto the same buffer.
-An element is emitted only when some loop nest reads it.
+Input: metas and buffers, from lower.py. A view is never a copy: it is another index map onto the same buffer. An
+element is emitted only when a loop nest reads it.
 """
 
 from __future__ import annotations

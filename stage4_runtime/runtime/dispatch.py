@@ -1,7 +1,7 @@
-"""Dispatch: which compiled entry runs this call, and, when none does, which fact about the call has changed.
+"""Dispatch: finds the compiled entry for this call or, if there is none, the fact about the call that has changed.
 
 Input: the entries of one code object, most recently used first, and a call's arguments. Guards are data
-(stage_contracts.guards), so a miss can be explained by checking them one by one.
+(stage_contracts.guards), so dispatch explains a miss by checking them one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which vector functions of libmvec this machine has, as flags for the compiler; a missing one stays scalar.
+"""Which vector functions of libmvec this machine has, as compiler flags; a missing function stays scalar.
 
-Input: the text of a unit, which asks `#ifdef CUTAWAY_MVEC_expf` for each function it calls. libmvec is a part of
-glibc from 2.22 (exp, log, sin, cos, pow) or 2.35 (the rest), on x86-64.
+Input: the text of a unit, which tests `#ifdef CUTAWAY_MVEC_expf` for each function it calls. libmvec is a part of glibc
+since 2.22 (exp, log, sin, cos, pow) or 2.35 (the rest), on x86-64.
 """
 
 from __future__ import annotations
