@@ -54,7 +54,9 @@ class HostPointer:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
-        self.dtype = "bfloat16" if array.dtype.kind == "V" else array.dtype.name  # a file holds it as two bytes
+        self.dtype = (
+            "bfloat16" if array.dtype.kind == "V" else array.dtype.name
+        )  # a file holds it as two bytes
 
     def data_ptr(self) -> int:
         return self.array.ctypes.data  # noqa: E704

@@ -185,13 +185,12 @@ inline uint16_t to_bfloat16(float x) {  // to nearest, ties to even
     return uint16_t(x != x ? upper | 0x40u : nearest);  // of a NaN, one that no rounding makes an infinity
 }""",
     "round_bfloat16": """\
-inline float round_bfloat16(float x) {  // what is left of x in a bfloat16
+inline float round_bfloat16(float x) {  // what is left of x in a bfloat16; of a NaN, one with 16 zeros at its end
     uint32_t bits;
     __builtin_memcpy(&bits, &x, 4);
     bits = (bits + 0x7FFFu + (bits >> 16 & 1)) & 0xFFFF0000u;
-    float nearest;
-    __builtin_memcpy(&nearest, &bits, 4);
-    return x != x ? x : nearest;
+    __builtin_memcpy(&x, &bits, 4);
+    return x;
 }""",
     "from_float16": """\
 inline float from_float16(uint16_t x) {  // the exponent moved by a multiplication, which does what is below normal too
@@ -218,8 +217,6 @@ inline uint16_t to_float16(float x) {  // to nearest, ties to even
     uint32_t finite = size >= 0x477FF000u ? 0x7C00u : number;
     return uint16_t(sign | (size > 0x7F800000u ? 0x7E00u : finite));
 }""",
-    "round_float16": """\
-inline float round_float16(float x) { return from_float16(to_float16(x)); }""",
     "bitcast": """\
 template <class T, class F> T bitcast(F x) {  // the same bits as another type
     static_assert(sizeof(T) == sizeof(F));

@@ -37,7 +37,6 @@ def _preamble(code: str) -> str:
     """Includes and the helpers that `code` calls."""
     used = set(re.findall(r"cutaway::(\w+)", code))
     lines = ["#include <stdint.h>  // no other header: each costs more time than a kernel", ""]
-    used |= {f"{way}_float16" for way in ("from", "to") if "round_float16" in used}
     helpers = [text for name, text in HELPERS.items() if name in used]
     mathematics = math_text("\n".join([code, *helpers]))
     if helpers or mathematics:
@@ -49,7 +48,7 @@ def _preamble(code: str) -> str:
             "",
         ]
     lines += [f"#define {name} {text}" for name, text in NUMBERS.items() if name in code]
-    types = ", ".join(dict.fromkeys(t for t in CPP_TYPES.values() if t != "bool"))
+    types = ", ".join(t for t in CPP_TYPES.values() if t not in ("bool", "uint16_t"))
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
             reduction = f"{name} : {types} : {combine}"

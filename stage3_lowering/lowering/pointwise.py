@@ -29,7 +29,7 @@ from stage_contracts.tensor_meta import TensorMeta
 _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
 _IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
-_STEPS = (*_IDENTITY_ON_INTEGERS, "sign")  # where the last bit of an operand may decide
+_EXACT = (*_IDENTITY_ON_BOOLS, "neg", "maximum", "minimum", "where", "copysign")  # of halves, a half
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
 
 
@@ -80,11 +80,15 @@ def _element(
     body: Body, node: Node, meta: TensorMeta, compute: DType, args: dict[str, Any], index: Index
 ) -> Value:
     """The instructions of one element of a pointwise node, after those of its operands' elements."""
+    value = _arithmetic(body, node, meta, compute, args, index)
+    return value if node.target.name in _EXACT else body.rounded(value, meta.dtype)
+
+
+def _arithmetic(
+    body: Body, node: Node, meta: TensorMeta, compute: DType, args: dict[str, Any], index: Index
+) -> Value:
     name, operands = node.target.name, list(args.values())
-    steps = name in _STEPS or not is_half(meta.dtype)
-    element = lambda operand, dtype: operand_element(  # noqa: E731
-        body, operand, dtype, meta.shape, index, steps
-    )
+    element = lambda operand, dtype: operand_element(body, operand, dtype, meta.shape, index)  # noqa: E731
     unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
     body.origins = node.origins
     if name == "cast" or (unchanged and not compute.is_floating_point):
@@ -123,14 +127,9 @@ def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]
     return Body(state.fresh, loop_sizes(ranges)), ranges, index
 
 
-def operand_element(
-    body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index, steps: bool = False
-) -> Value:
-    """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`.
-
-    Of halves it is a float32, which between one half's arithmetic and the next is not rounded: that is more exact
-    than eager, and fewer instructions. Stores round; so does a change of dtype, and `steps`, where a bit decides.
-    """
+def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index) -> Value:
+    """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`. Of a half it is
+    a float32 that the half can hold."""
     if isinstance(operand, sympy.Basic):  # a number made of open sizes
         value, given = body.emit("index_expr", (operand,), dt.int64), dt.int64
     elif not isinstance(operand, Lazy):
@@ -138,8 +137,7 @@ def operand_element(
     else:
         value, given = operand.fetch(body, broadcast(operand, shape, index)), operand.meta.dtype
     if given is dtype:
-        return body.rounded(value, dtype) if steps else value
-    value = body.rounded(value, given)
+        return value
     wide = computed(dtype)
     if computed(given) is not wide:
         value = body.emit("cast", (value, wide), wide, f"{value}_{wide.name}")

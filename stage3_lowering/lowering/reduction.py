@@ -37,7 +37,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     index = _point(kept, reduced, rank)
     kind, dtype = _fold(kind, source.meta.dtype, meta.dtype)
     body.origins = node.origins
-    value = operand_element(body, source, dtype, shape, index, steps=kind in ("argmax", "argmin"))
+    value = operand_element(body, source, dtype, shape, index)
     body.origins = node.origins
     result = body.emit("reduction", (kind, value), computed(meta.dtype), node.name)
     where = (
