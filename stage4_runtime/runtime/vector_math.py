@@ -18,8 +18,8 @@ BINARY = ("powf", "pow", "atan2f", "atan2")
 # Each function is computed at the widest. GCC tunes some CPUs with AVX-512 for loops of half that width: a loop would
 # pass each call half a vector through memory, five times slower. Without AVX-512 the flag changes nothing.
 WIDEST_LOOPS = "-mprefer-vector-width=512"
-# GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch (elu
-# has such). In a branch there are no lanes: a loop of where(x > 0, exp(x), x) was twenty times slower than one of exp(x).
+# GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch
+# (elu has such). In a branch there are no lanes: where(x > 0, exp(x), x) took twenty times as long as exp(x).
 NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")
 
 

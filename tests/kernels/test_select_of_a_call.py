@@ -11,9 +11,9 @@ import subprocess
 
 import numpy as np
 import pytest
+from cutaway.nn import functional as F
 
 import cutaway
-from cutaway.nn import functional as F
 from stage4_runtime.runtime.vector_math import has_vector_version, vector_math_flags
 from stage_contracts import config
 
