@@ -147,7 +147,7 @@ def _files() -> list[tuple[Path, str]]:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit("\n".join(f"{path} is stale: run `make stubs`" for path in stale()))
+        sys.exit("\n".join(f"{path} is stale: run `make stubs`" for path in stale()) or 0)
     for path, text in _files():
         path.write_text(text, encoding="utf-8")
         print("wrote", path.relative_to(ROOT))
