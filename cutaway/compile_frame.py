@@ -1,6 +1,6 @@
-"""One entry of a compiled function: capture the frame, hand its graph to the backend, check the guards.
+"""Makes one entry of a compiled function: captures the frame, passes its graph to the backend, checks the guards.
 
-Input: a function, the arguments of the call that no entry was for, the Pipeline, the Backend. Output: an Entry.
+Input: a function, the arguments of a call that no entry fits, the Pipeline, the Backend. Output: an Entry.
 """
 
 from __future__ import annotations

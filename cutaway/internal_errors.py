@@ -1,8 +1,8 @@
-"""A fault of the compiler itself: the frame runs eagerly, one warning, and an event that says what to report.
+"""A bug in the compiler: the frame runs eagerly, with one warning, and an event that says what to report.
 
-Input: what making an entry raised (compiled_function.py, compile_frame.py); launch_errors.py has what a compiled graph
-raised. Not a fault, and raised as it is: what a user's backend or swapped seam raises, and all under fullgraph or
-suppress_errors=False.
+Input: the error raised while an entry was made (compiled_function.py, compile_frame.py); launch_errors.py handles
+errors of a compiled graph. An error of a user's backend or swapped seam is no such bug and is raised as it is. So is
+every error with fullgraph or suppress_errors=False.
 """
 
 from __future__ import annotations

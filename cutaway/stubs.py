@@ -1,7 +1,7 @@
-"""What an editor completes after `cutaway.` and `Tensor.`: stubs with signatures, made from the running package.
+"""The stubs that editors complete `cutaway.` and `Tensor.` from, with signatures, made from the running package.
 
-Input: the operator table and the Tensor class. `python -m cutaway.stubs` writes both files (so does `make stubs`); with
---check it writes nothing and says which one is stale.
+Input: the operator table and the Tensor class. `python -m cutaway.stubs` writes both files, and so does `make stubs`.
+With --check it writes nothing and names each file that is stale.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The language under torch's module paths, so that a file written for torch runs on Cutaway unchanged.
 
-Input: the public names of `cutaway`. `with as_torch():` makes `import torch` and its submodules, in files imported
-inside, resolve to the modules made here; a real torch is put back afterwards.
+Input: the public names of `cutaway`. Under `with as_torch():`, `import torch` and its submodules give the modules made
+here, also in files that are imported inside; afterwards a real torch is restored.
 """
 
 from __future__ import annotations
