@@ -1,8 +1,8 @@
 """The configuration: one typed, immutable object; each stage's section is a frozen dataclass here.
 
-Input: defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
-torch's), then `config.patch(...)`, which holds for its block in this thread or task. The value in force at compile time
-travels with the compiled code.
+Input: the defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
+torch's), then `config.patch(...)`, which applies to its block in this thread or task. Compiled code keeps the values
+that applied when it was compiled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Guards: the facts that compiled code relies on, each printing as the Python expression that checks it.
+"""Guards: the facts that compiled code relies on, each printed as the Python expression that checks it.
 
-Input: capture (and any later stage until `build`) records a Guard per fact it used. GUARD_KINDS is the list of
-what can be guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
+Input: capture (and any later stage until `build`) records a Guard for each fact it used. GUARD_KINDS lists what can be
+guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
 """
 
 from __future__ import annotations
