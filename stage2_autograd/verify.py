@@ -1,6 +1,6 @@
-"""A wrong pass has a name: interpret the graph before and after it on the same inputs, and compare every bit.
+"""Finds a wrong pass: interprets the graph before and after it on the same inputs, and compares every bit.
 
-Input: two graphs that should compute the same. Inputs are drawn by the placeholders' metas, special values among them.
+Input: two graphs that should compute the same. Inputs are drawn from the placeholders' metas, with special values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Storages of a traced program: which tensors share memory, how each sees it, and what a write does to all of them.
+"""Storages of a traced program: which tensors share memory, how each views it, and what a write does to all of them.
 
-Input: functionalize.py's tracer makes one Storage per tensor that owns memory. Every tensor is its storage's base
-seen through a chain of view operators; a write replaces the base, and the others see it through their chains again
-when they are next read. (functorch's functionalization keeps bases and replays views in the same way.)
+Input: functionalize's tracer makes one Storage for each tensor that owns memory. Every tensor is its storage's base
+seen through a chain of view operators. A write replaces the base; at their next read, the other tensors apply their
+chains to the new base. (functorch's functionalization keeps bases and replays views in the same way.)
 """
 
 from __future__ import annotations
