@@ -88,7 +88,7 @@ ATTEMPTS = 4  # with one cause, for calls that differ; after these what no entry
 
 @dataclass
 class Failures:
-    """The calls of one compiled function that were not compiled for a fault of ours, and how often for each cause."""
+    """The calls of one compiled function that were not compiled because of a bug in the compiler, by cause."""
 
     calls: set[Any] = field(default_factory=set)
     causes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -137,7 +137,7 @@ def _failed(event: events.Event, later: Sequence[events.Event]) -> bool:
 
 
 def reaches_the_user(error: Exception, stage: str, name: str, fullgraph: bool, pipeline: Pipeline) -> bool:
-    """Whether this is raised as it is. A fault of ours that the user asked to see says so in a note."""
+    """Whether to raise this as it is. If the user asked to see bugs of the compiler, a note says that it is one."""
     if isinstance(error, FOR_THE_USER) or _of_a_swapped_seam(stage, pipeline):
         return True
     asked = fullgraph or raises_faults()

@@ -86,7 +86,7 @@ def _instead(
 
 
 def same_words(one: Exception, other: Exception) -> bool:
-    """Of a backward, where a core graph stands in for eager: a type alone may be a fault of ours in both."""
+    """Of a backward, where a core graph stands in for eager: a type alone may be a bug in both."""
     return same_error(one, other) and str(one) == str(other)
 
 

@@ -25,7 +25,7 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
         raise GraphError(
             f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
-            f"leave the pass out with config.patch(disabled_passes={name!r}), and mend it: it is wrong"
+            f"the pass is wrong: fix it, or leave it out with config.patch(disabled_passes={name!r})"
         )
 
 
@@ -41,7 +41,7 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
     if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
             f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
-            "to give every bit of it. Choose another with config.patch(partitioner=...), and mend this one"
+            "to give every bit of it. Choose another with config.patch(partitioner=...), and fix this one"
         )
 
 

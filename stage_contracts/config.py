@@ -143,7 +143,7 @@ _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 _MEANS: dict[str, Callable[[str], str]] = {
     "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
 }
-# Fields with a shorter name of ours as well.
+# Fields that also have a shorter variable in Cutaway.
 SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
 # Fields that know a few words.
 CHOICES: dict[str, tuple[str | None, ...]] = {

@@ -199,7 +199,7 @@ def _are_strings(keys: tuple) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorOf:
-    """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
+    """What is expected of a tensor. Its class is checked first: a user-defined class may have its own `meta`."""
 
     cls: Any
     meta: Any  # a TensorMeta; an OpenMeta where sizes are left open

@@ -43,7 +43,7 @@ class Storage:
     """Memory that tensors share: its base as it is now, and where it came from.
 
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
-        history of the user's own.
+        history of its own.
     twin: whether there is one of those.
     call: the marks of the call that made it, which are one object for all that a composite's body does.
     copies: what contiguous() copied from or into it; at sizes where that is contiguous, eager makes no copy.
