@@ -1,7 +1,7 @@
-"""What is guarded of a class: the names that it and its bases lack, and the members that lie in them.
+"""What capture guards about a class: names that it and its bases lack, and members that they have.
 
-Input: what capture looked up in a user-defined class. While the class has the very same `__mro__`, a look into the
-dicts of those bases that may change says all. The check is written out: it calls no Python function, nor a descriptor.
+Input: what capture looked up in a user-defined class. As long as the class has the same `__mro__`, it is enough to
+check the dicts of those bases that may change. The check is written out: it calls no Python function and no descriptor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Constants that `==` cannot tell apart, or tells apart from themselves: -0.0 and 0.0, 1 and True, NaN.
+"""Constants that `==` cannot tell apart, or that differ from themselves: -0.0 and 0.0, 1 and True, NaN.
 
-Input: guards of constants and of what a class has. No user code runs: neither an `==` nor a hash.
+Input: guards on constants and on the members of a class. No user code runs: neither an `==` nor a hash.
 """
 
 from __future__ import annotations

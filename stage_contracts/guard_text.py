@@ -1,8 +1,8 @@
-"""Reading each path once: guards that begin with the same attributes and items share what they read on the way.
+"""Reads each path once: guards that begin with the same attributes and items share the reads.
 
-Input: guards in the order they are checked. A path that several begin with (`model.layers[0]`) gets a name where it is
-read first; the ones behind use the name. The checks run from left to right and stop at the first that fails, so a name
-is always there before it is used.
+Input: guards in the order of their checks. A path that several guards begin with (`model.layers[0]`) gets a name at its
+first read, and the later guards use the name. Checks run from left to right and stop at the first that fails, so a name
+is always set before its use.
 """
 
 from __future__ import annotations

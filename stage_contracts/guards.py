@@ -1,7 +1,7 @@
-"""Guards: the facts that compiled code relies on, each printing as the Python expression that checks it.
+"""Guards: the facts that compiled code relies on, each printed as the Python expression that checks it.
 
-Input: capture (and any later stage until `build`) records a Guard per fact it used. GUARD_KINDS is the list of
-what can be guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
+Input: capture (and any later stage until `build`) records a Guard for each fact it used. GUARD_KINDS lists what can be
+guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _are_strings(keys: tuple) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorOf:
-    """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
+    """What is expected of a tensor. Its class is checked first: a user-defined class may have its own `meta`."""
 
     cls: Any
     meta: Any  # a TensorMeta; an OpenMeta where sizes are left open

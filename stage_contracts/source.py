@@ -1,8 +1,8 @@
-"""Sources: how a value that capture saw is reached again from the call's arguments. Prints as Python.
+"""Sources: how to reach a value that capture saw from the arguments of a call. A source prints as Python.
 
-Input: capture names each value it meets. `expression()` is evaluated by guards and by residual code, where
-the function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__`
-the function itself.
+Input: capture gives each value it meets a source. Guards and residual code evaluate `expression()`, where the
+function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__` the
+function itself.
 """
 
 from __future__ import annotations

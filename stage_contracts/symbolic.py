@@ -1,8 +1,8 @@
 """Sizes that are not known until run time: SymInt, SymFloat, SymBool, and the ShapeEnv that relates them.
 
-Input: named dimensions that capture makes from the first call's sizes (their hints). A symbolic value is a
-sympy expression; asking it for a Python bool answers from the hint and records the assumption as a guard
-would need it, with the user's line. An unbacked symbol has no hint, so asking it raises.
+Input: named dimensions that capture makes from the first call's sizes (their hints). A symbolic value is a sympy
+expression. Its conversion to a Python bool uses the hint, and records the assumption for a guard, with the user's line.
+An unbacked symbol has no hint, so its conversion raises.
 """
 
 from __future__ import annotations

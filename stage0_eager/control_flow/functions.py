@@ -1,8 +1,8 @@
-"""Branches and loops decided by tensors, as functions: what compiled code keeps as one operator with subgraphs.
+"""Branches and loops decided by tensors, as functions: compiled code keeps each as one operator with subgraphs.
 
-Input: a predicate, Python functions, and tensors in nested tuples, lists and dicts. Eagerly they are Python's own `if`,
-`while` and `for`, so the tape sees what runs. Names and signatures are torch's (torch.cond, torch.while_loop, and
-torch._higher_order_ops.scan and map), and so are the messages of what they refuse.
+Input: a predicate, Python functions, and tensors in nested tuples, lists and dicts. Eager code runs Python's own `if`,
+`while` and `for`, so the tape sees every operator. Names, signatures and error messages are torch's (torch.cond,
+torch.while_loop, and torch._higher_order_ops.scan and map).
 """
 
 from __future__ import annotations

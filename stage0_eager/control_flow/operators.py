@@ -1,8 +1,8 @@
 """Control flow as operators of a graph: cond, while_loop, scan and map, each with the subgraphs it runs.
 
-Input: a node's arguments: subgraphs (GraphModules, or what a stage compiled them to) and one flat list of tensors. The
-loops are written once; as bodies they run on tensors and the tape sees through them, as kernels they run on arrays.
-Results are row-major and share memory with nothing. Derivatives are in gradients.py.
+Input: a node's arguments: subgraphs (GraphModules, or a stage's compiled form of them) and one flat list of tensors.
+The loops are written once. As bodies they run on tensors, and the tape records their operators; as kernels they run on
+arrays. Results are row-major and share no memory. Derivatives are in gradients.py.
 """
 
 from __future__ import annotations

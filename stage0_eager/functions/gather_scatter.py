@@ -1,7 +1,7 @@
 """Elements picked and placed by index tensors and masks: index_*, take, masked_*, scatter, nonzero, bincount.
 
-Input: tensors, and int64 (or int32) indices or bool masks. All are compositions of gather, scatter, scatter_add
-and scatter_reduce; what counts true elements needs their number, so it runs eagerly only.
+Input: tensors, and int64 (or int32) indices or bool masks. All are compositions of gather, scatter, scatter_add and
+scatter_reduce. A function whose result size is the number of true elements runs eagerly only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Eager kernels: formulas made fit to run: operands promoted, warnings off, results laid out, errors explained.
+"""Eager kernels, made from formulas: operands promoted, warnings off, results laid out, errors explained.
 
-Input: formulas.py's table and the meta rules. `eager_kernel(name)` is what eager calls for a core operator, and what
-stages 3 and 4 call where they have no kernel of their own.
+Input: formulas.py's table and the meta rules. Eager calls `eager_kernel(name)` for a core operator, and so do stages 3
+and 4 where they have no kernel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The formulas of the core operators on arrays, each written once against the array namespace (`xp`: numpy, cupy).
+"""The formulas of the core operators on arrays, each written once for the array namespace (`xp`: numpy, cupy).
 
-Input: arrays and Python arguments in core_ops.py's normal form. Pointwise formulas receive operands that already have
-the dtype the arithmetic is done in; eager.py sees to that, to layouts and to errors.
+Input: arrays and Python arguments in core_ops.py's normal form. Operands of pointwise formulas already have the dtype
+of the arithmetic; eager.py takes care of that, of layouts and of errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Module and Parameter: named trees of parameters, buffers and submodules, and the structure epoch that guards use.
 
-Input: subclasses that assign parameters and modules in __init__ and define forward. Every write that changes what
-a compiled function may rely on (a registry, a parameter's metadata, `training`) bumps the epoch, so that one integer
+Input: subclasses that assign parameters and modules in __init__ and define forward. Every write that changes something
+a compiled function may rely on (a registry, a parameter's metadata, `training`) increments the epoch, so one integer
 comparison guards whole trees.
 """
 

@@ -288,7 +288,7 @@ FOUND = {
     "in place of a static method": (calls_what_is_described, nothing, described_anew("still")),
     "in place of a class method": (calls_what_is_described, nothing, described_anew("on_class")),
     "the class of a set or a slice (9602712)": (classes_of_values, nothing, nothing),
-    "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
+    "a tensor gets a user-defined class": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),
     "another base, of a class that the program calls (7001327)": (is_one_made_inside, nothing, other_base),

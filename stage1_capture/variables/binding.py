@@ -222,9 +222,8 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         if is_library(found.__globals__):
             place = None
         function = tx.wrap(found, place)
-        if (
-            on_instance and not value.fresh
-        ):  # nobody has put another one on the instance; on a module that would bump the epoch
+        # The instance has no attribute of this name; on a module, storing one would change the epoch.
+        if on_instance and not value.fresh:
             on_module = isinstance(value.real, Module)
             tx.output.guard("IDENTITY", value.child(name, "__func__"), found, under_epoch=on_module)
         return UserMethodVariable(function, value)

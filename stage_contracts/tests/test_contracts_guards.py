@@ -46,7 +46,7 @@ class FakeTensor:
 
 
 class OwnTensor(FakeTensor):
-    """One of the user's, which no guard may ask for anything."""
+    """A user-defined class; no guard may run its code."""
 
     def __getattribute__(self, name):
         raise ZeroDivisionError(name)
