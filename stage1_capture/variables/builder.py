@@ -22,12 +22,10 @@ REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward
 
 
 Builder = Callable[[OutputGraph, Any, Source | None], Variable]
-BUILDERS: dict[
-    type, Builder
-] = {}  # objects of exactly this class -> what makes their value: each kind has its rows
-BUILDERS_BY_CLASS: dict[
-    type, Builder
-] = {}  # objects of a class derived from it; that of `object` is for all others
+# Objects of exactly this class -> what makes their value (each kind has its rows); and of a class derived from it:
+# that of `object` is for all others.
+BUILDERS: dict[type, Builder] = {}
+BUILDERS_BY_CLASS: dict[type, Builder] = {}
 
 
 def object_of(real: Any, source: Source | None = None) -> Any:
@@ -108,6 +106,8 @@ def identical(output: OutputGraph, real: Any, source: Source | None, build: Call
 
 def class_variable(tx: Tx, value: Variable, cls: type) -> Variable:
     """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
+    if cls is types.ModuleType:  # one of Python's modules may become one of a derived class
+        tx.output.guard("TYPE", value.source, cls)
     known = tx.output.known.get(id(cls))
     if known is None:
         known = object_of(cls)
