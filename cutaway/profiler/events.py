@@ -58,7 +58,7 @@ class ProfilerEvent:
 
 
 class Recorder:
-    """The events of one recording, and what is asked for of each."""
+    """The events of one recording, and what each has beside its times."""
 
     def __init__(self, shapes: bool = False, memory: bool = False, stacks: bool = False) -> None:
         self.shapes, self.memory, self.stacks = shapes, memory, stacks

@@ -83,9 +83,8 @@ def _shapes(what: Any, program: Program, recorder: Recorder) -> dict[str, Any]:
     if isinstance(what, External):
         names: list[str] = [a.name for a in what.args if hasattr(a, "name")] + list(what.outputs)
     else:
-        names = next(
-            (s.buffers for s in program.steps if isinstance(s, Launch) and s.kernel == what.name), ()
-        )
+        launches = (s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name)
+        names = next(list(launch.buffers) for launch in launches)
     metas = [program.buffers[name].meta for name in names if name in program.buffers]
     return {
         "Input Dims": [[int(n) if isinstance(n, int) else str(n) for n in meta.shape] for meta in metas],
