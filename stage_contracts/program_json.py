@@ -39,6 +39,7 @@ _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (
         *steps.STEP_TYPES,
+        steps.Product,
         Buffer,
         PoolSlot,
         Kernel,

@@ -49,6 +49,17 @@ def _loaded(key: str, value: Any, p: Tensor) -> Any:
     return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
 
 
+def keep(state: dict[str, Any], **new: Tensor | None) -> None:
+    """Write new values into the state's own tensors, which stay the same objects, as torch's do; None is left out."""
+    for key, value in new.items():
+        if value is None:
+            continue
+        if key in state:
+            state[key].copy_(value)
+        else:
+            state[key] = value
+
+
 class Optimizer:
     """Parameter groups with defaults, and per-parameter state by id. Subclasses define `update`."""
 
@@ -181,6 +192,5 @@ class SGD(Optimizer):
         options = {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay", "nesterov")}
         g = -g if group["maximize"] else g
         new, buffer = sgd_update(p, g, buffer, first=buffer is None, **options)
-        if buffer is not None:
-            state["momentum_buffer"] = buffer
+        keep(state, momentum_buffer=buffer)
         p.copy_(new)

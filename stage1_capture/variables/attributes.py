@@ -151,10 +151,10 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
         if value.source is not None and computed:
             tx.unsupported("GB0104", f"the slot {name} of {describe(value)} is empty")
         tx.output.guard("ABSENT", value.source, name)
-        if value.fresh:  # the class may get something else under the name
-            tx.output.guard("IDENTITY", dict_source(value, name), found)
-            if not computed:
-                guard_lacking(tx.output, value, "__getattr__")
+        # the class may get something else under the name, or lose it: Python says another thing then
+        tx.output.guard("IDENTITY", dict_source(value, name), found)
+        if value.fresh and not computed:
+            guard_lacking(tx.output, value, "__getattr__")
         tx.throw(AttributeError, _empty_slot(cls, name))
 
 
@@ -179,7 +179,11 @@ def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str, registrie
         if computed is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
     elif registries or computed is MISSING:
-        tx.output.guard("ABSENT", value.source, name)
+        if registries and any(name in own_dict(value.real).get(place, ()) for place in REGISTRIES):
+            # the program has just deleted it: when the call begins, it is there
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
+        else:
+            tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
         guard_lacking(tx.output, value, name)
@@ -207,11 +211,12 @@ def _empty_slot(cls: type, name: str) -> str:
 def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], name: str) -> Variable | None:
     """A parameter, buffer or submodule: where the program changed a registry, as it left it."""
     for place in REGISTRIES[:3]:
-        registry: Any = value.attrs.get(place) if value.fresh else tx.output.known.get(id(own.get(place)))
-        if registry is not None and (value.fresh or id(registry) in tx.output.effects.changed):
+        stored = place in value.attrs  # another registry, or none any more
+        registry: Any = value.attrs[place] if stored else tx.output.known.get(id(own.get(place)))
+        if registry is not None and (stored or id(registry) in tx.output.effects.changed):
             if name in (entries := realize(registry).items):
                 return realize(entries[name])
-        elif name in own.get(place, ()):
+        elif not stored and name in own.get(place, ()):
             source: Source | None = value.child(name)
             spelled = name.isidentifier() and not keyword.iskeyword(name)
             shown = spelled and class_lookup(type(value.real), name) is MISSING  # a property would be asked

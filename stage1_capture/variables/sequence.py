@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup
+from stage1_capture.state.mro import class_lookup, made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
     Variable,
@@ -220,22 +220,24 @@ class TupleVariable(SequenceVariable):
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """Of a named tuple also its fields, and what the user wrote in its class."""
         found = class_lookup(self.kind, name)
+        if is_users_class(self.kind) and not made_inside(self.kind):
+            tx.output.guard_members(self._class_place(), self.kind, "__getattribute__", "__getattr__", name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
                 tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
-            if is_users_class(self.kind):
-                place = self.child("__class__") or RegisteredSource(register(self.kind))
-                tx.output.guard_members(place, self.kind, name)
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)
         if name in ("_replace", "_asdict"):
             return UserMethodVariable(name, self)
-        base = self.class_place() or self.class_source or RegisteredSource(register(self.kind))
+        base = self._class_place()
         if isinstance(found, property):
             getter = tx.wrap(found.fget, AttrSource(AttrSource(base, name), "fget"))
             return tx.inline(getter, [self], {})
         return UserMethodVariable(tx.wrap(found, AttrSource(base, name)), self)
+
+    def _class_place(self) -> Source:
+        return self.class_place() or self.class_source or RegisteredSource(register(self.kind))
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         own = not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")

@@ -15,7 +15,7 @@ import sympy
 
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
-from stage_contracts.program import Buffer, Kernel, Launch, Program
+from stage_contracts.program import Buffer, Kernel, Launch, Program, RowBlocks
 
 
 def share_kernels(program: Program) -> Program:
@@ -29,11 +29,15 @@ def share_kernels(program: Program) -> Program:
         else:
             kept[form] = kernel
         stands_for[kernel.name] = kept[form].name
-    steps = tuple(
-        replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
-        for step in program.steps
-    )
+    steps = tuple(_renamed(step, stands_for) for step in program.steps)
     return program.with_(kernels={kernel.name: kernel for kernel in kept.values()}, steps=steps)
+
+
+def _renamed(step: Any, stands_for: Mapping[str, str]) -> Any:
+    """The step, its launches of the kernels that are kept."""
+    if isinstance(step, RowBlocks):
+        return replace(step, steps=tuple(_renamed(inner, stands_for) for inner in step.steps))
+    return replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
 
 
 def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:
