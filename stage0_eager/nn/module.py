@@ -157,8 +157,9 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
-            if name in self.__dict__[registry]:
-                del self.__dict__[registry][name]
+            entries = self.__dict__.get(registry)
+            if entries is not None and name in entries:
+                del entries[name]
                 break
         else:
             object.__delattr__(self, name)

@@ -107,6 +107,19 @@ def reads_kept(x, w):
     return w["o"].kept, w["o"].kept
 
 
+def stores_and_reads_behind(x, w):
+    w["Other"].foo = 1
+    return getattr(super(w["Second"], w["o"]), "foo", "none")
+
+
+def class_of_python(x, w):
+    return type(w["python"]).__name__
+
+
+def pops_registries(x, w):
+    return [vars(w["net"]).pop(name, None) is None for name in ("_modules", "_buffers")]
+
+
 def reads_field(x, w):
     return w["pair"].foo
 
@@ -214,6 +227,10 @@ def python_getattr(w):
     w["python"].__getattr__ = noting(w, 1)
 
 
+def python_becomes_another(w):
+    w["python"].__class__ = type("Derived", (types.ModuleType,), {})
+
+
 def noted_kept(w):
     w["Second"].kept = property(noting(w, 2))
 
@@ -240,6 +257,9 @@ def described_anew(name, answer=lambda: 5):
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "stored on a base, read by super() (9460447)": (stores_and_reads_behind, nothing, nothing),
+    "a Python module of another class (9410547)": (class_of_python, nothing, python_becomes_another),
+    "registries popped from a module's __dict__ (9860221)": (pops_registries, nothing, nothing),
     "a module of another class, that sees reads of its class (919, 3905, 9304450)": (reads_buffer, nothing, net_becomes_another),
     "a getter over what a cached property kept (11365, 13041)": (reads_kept, reads_before, noted_kept),
     "a buffer under a property that raises (4747)": (computes_with_a_buffer, noted_raising_buffer, nothing),

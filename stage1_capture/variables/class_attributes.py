@@ -55,7 +55,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     found = class_lookup(real, name)
     _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.child("__class__"), name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
@@ -145,6 +145,8 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     cls = real if of_class else type(real)
     order = cls.__mro__
     start = order.index(value.owner) + 1
+    if (stored := pending(tx, cls, name, start)) is not MISSING:
+        return None if stored is None else realize(stored)
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
     if index is None:
         _guard_nothing_behind(tx, receiver, cls, start, name, of_class)
@@ -198,4 +200,4 @@ def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: st
     if not made_inside(cls):
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():
-        tx.output.guard("LACKS", base_place(outside), name)
+        tx.output.guard_members(base_place(outside), outside, name)
