@@ -4,6 +4,7 @@ Input: the table below, by hand from the seeds it names (`stage1_capture.tests.f
 Each row fails on the tree before its fix.
 """
 
+import types
 import typing
 
 import numpy as np
