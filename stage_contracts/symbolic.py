@@ -159,7 +159,10 @@ class ShapeEnv:
         self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
         self.simplified = {}
         # _simplify: the difference itself is not to be remembered as it was before this was known
-        relation, difference = type(condition).__name__, self._simplify(condition.lhs - condition.rhs).expand()
+        relation, difference = (
+            type(condition).__name__,
+            self._simplify(condition.lhs - condition.rhs).expand(),
+        )
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
             constant, rest = difference.as_coeff_Add()

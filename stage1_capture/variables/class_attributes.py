@@ -153,15 +153,22 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
         return None
     found = order[index].__dict__[name]
     source = _place_behind(receiver, cls, start, index, name, of_class)
-    unbound = of_class or name == "__new__" or isinstance(found, staticmethod)
-    if isinstance(found, staticmethod):
-        found, source = found.__func__, source and AttrSource(source, "__func__")
+    return _descriptor_behind(tx, receiver, found, source, name, of_class)
+
+
+def _descriptor_behind(
+    tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, of_class: bool
+) -> Variable | None:
+    """What super() makes of what it found: bound to the receiver, or to its class. of_class: the receiver is one."""
     if isinstance(found, classmethod):
         function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
-        return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
+        cls = receiver if of_class else class_variable(tx, receiver, type(receiver.real))
+        return UserMethodVariable(function, cls)
     if isinstance(found, property) and not of_class:
         return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
-    return _seen_by(tx, receiver, found, source, name, unbound)
+    if isinstance(found, staticmethod):
+        return _seen_by(tx, receiver, found.__func__, source and AttrSource(source, "__func__"), name, True)
+    return _seen_by(tx, receiver, found, source, name, unbound=of_class or name == "__new__")
 
 
 def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, unbound: bool) -> Variable:

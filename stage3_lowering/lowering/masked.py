@@ -63,7 +63,7 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 
 def may_pad(pad: Any) -> bool:
-    """Not where it is known to cut off, or to do nothing. An open one may do either: under a mask both come out right."""
+    """Not where it is known to cut off, or to do nothing. Of an open one nothing is known: a mask is right for all."""
     return not sympy.sympify(pad).is_nonpositive
 
 
