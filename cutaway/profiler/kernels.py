@@ -12,8 +12,15 @@ from time import perf_counter_ns
 from typing import Any
 
 from cutaway.profiler.events import ProfilerEvent, Recorder
-from stage4_runtime.runtime.launch_observed import can_be_observed, observed_launch
-from stage_contracts.program import External, Kernel, Launch, Program
+from stage4_runtime.runtime.launch_observed import (
+    Routine,
+    can_be_observed,
+    observed_launch,
+    observed_segments,
+)
+from stage_contracts.breaks import Unsupported
+from stage_contracts.program import Kernel, Launch, Program
+from stage_contracts.segments import Segment
 
 OBSERVED = "__observed__"
 
@@ -23,7 +30,12 @@ def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
     if not can_be_observed(run) or OBSERVED in run.__globals__:
         return lambda: None
     plain, names, program = run.__code__, run.__globals__, run.program
-    names[OBSERVED] = observed_launch(run, lambda what, f: _observed(what, f, program, recorder))
+    try:
+        names[OBSERVED] = observed_launch(run, lambda what, f: _observed(what, f, program, recorder))
+    except Unsupported:  # steps that only C++ runs: its calls are events as a whole
+        before = dict(names)
+        names.update(observed_segments(run, lambda what, f: _observed(what, f, program, recorder)))
+        return lambda: names.update(before)
     run.__code__ = _trampoline.__code__
 
     def end() -> None:
@@ -41,25 +53,40 @@ def _observed(what: Any, function: Callable, program: Program, recorder: Recorde
     if isinstance(what, str):
         return _counting(function, recorder) if recorder.memory else function
     args: dict[str, Any] = {"program": program.name}
+    if isinstance(what, Routine):
+        return _timed(function, what.name, "library", args, recorder, recorder.shapes)
+    if isinstance(what, Segment):
+        return _timed(function, f"{program.name} ({len(what.steps)} steps)", "kernel", args, recorder)
     if what.origins:
         args["lines"] = [f"{o.file}:{o.line} {o.text}" for o in what.origins]
-    if isinstance(what, Kernel):
-        return _timed(function, what.name, "kernel", {**args, **_shapes(what, program, recorder)}, recorder)
-    return _timed(function, what.target, "library", {**args, **_shapes(what, program, recorder)}, recorder)
+    return _timed(function, what.name, "kernel", {**args, **_shapes(what, program, recorder)}, recorder)
 
 
 def _timed(
-    function: Callable, name: str, category: str, args: dict[str, Any], recorder: Recorder
+    function: Callable,
+    name: str,
+    category: str,
+    args: dict[str, Any],
+    recorder: Recorder,
+    shapes: bool = False,
 ) -> Callable:
+    """`function` with a timer. `shapes`: those of the arrays that each call is given are kept."""
     keep = recorder.events.append
 
     def timed(*given: Any, **options: Any) -> Any:
         start = perf_counter_ns()
         result = function(*given, **options)
-        keep(ProfilerEvent(name, category, start, perf_counter_ns() - start, get_ident(), args))
+        took = perf_counter_ns() - start
+        more = {**args, **_of_arrays(given)} if shapes else args
+        keep(ProfilerEvent(name, category, start, took, get_ident(), more))
         return result
 
     return timed
+
+
+def _of_arrays(given: tuple) -> dict[str, Any]:
+    arrays = [value for value in given if hasattr(value, "shape") and hasattr(value, "dtype")]
+    return {"Input Dims": [list(a.shape) for a in arrays], "Input type": [str(a.dtype) for a in arrays]}
 
 
 def _counting(function: Callable, recorder: Recorder) -> Callable:
@@ -76,16 +103,12 @@ def _counting(function: Callable, recorder: Recorder) -> Callable:
     return counted
 
 
-def _shapes(what: Any, program: Program, recorder: Recorder) -> dict[str, Any]:
-    """What it works on. Of kernels that run more than once: as the first time."""
-    if not recorder.shapes:
+def _shapes(kernel: Kernel, program: Program, recorder: Recorder) -> dict[str, Any]:
+    """What it works on. Of one that runs more than once: as the first time."""
+    launches = [s for s in program.steps if isinstance(s, Launch) and s.kernel == kernel.name]
+    if not recorder.shapes or not launches:  # inside a step of its own: by blocks of rows
         return {}
-    if isinstance(what, External):
-        names: list[str] = [a.name for a in what.args if hasattr(a, "name")] + list(what.outputs)
-    else:
-        launches = (s for s in program.steps if isinstance(s, Launch) and s.kernel == what.name)
-        names = next(list(launch.buffers) for launch in launches)
-    metas = [program.buffers[name].meta for name in names if name in program.buffers]
+    metas = [program.buffers[name].meta for name in launches[0].buffers]
     return {
         "Input Dims": [[int(n) if isinstance(n, int) else str(n) for n in meta.shape] for meta in metas],
         "Input type": [meta.dtype.name for meta in metas],

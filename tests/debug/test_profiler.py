@@ -11,13 +11,15 @@ import pytest
 
 import cutaway
 from cutaway.compiled_function import CompiledFunction
+from cutaway.profiler import kernels
 from cutaway.profiler.events import ProfilerEvent, nested
 from cutaway.torch_api import torch
 from stage2_autograd.runtime.compiled_backward import CompiledBackward
+from stage_contracts.breaks import Unsupported
 from tests.debug.test_compile_profiler import ModelWithBreaks
 from tests.debug.trace_format import problems
 
-profiler = torch.profiler
+nn, profiler = torch.nn, torch.profiler
 REGION, FORWARD, BACKWARD = "Torch-Compiled Region", "CompiledFunction", "CompiledFunctionBackward"
 
 
@@ -98,6 +100,46 @@ def test_every_launch_of_a_kernel_is_an_event(trained):
     )
     a_kernel = next(event for event in trained.events() if event.category == "kernel")
     assert [4, 8] in a_kernel.args["Input Dims"] and "mod1" not in a_kernel.args["lines"]
+
+
+def attention():
+    torch.manual_seed(0)
+    compiled = torch.compile(
+        lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    )
+    return compiled, [torch.randn(2, 3, 64, 32, requires_grad=True) for _ in range(3)]
+
+
+def values(compiled, inputs):
+    for x in inputs:
+        x.grad = None
+    out = compiled(*inputs)
+    out.sum().backward()
+    return [out, *(x.grad for x in inputs)]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_blocks_of_rows_give_the_same_values(whole, monkeypatch):
+    """Kernels that C++ runs block by block, in one step; and, planted, a program that only C++ can run."""
+    compiled, inputs = attention()
+    plain = values(compiled, inputs)
+    if whole:
+        monkeypatch.setattr(kernels, "observed_launch", refuse)
+    with profiler.profile() as prof:
+        profiled = values(compiled, inputs)
+    after = values(compiled, inputs)
+    assert all(
+        torch.equal(a, b) and torch.equal(a, c) for a, b, c in zip(plain, profiled, after, strict=True)
+    )
+    found = [event.name for event in prof.events() if event.category in ("kernel", "library")]
+    if whole:
+        assert len(found) == 2 and all(name.endswith(" steps)") for name in found), found
+    else:
+        assert "matmul" in found and any(name.startswith("fused_") for name in found), found
+
+
+def refuse(*_):
+    raise Unsupported("only C++", code="GB0089")
 
 
 def test_the_phases_of_a_first_call_are_inside():
@@ -258,7 +300,7 @@ def test_the_table_adds_up(trained):
     text = trained.key_averages().table(sort_by="self_cpu_time_total", row_limit=3)
     assert len(text.splitlines()) == 3 + 3 + 2 and "Self CPU Mem" in text
     shapes = trained.key_averages(group_by_input_shape=True).table(sort_by="count")
-    assert "[[4, 8], [8, 8], [4, 8]]" in shapes
+    assert "[[4, 8], [8, 8]]" in shapes and "[[8, 4], [4, 8]]" in shapes
     with pytest.raises(ValueError, match="did you mean 'cpu_time_total'"):
         trained.key_averages().table(sort_by="cpu_time_totl")
 
