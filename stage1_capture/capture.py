@@ -10,7 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -59,31 +59,41 @@ def capture(
     plain = rule_of(entries.users_code(function.__code__).code) is not None  # disable(recursive=False)
     options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
     with ordinary_modes():
-        output = OutputGraph(start, policy, options)
-        frame = _attempt(output, function, args, kwargs, seams)
+        frame = _attempt(OutputGraph(start, policy, options), Call(function, args, kwargs, seams))
     return replace(frame, breaks=()) if plain else frame
 
 
-def _attempt(
-    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any], seams: Seams
-) -> CapturedFrame:
+@dataclass(frozen=True)
+class Call:
+    """What is captured, and by which parts of capture."""
+
+    function: types.FunctionType
+    args: tuple
+    kwargs: dict[str, Any]
+    seams: Seams
+
+    def interpret(self, output: OutputGraph) -> Variable:
+        return self.seams.interpret(output, self.function, self.args, self.kwargs)
+
+
+def _attempt(output: OutputGraph, call: Call) -> CapturedFrame:
     try:
         try:
-            result = seams.interpret(output, function, args, kwargs)
+            result = call.interpret(output)
             with_state(output)
-            return _captured(output, function, result, seams)
+            return _captured(output, call, result)
         except Raised as raised:
             # the frame is cut where it was raised first, so that its traceback has the user's lines
             assert raised.value.place is not None  # set where it was first seen
             output.root_steps, origin = raised.value.place
             raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
-        return _attempt(_anew(output, again.options), function, args, kwargs, seams)
+        return _attempt(_anew(output, again.options), call)
     except Unsupported as stop:
-        return _split(output, function, args, kwargs, stop, seams)
+        return _split(output, call, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
         return _broken(
-            output, function, GraphBreak("GB0035", "calls nested too deeply to follow", output.start)
+            output, call.function, GraphBreak("GB0035", "calls nested too deeply to follow", output.start)
         )
     finally:
         output.let_go()
@@ -106,51 +116,40 @@ def _said(raised: Raised) -> str:
     return type(error.real).__name__ + words
 
 
-def _split(
-    first: OutputGraph,
-    function: types.FunctionType,
-    args: tuple,
-    kwargs: dict[str, Any],
-    stop: Unsupported,
-    seams: Seams,
-) -> CapturedFrame:
+def _split(first: OutputGraph, call: Call, stop: Unsupported) -> CapturedFrame:
     """The frame up to the instruction that cannot be captured, which runs in Python, and what comes behind it.
 
     Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
     """
     why = replace(stop.graph_break, error=bool(first.modes["error_on_break"]))
-    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
-        return _broken(first, function, why)
+    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(call.function.__code__):
+        return _broken(first, call.function, why)
     again = _anew(first, replace(first.options, stop_at=first.root_steps - 1))
     try:
         with suppress(Stopped):
-            seams.interpret(again, function, args, kwargs)
-        return break_frame(again, function, why, seams)
+            call.interpret(again)
+        return break_frame(again, call, why)
     except Restart as once_more:
-        return _attempt(_anew(first, once_more.options), function, args, kwargs, seams)
+        return _attempt(_anew(first, once_more.options), call)
     except (Unsupported, Raised):  # something that lives on cannot be made again
-        return _broken(first, function, why)
+        return _broken(first, call.function, why)
     finally:
         again.let_go()
 
 
-def _captured(
-    output: OutputGraph, function: types.FunctionType, result: Variable, seams: Seams
-) -> CapturedFrame:
+def _captured(output: OutputGraph, call: Call, result: Variable) -> CapturedFrame:
     """Close the graph. A frame without tensor computation has none, and runs as it is."""
     if not output.graph.has_calls:
-        return _frame(output, function, graph=None)
-    return _with_residual(output, function, [result], lambda words: f"return {words[0]}", seams)
+        return _frame(output, call.function, graph=None)
+    return _with_residual(output, call, [result], lambda words: f"return {words[0]}")
 
 
-def break_frame(
-    output: OutputGraph, function: types.FunctionType, why: GraphBreak, seams: Seams
-) -> CapturedFrame:
+def break_frame(output: OutputGraph, call: Call, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
     output.breaks_here = True
     del output.frames[1:]
-    code = entries.users_code(function.__code__).code
+    code = entries.users_code(call.function.__code__).code
     index = resume.first_index(code, frame.index)
     layout = tuple(map(_slot_kind, frame.stack))
     needed = resume.needed(code, index)
@@ -160,7 +159,7 @@ def break_frame(
     row = row_of(frame.program[index])
     stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
     with CAPTURE.timed("resume"):
-        run, resumes = seams.resume(function, code, entry, row if stand_in else None)
+        run, resumes = call.seams.resume(call.function, code, entry, row if stand_in else None)
     if row and stand_in:
         layout = resume.around_a_call(layout, row.operands)
         stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
@@ -172,12 +171,7 @@ def break_frame(
         if kind in (entries.VALUE, entries.OUTER):
             values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
-        output,
-        function,
-        values,
-        lambda words: f"return {BREAK_NAME}({', '.join(words)})",
-        seams,
-        {BREAK_NAME: run},
+        output, call, values, lambda words: f"return {BREAK_NAME}({', '.join(words)})", {BREAK_NAME: run}
     )
     return replace(made, breaks=(why,), resumes=resumes)
 
@@ -205,18 +199,17 @@ _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GEN
 
 def _with_residual(
     output: OutputGraph,
-    function: types.FunctionType,
+    call: Call,
     values: list[Variable | None],
     finish: Callable[[list[str]], str],
-    seams: Seams,
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
     with CAPTURE.timed("residual"):
-        text, code, needed = seams.residualize(output, function, values, finish)
+        text, code, needed = call.seams.residualize(output, call.function, values, finish)
     calls = output.graph.has_calls
     return _frame(
         output,
-        function,
+        call.function,
         graph=output.graph.verify() if calls else None,
         graph_grad_mode=output.graph_mode,
         inputs=tuple(n.meta["source"] for n in output.graph.placeholders) if calls else (),

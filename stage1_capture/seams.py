@@ -6,6 +6,7 @@ run on yours with `pytest stage1_capture --swap residualize=my_module:my_residua
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -77,14 +78,5 @@ class Seams:
     residualize: Residualize
 
 
-def residualize(
-    output: OutputGraph,
-    function: types.FunctionType,
-    values: list[Variable | None],
-    finish: Callable[[list[str]], str],
-) -> tuple[str, types.CodeType, dict[str, Any]]:
-    """Residual code; a generator or a traceback in the middle of its function is made by breaks/resume.py."""
-    return codegen.residualize(output, function, values, finish, resume_functions)
-
-
+residualize = functools.partial(codegen.residualize, resume=resume_functions)
 SEAMS = Seams(interpret, resume_functions.break_function, residualize)

@@ -141,8 +141,12 @@ class _NumpyOps:
             return parts[0] % parts[1]
         raise GraphError(f"cannot evaluate the index {index}")
 
-    def load(self, buffer: str, index: Any) -> np.ndarray:
+    def load(self, buffer: str, index: Any, mask: np.ndarray | None = None) -> np.ndarray:
         places = np.broadcast_to(self.at(index), self.full_shape)
+        if mask is not None:
+            if not np.broadcast_to(mask, places.shape).any():
+                return np.zeros(places.shape, self.storage[buffer].dtype)
+            places = np.where(mask, places, places[np.broadcast_to(mask, places.shape)][0])
         if places.size == 0:
             return np.zeros(places.shape, self.storage[buffer].dtype)
         return self.storage[buffer][places]

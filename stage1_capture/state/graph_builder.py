@@ -116,27 +116,20 @@ class OutputGraph:
         self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
-        self.keys: dict[
-            Variable, None
-        ] = {}  # objects from outside that are keys, each guarded to be no other
+        self.keys: dict[Variable, None] = {}  # objects from outside, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks
         self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/data_reads.py
-        self.taken: dict[TensorVariable, Node] | None = (
-            None  # set while higher_order/transforms.py follows a function
-        )
-        self.follows_since: int | None = (
-            None  # set while higher_order/backward_graphs.py follows one: when it began
-        )
+        # set while higher_order/transforms.py follows a function; while backward_graphs.py does: when it began
+        self.taken: dict[TensorVariable, Node] | None = None
+        self.follows_since: int | None = None
         # what runs in the backward: its name, and whether it still reads the same
         self.followed: list[tuple[str, Callable[[], bool]]] = []
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
-        self.class_stores: dict[
-            type, dict[str, Any]
-        ] = {}  # what the program stored on classes; None: deleted
+        self.class_stores: dict[type, dict[str, Any]] = {}  # what the program stored; None: deleted
         self.class_places: dict[type, Source] = {}  # where guards find a user-defined class
         self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients

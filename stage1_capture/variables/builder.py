@@ -22,12 +22,10 @@ REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward
 
 
 Builder = Callable[[OutputGraph, Any, Source | None], Variable]
-BUILDERS: dict[
-    type, Builder
-] = {}  # objects of exactly this class -> what makes their value: each kind has its rows
-BUILDERS_BY_CLASS: dict[
-    type, Builder
-] = {}  # objects of a class derived from it; that of `object` is for all others
+# Objects of exactly this class -> what makes their value (each kind has its rows); and of a class derived from it:
+# that of `object` is for all others.
+BUILDERS: dict[type, Builder] = {}
+BUILDERS_BY_CLASS: dict[type, Builder] = {}
 
 
 def object_of(real: Any, source: Source | None = None) -> Any:

@@ -150,9 +150,8 @@ FACTS: dict[str, Callable[[TensorMeta], Any]] = {
     "itemsize": lambda m: m.dtype.itemsize,
     "nbytes": lambda m: m.numel * m.dtype.itemsize,
 }
-COMPUTED: dict[
-    str, Callable[[Tx, NumpyNdarrayVariable], Variable]
-] = {}  # T, mT, real, flat: builtins/numpy/methods.py
+# T, mT, real, flat: builtins/numpy/methods.py
+COMPUTED: dict[str, Callable[[Tx, NumpyNdarrayVariable], Variable]] = {}
 NAMES: set[str] = set()  # methods that builtins/numpy/methods.py has
 
 

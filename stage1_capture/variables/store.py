@@ -115,8 +115,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     )
     if not (data and shown and user and plain) or name.startswith("__"):
         refuse(tx, cls, name, STORE)
-    if type(real) is not type:
-        tx.output.guard("LACKS", AttrSource(cls.source, "__class__") if cls.source else None, name)
+    if type(real) is not type and cls.source is not None:
+        tx.output.guard_members(AttrSource(cls.source, "__class__"), type(real), name, "__setattr__")
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value

@@ -94,9 +94,15 @@ NUMBERS = {"NAN": '__builtin_nanf("")', "INFINITY": "__builtin_inff()"}
 
 HELPERS: dict[str, str] = {
     "maximum": """\
-template <class T> T maximum(T a, T b) { return a > b || a != a ? a : b; }  // NaN if either is NaN""",
+template <class T> T maximum(T a, T b) {  // NaN if either is NaN; two selections, as one with || is a branch
+    T number = a > b ? a : b;
+    return a != a ? a : number;
+}""",
     "minimum": """\
-template <class T> T minimum(T a, T b) { return a < b || a != a ? a : b; }  // NaN if either is NaN""",
+template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selections, as one with || is a branch
+    T number = a < b ? a : b;
+    return a != a ? a : number;
+}""",
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\

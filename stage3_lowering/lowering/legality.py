@@ -37,7 +37,7 @@ class _Dependencies:
     def __init__(self, sizes: Sizes) -> None:
         self.sizes, self.reads, self.writes = sizes, [], []  # type: ignore[var-annotated]
 
-    def load(self, buffer: str, index: Any) -> None:
+    def load(self, buffer: str, index: Any, mask: None = None) -> None:
         self.reads.append(MemoryDep(buffer, index, self.sizes))
 
     def store(self, buffer: str, index: Any, value: None) -> None:

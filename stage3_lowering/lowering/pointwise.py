@@ -46,10 +46,11 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     hot = one_hot(node)
 
     def fetch(body: Body, index: Index) -> Value:
-        if (node, index) not in body.known:
+        key = node, index, body.mask
+        if key not in body.known:
             element = hot and compare(body, node, state.values[hot.target], hot, meta, index)
-            body.known[node, index] = element or _element(body, node, meta, compute, args, index)
-        return body.known[node, index]
+            body.known[key] = element or _element(body, node, meta, compute, args, index)
+        return body.known[key]
 
     tensors = [o for o in operands if isinstance(o, Lazy)]
     value = Lazy(

@@ -13,6 +13,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.lowering.pieces import choose
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.verify import verify_pass
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
@@ -69,7 +70,9 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
         kept = 1 if (not inner and len(order) > 1) else 0  # the innermost of a pointwise kernel stays whole
         parallel = tuple(order[: len(order) - kept])
     split = SPLIT if inner and not outer and work >= PARALLEL_WORK and _splits(kernel) else 0
-    return KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch).verify(kernel)
+    pieces = choose(kernel.nests[0], tuple(order)) if order and not (inner or tiles) else None
+    made = KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch, pieces=pieces)
+    return made.verify(kernel)
 
 
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
@@ -77,7 +80,7 @@ def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
     reductions."""
     rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
     work = [hinted(work_of(row)) for row in rows]
-    alone = schedule_of(rows[work.index(max(work))])
+    alone = replace(schedule_of(rows[work.index(max(work))]), pieces=None)
     threads = bool(kernel.sizes) or sum(work) >= PARALLEL_WORK
     if any(nest.reduction_ranges for nest in kernel.nests) or not alone.order:
         return replace(alone, parallel=(), table="across" if threads else "").verify(kernel)

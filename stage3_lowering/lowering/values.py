@@ -31,7 +31,8 @@ class Body:
 
     def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, Any]) -> None:
         self.instructions: list[Instr] = []
-        self.known: dict[Any, Value] = {}  # (node, index) -> the element, written once
+        self.known: dict[Any, Value] = {}  # (node, index, mask) -> the element, written once
+        self.mask: Value | None = None  # where false, what is written has no use: loads read nothing
         self.fresh, self.sizes = fresh, sizes
         self.origins: tuple[Origin, ...] = ()  # of the instructions that are being written
         self.all_origins: dict[Origin, None] = {}
@@ -44,7 +45,8 @@ class Body:
         return value
 
     def load(self, buffer: str, index: Any, dtype: DType) -> Value:
-        return self.emit("load", (buffer, simplify(index, self.sizes)), dtype, f"{buffer}_val")
+        mask = () if self.mask is None else (self.mask,)
+        return self.emit("load", (buffer, simplify(index, self.sizes), *mask), dtype, f"{buffer}_val")
 
     def store(self, buffer: str, index: Any, value: Value) -> None:
         self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage1_capture.builtins.python import len_
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
@@ -25,7 +24,7 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 
 @handles("GET_LEN")
 def get_len(tx: Tx, i: Instruction) -> None:
-    tx.push(len_(tx, tx.stack[-1]))
+    tx.push(tx.stack[-1].length(tx))
 
 
 @handles("MATCH_SEQUENCE")
