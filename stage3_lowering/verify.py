@@ -20,7 +20,10 @@ from stage_contracts.graph import Graph, GraphError
 from stage_contracts.loop_ir import LoweredGraph
 from stage_contracts.program import Program
 
-ROUNDS = ("row_blocks",)  # passes that add up in another order, or have BLAS do so
+ROUNDS = (
+    "row_blocks",
+    "schedule",
+)  # passes, and the step they are of, that add up in another order, or have BLAS do so
 
 
 def verify_pass(name: str, before: Any, after: Any) -> None:

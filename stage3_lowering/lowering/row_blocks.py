@@ -115,13 +115,20 @@ def _rows_of_step(
     program: Program, step: Any, group: Group, apart: Mapping[str, int]
 ) -> tuple[list[str], dict[str, Any]] | None:
     """(products it takes in, what it makes by rows), or None for a step that needs more than its own rows."""
-    if isinstance(step, External):
-        product = product_of(step, program.buffers)
-        if product is not None and _multiplies_rows(product, group):
-            return [], {product.c.buffer: product.n}
-        return ([], {}) if product is not None and _adds_over_rows(product, group) else None
-    if not isinstance(step, Launch):
+    if isinstance(step, Launch):
+        return _rows_of_kernel(program, step, group, apart)
+    product = product_of(step, program.buffers)
+    if product is None:
         return None
+    if _multiplies_rows(product, group):
+        return [], {product.c.buffer: product.n}
+    return ([], {}) if _adds_over_rows(product, group) else None
+
+
+def _rows_of_kernel(
+    program: Program, step: Launch, group: Group, apart: Mapping[str, int]
+) -> tuple[list[str], dict[str, Any]] | None:
+    """The same for a kernel: one that runs once, and needs of each row only that row."""
     kernel = program.kernels[step.kernel]
     if step.buffers != kernel.params or sum(_launches(s, kernel) for s in program.steps) > 1:
         return None
