@@ -7,6 +7,7 @@
 #   make lint            of these, what takes seconds
 #   make test-torch      the tests that compare with torch, which make test skips where torch is not installed
 #   make test-versions   capture's tests and the whole-program tests on Python 3.11, 3.12 and 3.13
+#   make wheel           build the wheel, and use it outside the repository
 #   make stubs           what editors complete after `cutaway.` and `Tensor.`, written anew
 #   make site            the documentation, as a folder that works offline
 #   make clean           remove everything made here
@@ -49,13 +50,13 @@ BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 # A report's name is its target's. It is written aside first, so that a run that fails leaves the last one.
 KEEP = > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # A fault of the compiler itself ends a program with status 70, though the call ran eagerly (stage_contracts/events.py).
 export CUTAWAY_INTERNAL_ERRORS = exit
 
 # Every command: none of them is the name of a file it makes.
-.PHONY: install tour test lint stubs test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
+.PHONY: install tour test lint stubs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
 .PHONY: against-tree
@@ -78,6 +79,13 @@ lint: $(VENV)/installed-dev
 # What an editor completes after `cutaway.` and `Tensor.`, with signatures.
 stubs: $(VENV)/installed-dev
 	$(BIN)/python -m cutaway.stubs
+
+# The wheel is installed into a folder, without the packages it needs: those are the environment's.
+wheel: $(VENV)/installed
+	rm -rf build/wheel
+	$(PIP) wheel . --no-deps --wheel-dir build/wheel
+	$(PIP) install --no-deps --target build/wheel/site build/wheel/*.whl
+	cd build/wheel && PYTHONPATH=site $(abspath $(BIN)/python) ../../.ci/use_wheel.py site
 
 test-torch: $(VENV)/installed-dev $(VENV)/installed-oracle
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/oracle $(shell grep -rlE --include='test_*.py' 'importorskip\("torch"\)' $(TESTED))
@@ -138,8 +146,9 @@ gpu: | build
 oracle: $(VENV)/installed-oracle | build
 	$(BIN)/python -m tests.oracle.report
 
+PROGRAMS ?= 10000
 programs: $(VENV)/installed-test
-	$(BIN)/python -m tests.oracle.programs_report
+	$(BIN)/python -m tests.oracle.programs_report $(PROGRAMS)
 
 models: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.compare $(KEEP)
@@ -212,9 +221,9 @@ $(BIN)/python:
 
 # One stamp for each set of packages; pip is asked again only after pyproject.toml changed.
 $(VENV)/installed: pyproject.toml | $(BIN)/python
-	$(PIP) --editable .
+	$(PIP) install --editable .
 	@touch $@
 
 $(VENV)/installed-%: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[$*]'
+	$(PIP) install --editable '.[$*]'
 	@touch $@ $(VENV)/installed

@@ -1,7 +1,7 @@
 """Cutaway: a reference compiler for array programs. `cutaway.compile(fn)`, and torch's names for the language.
 
-The way a call takes: compile.py, compiled_function.py, compile_frame.py, inductor.py (the map). This file only gathers
-the public names.
+A call passes through compile.py, compiled_function.py, compile_frame.py and inductor.py (the map). This file only
+collects the public names.
 """
 
 # ruff: noqa: F401, F405  (this file gathers names)

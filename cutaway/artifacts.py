@@ -1,7 +1,7 @@
 """What the machine keeps of one compile: every artifact of every stage, for explain, the tour page and the labs.
 
 Input: compile_frame.py fills one Artifacts per compiled entry; `fn.artifacts` is the list of them, newest last.
-Everything here prints: `print(a.forward.core)` is a program.
+Everything here prints: `print(a.forward.core)` shows a program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The captured graph, run as it is: what eager does, wherever compiled code will not do.
+"""Runs the captured graph as it is, as eager does, wherever compiled code cannot run.
 
 Input: a captured graph on tensors, its sizes known or open.
 """

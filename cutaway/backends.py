@@ -1,7 +1,7 @@
-"""The registry of backends: a name, or a callable of yours, to what makes a captured graph run.
+"""The registry of backends: maps a name, or your own callable, to the function that makes a captured graph run.
 
-Input: what `compile(backend=...)` was told. The built-in ones are in inductor.py; programs register theirs, packages
-add theirs under the entry point `cutaway_backends`, and each of these is held to what it promises.
+Input: the argument `compile(backend=...)`. The built-in backends are in inductor.py. Programs register their own, and
+packages add theirs under the entry point `cutaway_backends`. Each result of a backend is checked against its contract.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From a core graph to a Program with source: out of the cache of whole programs, or through stage 3. And its build.
+"""From a core graph to a Program with source, out of the program cache or through stage 3; then builds it.
 
 Input: one half of a compile (HalfArtifacts) and the target. A cached program is the one that the same graph, seams,
-settings, machine and software made before; a graph with open sizes is always lowered, since that may add guards.
+settings, machine and software made before. A graph with open sizes is always lowered, because that may add guards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The command line: `cutaway tour`, `cutaway doctor`, `cutaway switches`, `cutaway --version`.
 
-Input: what the user typed. Anything heavy is imported when a command runs, so that `cutaway --help` is
-quick. An error the user can act on is one line on standard error.
+Input: the words on the command line. Heavy modules are imported only when a command runs, so `cutaway --help` is quick.
+An error that you can fix is one line on standard error.
 """
 
 from __future__ import annotations

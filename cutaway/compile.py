@@ -1,8 +1,8 @@
-"""`compile(fn)`: what its arguments mean. (The map of the machine is inductor.py.)
+"""`compile(fn)`: checks its arguments and what they mean. (The map of the machine is inductor.py.)
 
-Input: a Python function or a Module. Output: a CompiledFunction (compiled_function.py), or a Module that calls one.
-At a call whose guards no entry satisfies the frame is captured (compile_frame.py), its graph goes to a backend
-(inductor.py runs every stage), and the result becomes an Entry for the seam `dispatch` to find.
+Input: a Python function or a Module. Output: a CompiledFunction (compiled_function.py), or a Module that calls one. If
+no entry's guards hold at a call, the frame is captured (compile_frame.py), its graph goes to a backend (inductor.py
+runs every stage), and the result becomes an Entry for the seam `dispatch` to find.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""One entry of a compiled function: capture the frame, hand its graph to the backend, check the guards.
+"""Makes one entry of a compiled function: captures the frame, passes its graph to the backend, checks the guards.
 
-Input: a function, the arguments of the call that no entry was for, the Pipeline, the Backend. Output: an Entry.
+Input: a function, the arguments of a call that no entry fits, the Pipeline, the Backend. Output: an Entry.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Compiled:
     artifacts: Artifacts
     breaks: list[GraphBreak]
     run: Callable | None = None  # None where there is no graph, or where the backend refused
-    error: Exception | None = None  # a fault of ours while sizes were open
+    error: Exception | None = None  # a bug in the compiler while sizes were open
 
 
 def _better(open_: Compiled, known: Compiled, stage: str) -> Compiled:
@@ -185,7 +185,7 @@ def _captured_and_compiled(
             if backend.builtin and frame.late_guards is not None and policy is not STATIC:
                 made.error = error  # tried again with known sizes
                 return made
-            if backend.builtin:  # a fault of ours (internal_errors.py)
+            if backend.builtin:  # a bug in the compiler (internal_errors.py)
                 raise
             settings = config.current().capture
             if not settings.suppress_errors or settings.repro_after:

@@ -1,6 +1,6 @@
-"""What `compile` returns for a function: find the entry a call satisfies, or make a new one.
+"""What `compile` returns for a function: finds the entry that fits a call, or makes a new one.
 
-Input: the function and what compile() was told. The entries are found by the seam `dispatch`, made by compile_frame.py.
+Input: the function and the arguments of compile(). The seam `dispatch` finds entries; compile_frame.py makes them.
 """
 
 from __future__ import annotations

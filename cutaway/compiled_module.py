@@ -1,7 +1,7 @@
-"""Compiled modules: an object of the module's own class with the same state, whose calls are compiled.
+"""Compiled modules: an object of the module's own class with the same state, and compiled calls.
 
-Input: a Module and a CompiledFunction over `Module.__call__`. Nothing is wrapped, so names in `state_dict()`, pickles
-and `isinstance` are the module's own. `call_through` does the same to the module itself.
+Input: a Module and a CompiledFunction over `Module.__call__`. Nothing is wrapped, so `isinstance`, pickles and the
+names in `state_dict()` are the same as for the module. `call_through` makes the module itself call compiled code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`cutaway.compiler`: what a program says to the compiler. Names and meanings as torch.compiler and torch._dynamo.
+"""`cutaway.compiler`: how a program controls the compiler, as with torch.compiler and torch._dynamo.
 
-Input: user functions, and compiled functions. The marks that capture obeys are in stage_contracts.controls,
-limits and stances in recompilation.py; this file gathers them and adds what needs compiled functions.
+Input: user functions, and compiled functions. The marks that capture obeys are in stage_contracts.controls; limits and
+stances are in recompilation.py. This file collects them and adds the controls that need compiled functions.
 """
 
 from __future__ import annotations

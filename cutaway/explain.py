@@ -1,7 +1,7 @@
-"""`explain(fn)(*args)`: what compiling a call would do, as torch._dynamo.explain reports it. A view of the event log.
+"""`explain(fn)(*args)`: reports what compiling a call does, like torch._dynamo.explain. A view of the event log.
 
-Input: a function (or a compiled one) and one call's arguments. A fresh copy is compiled and run, so that the report
-is about what really happened, frames that were compiled on the way included.
+Input: a function (or a compiled one) and one call's arguments. A fresh copy is compiled and run, so the report shows
+what really happened, including frames that were compiled on the way.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The map of the machine: every step from a captured graph to running kernels, by name and in order.
 
-Input: the captured graph, example inputs, the Pipeline (its seams are steps), where to keep each artifact. STEPS is the
-list; each is one call below, timed as an event of kind "pass". `aot_eager` and `eager` stop earlier on the same way.
+Input: the captured graph, example inputs, the Pipeline (its seams are steps), and where to keep each artifact. STEPS
+lists the steps; each is one call below, timed as an event of kind "pass". `aot_eager` and `eager` take the same steps
+and stop earlier.
 """
 
 from __future__ import annotations

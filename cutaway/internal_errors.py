@@ -1,8 +1,8 @@
-"""A fault of the compiler itself: the frame runs eagerly, one warning, and an event that says what to report.
+"""A bug in the compiler: the frame runs eagerly, with one warning, and an event that says what to report.
 
-Input: what making an entry raised (compiled_function.py, compile_frame.py); launch_errors.py has what a compiled graph
-raised. Not a fault, and raised as it is: what a user's backend or swapped seam raises, and all under fullgraph or
-suppress_errors=False.
+Input: the error raised while an entry was made (compiled_function.py, compile_frame.py); launch_errors.py handles
+errors of a compiled graph. An error of a user's backend or swapped seam is no such bug and is raised as it is. So is
+every error with fullgraph or suppress_errors=False.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ ATTEMPTS = 4  # with one cause, for calls that differ; after these what no entry
 
 @dataclass
 class Failures:
-    """The calls of one compiled function that were not compiled for a fault of ours, and how often for each cause."""
+    """The calls of one compiled function that were not compiled because of a bug in the compiler, by cause."""
 
     calls: set[Any] = field(default_factory=set)
     causes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -137,7 +137,7 @@ def _failed(event: events.Event, later: Sequence[events.Event]) -> bool:
 
 
 def reaches_the_user(error: Exception, stage: str, name: str, fullgraph: bool, pipeline: Pipeline) -> bool:
-    """Whether this is raised as it is. A fault of ours that the user asked to see says so in a note."""
+    """Whether to raise this as it is. If the user asked to see bugs of the compiler, a note says that it is one."""
     if isinstance(error, FOR_THE_USER) or _of_a_swapped_seam(stage, pipeline):
         return True
     asked = fullgraph or raises_faults()

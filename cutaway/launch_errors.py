@@ -1,8 +1,9 @@
-"""A fault when compiled code runs: the captured graph, or a backward's core graph, takes over, and the fault is told.
+"""A bug when compiled code runs: the captured graph, or a backward's core graph, runs instead, and the bug is reported.
 
-Input: what a compiled half raised at a call, with its operands; stage 2's wrapper asks (runtime_wrapper.py). Nothing is
-half-written then: a program writes to its inputs only where no later step may raise (stage 4's donate.py), and the
-write-back undoes itself (stage 2's write_back.py). An error that eager raises too is the program's own.
+Input: the error that a compiled half raised at a call, with its operands; stage 2's wrapper calls this
+(runtime_wrapper.py). No input is half-written then: a program writes to its inputs only where no later step may raise
+(stage 4's donate.py), and the write-back undoes itself (stage 2's write_back.py). If eager raises the same error, it is
+an error of the program.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _instead(
 
 
 def same_words(one: Exception, other: Exception) -> bool:
-    """Of a backward, where a core graph stands in for eager: a type alone may be a fault of ours in both."""
+    """Of a backward, where a core graph stands in for eager: a type alone may be a bug in both."""
     return same_error(one, other) and str(one) == str(other)
 
 

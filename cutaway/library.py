@@ -1,6 +1,6 @@
-"""`cutaway.library`: custom operators, as torch.library, and the check that one keeps its promises.
+"""`cutaway.library`: custom operators, as in torch.library, and opcheck, which checks that one keeps its promises.
 
-Input: functions of the user. What they become is in stage0_eager/library/custom_op.py; opcheck is here as it compiles.
+Input: user functions. stage0_eager/library/custom_op.py makes them operators; opcheck is here because it compiles.
 """
 
 from __future__ import annotations

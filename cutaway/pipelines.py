@@ -1,4 +1,4 @@
-"""The two pipelines, the default and the tiny one, by name. Each loads the stages at its first use.
+"""The two pipelines, default and tiny, by name. Each loads the stages when it is first used.
 
 Input: the tables of seams in stage_contracts/pipeline.py.
 """

@@ -1,8 +1,9 @@
-"""Policies: when compiled code takes over from eager, and when it gives way to it again.
+"""Policies: when compiled code takes over from eager, and when eager takes over again.
 
-Input: the configuration. `runtime.background`: the first calls run the graph's operators on NumPy while kernels build.
-`runtime.never_slower`: a few calls of each are timed after warm-up, and the faster way stays. Both are off unless asked
-for, and under `runtime.deterministic` (use_deterministic_algorithms): there nothing is chosen by measurement.
+Input: the configuration. With `runtime.background` the first calls run the graph's operators on NumPy while kernels
+build. With `runtime.never_slower` a few calls of each are timed after warm-up, and the faster one stays. Both are off
+by default, and off under `runtime.deterministic` (use_deterministic_algorithms), where no measurement decides what
+runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The pytest plugin: run a stage's conformance tests against the user's implementation of a seam.
+"""The pytest plugin: runs a stage's conformance tests on your implementation of a seam.
 
 Input: `pytest stage2_autograd --swap partition=my_module:my_partition [--tier core|full]`, tests marked
-`@pytest.mark.conformance("partition", tier="core")`, and each stage's `tests/conformance.json`: how many must
-run, {"partition": {"core": 5, "full": 12}}, full counting core's too. Testing nothing is an error here.
+`@pytest.mark.conformance("partition", tier="core")`, and each stage's `tests/conformance.json`, which says how many
+must run: {"partition": {"core": 5, "full": 12}}, where full includes core. A run without tests is an error.
 """
 
 from __future__ import annotations

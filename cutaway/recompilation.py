@@ -1,7 +1,7 @@
-"""When a call finds no entry: compile one more, run eagerly, or refuse. Limits, stances, and what to say about it.
+"""When a call fits no entry: compile one more, run eagerly, or refuse. Limits, stances, and their messages.
 
-Input: compiled_function.py asks `may_compile_now` at a miss. The entries of one code object are limited
-(`recompile_limit`), and so are those of all compiled functions that share the code (`accumulated_recompile_limit`).
+Input: compiled_function.py calls `may_compile_now` at a miss. Limits apply to the entries of one code object
+(`recompile_limit`) and to those of all compiled functions that share the code (`accumulated_recompile_limit`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`repro_after="dynamo"` or `"aot"`: what fails is saved as a program that fails again, and raised as it is.
+"""`repro_after="dynamo"` or `"aot"`: saves a failing graph as a program that fails again, and raises the error.
 
-Input: the captured graph and its backend (dynamo: compile_frame.py), or a half's core graph (aot: inductor.py), and
-what it was called with. The graph is saved whole: there is no minifier yet. The program runs with repro_program.py.
+Input: the captured graph and its backend (dynamo: compile_frame.py), or a half's core graph (aot: inductor.py), and the
+inputs of the call. The whole graph is saved, because there is no minifier yet. The program runs with repro_program.py.
 """
 
 from __future__ import annotations

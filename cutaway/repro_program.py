@@ -1,6 +1,6 @@
-"""What a program that `repro_after` saved runs with: the operators by their printed names, its numbers, the call.
+"""What a program saved by `repro_after` needs to run: the operators by their printed names, its numbers, the call.
 
-Input: the program's path; repro.py wrote it, and its numbers beside it.
+Input: the program's path. repro.py wrote the program, and its numbers beside it.
 """
 
 from __future__ import annotations

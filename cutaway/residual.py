@@ -1,6 +1,6 @@
-"""From a captured frame to functions that run: the guards as one function, the residual code bound to its names.
+"""Turns a captured frame into functions: the guards as one function, the residual code bound to its names.
 
-Input: a CapturedFrame and the user's function. Guards and residual code reach everything through the names made here.
+Input: a CapturedFrame and the user's function. Guards and residual code use only names that are defined here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A compiled graph that writes to inputs, called with inputs that share memory: compiled again for their places in it.
+"""A compiled graph that writes to inputs, called with inputs that share memory: compiles it again for their positions.
 
-Input: the graph, and the callable that refuses such a call before anything is written. Where no variant can be
-compiled, the captured graph itself runs.
+Input: the graph, and the callable that refuses such a call before it writes anything. If no variant can be compiled,
+the captured graph runs instead.
 """
 
 from __future__ import annotations

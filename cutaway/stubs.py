@@ -1,7 +1,7 @@
-"""What an editor completes after `cutaway.` and `Tensor.`: stubs with signatures, made from the running package.
+"""The stubs that editors complete `cutaway.` and `Tensor.` from, with signatures, made from the running package.
 
-Input: the operator table and the Tensor class. `python -m cutaway.stubs` writes both files (so does `make stubs`); with
---check it writes nothing and says which one is stale.
+Input: the operator table and the Tensor class. `python -m cutaway.stubs` writes both files, and so does `make stubs`.
+With --check it writes nothing and names each file that is stale.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _files() -> list[tuple[Path, str]]:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit("\n".join(f"{path} is stale: run `make stubs`" for path in stale()))
+        sys.exit("\n".join(f"{path} is stale: run `make stubs`" for path in stale()) or 0)
     for path, text in _files():
         path.write_text(text, encoding="utf-8")
         print("wrote", path.relative_to(ROOT))

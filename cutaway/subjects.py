@@ -1,7 +1,7 @@
 """Parts of torch that Cutaway leaves out: a sentence for each says what to use instead, or that it is planned.
 
-Input: a path that published code uses and Cutaway does not have. If no part matches, it suggests a
-similar name.
+Input: a path that published code uses and Cutaway does not have. If no part matches, the message suggests a similar
+name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Naming a seam's implementation: from the text `partition=my_module:my_partition` to the function.
+"""Finds a seam's implementation: from the text `partition=my_module:my_partition` to the function.
 
-Input: what a user typed after `--swap` (pytest or `cutaway tour`), or an entry of `DEFAULT_SEAMS`.
-Only the contracts are imported here, so that one stage's tests run without the other stages.
+Input: the text after `--swap` (pytest or `cutaway tour`), or an entry of `DEFAULT_SEAMS`. This file imports only the
+contracts, so that one stage's tests run without the other stages.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a graph is compiled for: the device its tensors live on, and the target that stands for it.
+"""What a graph is compiled for: the device of its tensors, and the target for that device.
 
-Input: a graph, or a device. Triton's architecture is the GPU's own.
+Input: a graph, or a device. For Triton the target has the GPU's own architecture.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The arrays under tensors: NumPy on the CPU, CuPy on a GPU. The one place in this stage that knows CuPy.
+"""The arrays under tensors: NumPy on the CPU, CuPy on a GPU. The one file of this stage that knows CuPy.
 
-Input: a device or an array. Kernels are written once against the array namespace this file hands them.
+Input: a device or an array. Kernels are written once, for the array namespace that this file gives them.
 """
 
 from __future__ import annotations

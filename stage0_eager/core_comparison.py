@@ -1,6 +1,6 @@
-"""Made-up inputs for a graph or a program, and the comparison of two results bit for bit: for who checks a pass.
+"""Makes inputs for a graph or a program, and compares two results bit for bit: used to check a pass.
 
-Input: a TensorMeta and a seed; two arrays. A pass is checked by interpreting what it was given and what it made.
+Input: a TensorMeta and a seed; two arrays. To check a pass, interpret its input and its output and compare.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The interpreter of core graphs: operator by operator with the eager kernels. There is no other.
+"""The interpreter of core graphs: runs them operator by operator with the eager kernels. It is the only one.
 
-Input: a graph in core operators (forward, backward or inference), its sizes fixed or open. The backend "aot_eager" runs
-it, and so does "inductor" where there is no compiler; tests compare every later stage with it.
+Input: a graph in core operators (forward, backward or inference), its sizes fixed or open. The backend "aot_eager" uses
+it, and so does "inductor" without a compiler; tests compare every later stage with it.
 """
 
 from __future__ import annotations

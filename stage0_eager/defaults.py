@@ -1,7 +1,7 @@
-"""What a tensor gets that is made without a dtype or a device: the defaults a program sets, by torch's names.
+"""The dtype and device of a tensor that is made without them: the defaults a program sets, by torch's names.
 
-Input: dtypes and devices as users write them. The dtype is the process's, the device is the thread's, as in torch;
-compiled code relies on both (the guard MODES).
+Input: dtypes and devices as users write them. The default dtype belongs to the process and the device to the thread, as
+in torch. Compiled code relies on both (the guard MODES).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How tensors print: as torch prints them, to the character; and `set_printoptions`.
+"""Prints tensors exactly as torch does; `set_printoptions`.
 
-Input: a tensor with data. All numbers of a tensor have one format, chosen from its smallest and largest; more than
-`threshold` of them are shown by the edges of each dimension.
+Input: a tensor with data. All numbers of a tensor have one format, chosen from its smallest and largest. A tensor of
+more than `threshold` numbers shows only the edges of each dimension.
 """
 
 from __future__ import annotations

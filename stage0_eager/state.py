@@ -1,4 +1,4 @@
-"""What one thread knows while it runs operators: is gradient recorded, and who interprets the operators.
+"""The state of one thread while it runs operators: whether gradients are recorded, and who interprets the operators.
 
 Input: `no_grad()` and tracers set it; `table/operator.py` reads it at every call. Each thread has its own.
 """

@@ -1,7 +1,7 @@
 """Tensor: an array with a dtype from the table, a place on the tape, and torch's methods.
 
-Input: a NumPy or CuPy array, or a TracedArray while an interpreter records instead of computing. Methods and
-arithmetic are operators of the table, attached by functions/tensor_methods.py.
+Input: a NumPy or CuPy array, or a TracedArray while an interpreter records instead of computing. Methods and arithmetic
+are operators of the table, attached by functions/tensor_methods.py.
 """
 
 from __future__ import annotations

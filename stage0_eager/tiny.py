@@ -1,8 +1,8 @@
 """Stage 0 on one screen: tensors, operators and their derivatives, where everything goes through one function.
 
-Input: nested lists of numbers. The order to read in: the table of operators; `apply`, which runs a row; the tape it
-writes; `backward`, which reads the tape; `trace`, a second reading of the very same calls. The real stage adds rows,
-dtypes, devices and care, but no other idea.
+Input: nested lists of numbers. Read in this order: the table of operators; `apply`, which runs a row; the tape it
+writes; `backward`, which reads the tape; `trace`, which interprets the same calls in a second way. The real stage adds
+rows, dtypes, devices and care, but no other idea.
 """
 
 # mypy: disable-error-code="has-type"

@@ -1,6 +1,6 @@
 """Questions about dtypes, by torch's names: finfo, iinfo, promote_types, result_type, can_cast, the default dtype.
 
-Input: DTypes, tensors, Python numbers. Answers come from the written table in stage_contracts/dtype.py.
+Input: DTypes, tensors, Python numbers. The answers come from the table in stage_contracts/dtype.py.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _attempt(output: OutputGraph, call: Call) -> CapturedFrame:
         return _attempt(_anew(output, again.options), call)
     except Unsupported as stop:
         return _split(output, call, stop)
-    except RecursionError:  # the capturer uses several Python frames for one of the user's
+    except RecursionError:  # the capturer uses several Python frames for each user frame
         return _broken(
             output, call.function, GraphBreak("GB0035", "calls nested too deeply to follow", output.start)
         )

@@ -242,9 +242,8 @@ def jump_if(c: Capture, f: Any, i: Any) -> None:
     condition = f.stack.pop()
     if isinstance(condition, Node):
         c.stop("a branch on the elements of a tensor", "GB0003")
-    if bool(c.plain(condition)) is i.opname.endswith(
-        "TRUE"
-    ):  # known now, and guarded: the other way needs no code
+    # The condition is known now, and guarded: the other branch needs no code.
+    if bool(c.plain(condition)) is i.opname.endswith("TRUE"):
         f.at = next(at for at, other in enumerate(f.program) if other.offset == i.argval)
 
 

@@ -1,7 +1,7 @@
-"""Which results share storage with an argument: what functionalize and the wrapper must know of views.
+"""Which results share storage with an argument, for functionalize and the run-time wrapper.
 
-Input: core operators and the metas of their arguments. A result shares the storage of its first argument or
-of none, so storage is a chain of first arguments that `base` follows to its end.
+Input: core operators and the metas of their arguments. A result shares the storage of its first argument or of none, so
+a storage is a chain of first arguments; `base` follows it to its end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a node calls, in the words of the table of core operators: its name, its kind, its arguments in order.
+"""What a node calls, in terms of the table of core operators: its name, its kind, its arguments in order.
 
-Input: nodes of any graph. What calls no core operator has the name "" and the kind "".
+Input: nodes of any graph. A node that calls no core operator has the name "" and the kind "".
 """
 
 from __future__ import annotations

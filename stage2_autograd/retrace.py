@@ -1,7 +1,7 @@
-"""Run a graph under a Tracer: how every seam of this stage turns one graph into the next.
+"""Runs a graph under a Tracer: how every seam of this stage turns one graph into the next.
 
-Input: any graph whose call targets are operators. What a node becomes carries the node's origins and marks,
-and its last node carries its name, so that a value can be followed through all graphs by name.
+Input: any graph whose call targets are operators. The new nodes keep the old node's origins and marks, and the last of
+them keeps its name, so you can follow a value through all graphs by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Inputs of a captured graph that are sizes: taken out of it, since shapes of its tensors show most of them.
+"""Removes inputs that are sizes from a captured graph: most of them can be read from the shapes of its tensors.
 
-Input: a captured graph, in which an open size that is an operand (`arange(n)`) is a placeholder of its own. The later
-stages know tensors only. A size that no tensor shows travels as the shape of an empty one, (n, 0).
+Input: a captured graph, in which an open size that is an operand (`arange(n)`) is a separate placeholder. The later
+stages know only tensors. A size that no tensor has becomes the shape of an empty tensor, (n, 0).
 """
 
 from __future__ import annotations

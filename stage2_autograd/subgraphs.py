@@ -1,7 +1,7 @@
 """Opaque operators in functionalize: the graphs inside control flow, and the writes of custom operators.
 
-Input: a graph whose attributes hold GraphModules. Inside, operands are row-major, whatever they are outside (the
-kernels of control flow see to it), and results are row-major in memory of their own.
+Input: a graph whose attributes hold GraphModules. Inside them operands are row-major, whatever they are outside (the
+kernels of control flow convert them), and results are row-major in new memory.
 """
 
 from __future__ import annotations

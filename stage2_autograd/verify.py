@@ -1,6 +1,6 @@
-"""A wrong pass has a name: interpret the graph before and after it on the same inputs, and compare every bit.
+"""Finds a wrong pass: interprets the graph before and after it on the same inputs, and compares every bit.
 
-Input: two graphs that should compute the same. Inputs are drawn by the placeholders' metas, special values among them.
+Input: two graphs that should compute the same. Inputs are drawn from the placeholders' metas, with special values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
         raise GraphError(
             f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
-            f"leave the pass out with config.patch(disabled_passes={name!r}), and mend it: it is wrong"
+            f"the pass is wrong: fix it, or leave it out with config.patch(disabled_passes={name!r})"
         )
 
 
@@ -41,7 +41,7 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
     if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
             f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
-            "to give every bit of it. Choose another with config.patch(partitioner=...), and mend this one"
+            "to give every bit of it. Choose another with config.patch(partitioner=...), and fix this one"
         )
 
 

@@ -1,7 +1,7 @@
-"""A wrong functionalize or differentiate has a name: the graph it was given runs eagerly beside what it made.
+"""Finds a wrong functionalize or differentiate: runs its input graph eagerly beside its result.
 
-Input: what the seam was given and what it made. Inputs are made up by the placeholders' metas; where the program does
-not take such, or draws random numbers, nothing is said.
+Input: the input and the result of the seam. Inputs are made from the placeholders' metas. If the program cannot take
+such inputs, or draws random numbers, there is no verdict.
 """
 
 from __future__ import annotations

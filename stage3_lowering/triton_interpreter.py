@@ -114,4 +114,4 @@ def _interpret(program: Program, step: Launch, text: str, storage: Storage, size
         arrays=paths,
     )
     for path, name in zip(paths, step.buffers, strict=True):
-        storage[name] = np.load(path)
+        storage[name] = np.load(path).view(storage[name].dtype)

@@ -53,7 +53,10 @@ class HostPointer:
     identity."""
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array, self.dtype = array, array.dtype.name
+        self.array = array
+        self.dtype = (
+            "bfloat16" if array.dtype.kind == "V" else array.dtype.name
+        )  # a file holds it as two bytes
 
     def data_ptr(self) -> int:
         return self.array.ctypes.data  # noqa: E704

@@ -41,7 +41,7 @@ def verify_pass(name: str, before: Any, after: Any) -> None:
             if not (_close if name in ROUNDS else _same)(a, b):
                 raise GraphError(
                     f"pass {name} changed result {i}: {first_difference(a, b)}; it has to keep every bit. "
-                    "It is wrong: mend it, and until then leave it out with config.patch(disabled_passes=...)"
+                    "The pass is wrong: fix it, or leave it out with config.patch(disabled_passes=...)"
                 )
 
 

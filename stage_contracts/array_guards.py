@@ -1,7 +1,7 @@
-"""What is guarded of an ndarray: dtype, shape and strides; and which arrays are captured at all.
+"""What capture guards about an ndarray: dtype, shape and strides; and which arrays it captures at all.
 
-Input: the ndarrays of a call. An array of strings, objects, dates or records, a subclass, an unaligned or reversed one
-is left to NumPy, and so is one of a dtype that Tensor does not have.
+Input: the ndarrays of a call. NumPy keeps arrays of strings, objects, dates or records, subclasses, unaligned and
+reversed arrays, and arrays of a dtype that Tensor does not have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A contraction as BLAS sees it: sizes, how each operand lies, and the loops over batch dimensions.
+"""A contraction in the form that BLAS takes: sizes, the layout of each operand, and the loops over batch dimensions.
 
-Input: a `matmul` step of a Program whose result has memory. None where an operand lies as BLAS cannot take it (no unit
-stride, rows that overlap): such a step is left to NumPy.
+Input: a `matmul` step of a Program, with memory for its result. The answer is None if BLAS cannot take an operand's
+layout (no unit stride, rows that overlap); NumPy then runs the step.
 """
 
 from __future__ import annotations

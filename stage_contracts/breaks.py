@@ -1,6 +1,6 @@
 """Why capture stopped: GraphBreak (a report), Unsupported (an exception), and the catalogue of codes.
 
-Input: capture and the tiny stages raise or record these. Each code has one page in the site's catalogue.
+Input: capture and the tiny stages raise or record these. The site's catalogue has a section for each code.
 """
 
 from __future__ import annotations

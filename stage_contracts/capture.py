@@ -1,7 +1,7 @@
-"""What capture hands on: one frame's graph, how to reach its inputs, its guards and the residual code.
+"""What capture passes on: one frame's graph, the sources of its inputs, its guards and the residual code.
 
-Input: `capture(function, args, kwargs)` makes a CapturedFrame. Running the residual code with the compiled
-graph bound to `graph_name` in its globals does what the user's function does, up to the first break.
+Input: `capture(function, args, kwargs)` makes a CapturedFrame. The residual code, run with the compiled graph bound to
+`graph_name` in its globals, does what the user's function does up to the first break.
 """
 
 from __future__ import annotations

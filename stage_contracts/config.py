@@ -1,8 +1,8 @@
 """The configuration: one typed, immutable object; each stage's section is a frozen dataclass here.
 
-Input: defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
-torch's), then `config.patch(...)`, which holds for its block in this thread or task. The value in force at compile time
-travels with the compiled code.
+Input: the defaults below, the file that CUTAWAY_CONFIG names, environment variables `CUTAWAY_<SECTION>_<FIELD>` (or
+torch's), then `config.patch(...)`, which applies to its block in this thread or task. Compiled code keeps the values
+that applied when it was compiled.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ _FALSE, _TRUE = ("0", "false", "no", "off", ""), ("1", "true", "yes", "on")
 _MEANS: dict[str, Callable[[str], str]] = {
     "TORCH_COMPILE_DEBUG_DIR": lambda folder: str(Path(folder) / "torch_compile_debug"),
 }
-# Fields with a shorter name of ours as well.
+# Fields that also have a shorter variable in Cutaway.
 SHORT_VARIABLES = {"capture.repro_after": "CUTAWAY_REPRO_AFTER", "debug.logs": "CUTAWAY_LOGS"}
 # Fields that know a few words.
 CHOICES: dict[str, tuple[str | None, ...]] = {

@@ -1,7 +1,7 @@
-"""What a user tells capture about a function: never follow it, call it as one node, take its result as constant.
+"""What a program tells capture about a function: never follow it, call it as one node, take its result as a constant.
 
-Input: `cutaway.compiler` offers these to users; capture asks `rule_of` at each call it meets. None of them changes
-what a program computes. Names and meanings are those of torch.compiler.
+Input: `cutaway.compiler` offers these controls; capture calls `rule_of` at each call it meets. No control changes what
+a program computes. Names and meanings are those of torch.compiler.
 """
 
 from __future__ import annotations

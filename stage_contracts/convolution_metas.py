@@ -1,6 +1,6 @@
-"""Meta rules of the two convolution operators: sizes of results, and what is refused, in torch's words.
+"""Meta rules of the two convolution operators: the sizes of results, and torch's errors for wrong arguments.
 
-Input: as core_metas.py's; strides, paddings, dilations and output paddings have one number per spatial dimension.
+Input: as in core_metas.py; strides, paddings, dilations and output paddings have one number per spatial dimension.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Meta rules: from the TensorMetas of a core operator's arguments to the TensorMeta of its result.
 
-Input: the operator's arguments with a TensorMeta where a tensor would be. The rules touch no data and work on
-symbolic sizes; they raise what eager raises (RuntimeError for shapes, IndexError for dimensions, TypeError).
-Where one rule serves many operators it is a function that core_ops.py names in its table.
+Input: the operator's arguments, with a TensorMeta in place of each tensor. The rules touch no data and work on symbolic
+sizes. They raise what eager raises (RuntimeError for shapes, IndexError for dimensions, TypeError). If one rule serves
+many operators, it is a function that core_ops.py names in its table.
 """
 
 from __future__ import annotations

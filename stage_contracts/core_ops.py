@@ -1,8 +1,8 @@
-"""The core operators: all that stage 2 may emit and all that stage 3 must accept, with their meaning.
+"""The core operators: everything that stage 2 may emit and that stage 3 must accept, with their meaning.
 
-Input: nothing; this is the table. Stage 0 gives each row its eager kernel, derivative and vmap rule; stage 3
-lowers each row by its kind. Arguments are in normal form: tensors first, dims as tuples, no optional tensors.
-Elementwise rows broadcast, promote by dtype.py's table and accept Python scalars for any operand but not for all.
+Input: none; this is the table. Stage 0 gives each row its eager kernel, derivative and vmap rule; stage 3 lowers each
+row by its kind. Arguments are in normal form: tensors first, dims as tuples, no optional tensors. Elementwise rows
+broadcast and promote by dtype.py's table. Any operand may be a Python scalar, as long as one is a tensor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where a tensor lives: `cpu`, `cuda:0`. Plain data; no stage keeps a current device in a global.
 
-Input: what users write (`"cuda"`, `"cuda:1"`, a Device). Names and syntax follow torch.device.
+Input: `"cuda"`, `"cuda:1"`, or a Device. Names and syntax follow torch.device.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Element types and the promotion table: what `float32 + int64` is, written down once for every stage.
+"""Element types and the promotion table: the dtype of `float32 + int64`, defined once for every stage.
 
-Input: two or more operands' dtypes with their rank class. Source of the rules: the "type promotion" section
-of torch's tensor-attributes page (three classes: tensors with dimensions, 0-d tensors, Python scalars).
+Input: two or more operands' dtypes with their rank class. Source of the rules: the "type promotion" section of torch's
+tensor-attributes page (three classes: tensors with dimensions, 0-d tensors, Python scalars).
 """
 
 from __future__ import annotations

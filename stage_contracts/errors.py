@@ -1,7 +1,7 @@
-"""Exceptions that cross stages. Each message says what was seen, what was expected, what to do.
+"""Exceptions that cross stages. Each message says what was seen, what was expected, and what to do.
 
-Input: raised by stages 3 and 4, read by cutaway/backends.py to choose a fallback. (Unsupported is in breaks.py,
-GraphError in graph.py.)
+Input: stages 3 and 4 raise them; cutaway/building.py and inductor.py catch them to choose a fallback. (Unsupported is
+in breaks.py, GraphError in graph.py.)
 """
 
 from __future__ import annotations

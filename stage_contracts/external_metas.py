@@ -1,6 +1,6 @@
-"""Meta rules of the external core operators, with torch's errors for what they refuse.
+"""Meta rules of the external core operators, with torch's errors for wrong arguments.
 
-Input: as core_metas.py's. Operands of an elementwise row have one dtype already; results of factorizations are
+Input: as in core_metas.py. The operands of an elementwise row already have one dtype. Results of factorizations are
 row-major.
 """
 

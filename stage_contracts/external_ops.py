@@ -1,6 +1,6 @@
 """The core operators that are routines of the array library: special functions, running reductions, factorizations.
 
-Input: nothing; core_ops.py makes rows of these. They are called, never fused, so they need no spelling in stage 3.
+Input: none; core_ops.py makes rows of these. They are called, never fused, so stage 3 has no C++ or Triton for them.
 """
 
 from __future__ import annotations

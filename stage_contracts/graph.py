@@ -1,6 +1,6 @@
-"""Graph: the program between capture and lowering, in torch.fx's words.
+"""Graph: the program between capture and lowering, with torch.fx's names.
 
-Input: capture builds one graph per frame; every pass takes a Graph and gives a Graph. graph_verify.py checks one,
+Input: capture builds one graph per frame; every pass takes a Graph and returns a Graph. graph_verify.py checks a graph,
 graph_text.py prints it as Python, graph_reader.py reads that back.
 """
 

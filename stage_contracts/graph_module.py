@@ -1,4 +1,4 @@
-"""What a backend receives: a captured graph that is callable and looks like torch.fx's GraphModule.
+"""What a backend gets: a captured graph that is callable and looks like torch.fx's GraphModule.
 
 Input: a Graph. A backend is `(graph_module, example_inputs) -> callable(*inputs) -> tuple of outputs`.
 """

@@ -1,6 +1,6 @@
-"""A Graph read back from its printed text: print it again, and the text is the same.
+"""Reads a Graph from its printed text: the graph prints to the same text again.
 
-Input: what graph_text.py printed, and the operator table, which the caller passes.
+Input: the text from graph_text.py, and the operator table, which the caller passes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A Graph as runnable Python text.
+"""Prints a Graph as runnable Python text.
 
-Input: a Graph. Each call is one line with its type as a comment; a comment line above names the user's expression.
-graph_reader.py is the way back.
+Input: a Graph. Each call is one line with its type as a comment; a comment line above it quotes the user's expression.
+graph_reader.py reads the text back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds of every graph: the order of its nodes, who reads whom; and, when asked, what each node says of itself.
+"""Checks a graph: the order of its nodes, who reads whom and, on request, each node against its meta rule.
 
 Input: `Graph.verify()`, after every pass. The second part runs each operator's meta rule again, so it is off unless
 `config.autograd.verify_passes` or the tests switch it on.

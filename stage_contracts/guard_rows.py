@@ -1,7 +1,7 @@
-"""Facts about many values at once: that what is written to is apart from all else, that no gradient is there yet.
+"""Facts about many values at once: a written value shares no memory with the others; no gradient is there yet.
 
-Input: guards whose source is a RowSource. Pair by pair such facts are the square of the number of parameters; here each
-value is looked at once, and what the structure epoch fixes is looked at when the epoch moved.
+Input: guards whose source is a RowSource. Checked pair by pair, such facts would cost the square of the number of
+parameters. Here each value is read once, and values that the structure epoch fixes only when the epoch has changed.
 """
 
 from __future__ import annotations

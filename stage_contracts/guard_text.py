@@ -1,8 +1,8 @@
-"""Reading each path once: guards that begin with the same attributes and items share what they read on the way.
+"""Reads each path once: guards that begin with the same attributes and items share the reads.
 
-Input: guards in the order they are checked. A path that several begin with (`model.layers[0]`) gets a name where it is
-read first; the ones behind use the name. The checks run from left to right and stop at the first that fails, so a name
-is always there before it is used.
+Input: guards in the order of their checks. A path that several guards begin with (`model.layers[0]`) gets a name at its
+first read, and the later guards use the name. Checks run from left to right and stop at the first that fails, so a name
+is always set before its use.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 from stage_contracts.source import AttrSource, ExpressionSource, ItemSource, KeySource, RowSource, Source
 
 _PATH = re.compile(r"[GC]\['\w+'\](?:\.\w+|\[(?:'[^']*'|-?\d+|registered\(\d+\))\])+")
+
+_NAMED = re.compile(r"\((_at_\d+) := ")
 
 
 class PathNames:
@@ -45,9 +47,9 @@ class PathNames:
         )
         check = replace(guard, source=source, expected=expected).expression(name_of)
         for part in (source, expected):
-            if isinstance(part, ExpressionSource) and part.text.startswith("(_at_"):
+            if isinstance(part, ExpressionSource) and (named := _NAMED.match(part.text)):
                 first, given, rest = check.partition(part.text)
-                check = first + given + rest.replace(part.text, part.text[1:].partition(" ")[0])
+                check = first + given + rest.replace(part.text, named[1])
         return check
 
     def text(self, source: Source, naming: bool = True) -> str:
@@ -59,15 +61,25 @@ class PathNames:
             return path
         if path in self.names:
             return self.names[path]
-        base = self.text(source.base, naming)
-        if isinstance(source, AttrSource):
-            text = source.written(base)
+        if isinstance(source, AttrSource) and source.registry and naming:
+            text = self._registered(source)
+        elif isinstance(source, AttrSource):
+            text = source.written(self.text(source.base, naming))
         else:
-            text = base + path[len(source.base.expression()) :]
+            text = self.text(source.base, naming) + path[len(source.base.expression()) :]
         if self.count[path] < 2 or not naming:
             return text
         self.names[path] = f"_at_{len(self.names)}"
         return f"({self.names[path]} := {text})"
+
+    def _registered(self, source: AttrSource) -> str:
+        """What a module registered, as Python finds it, but without the call of its `__getattr__`, which takes several
+        times as long. That its class has nothing of the name, nor a `__getattr__` of its own, is guarded."""
+        place = AttrSource(source.base, "__dict__")
+        self.count[place.expression()] += 2
+        first, again = self.text(place), self.text(place)
+        name, registry = repr(source.name), repr(source.registry)
+        return f"({again}[{name}] if {name} in {first} else {again}[{registry}][{name}])"
 
 
 def _paths(source: Any) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Guards: the facts that compiled code relies on, each printing as the Python expression that checks it.
+"""Guards: the facts that compiled code relies on, each printed as the Python expression that checks it.
 
-Input: capture (and any later stage until `build`) records a Guard per fact it used. GUARD_KINDS is the list of
-what can be guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
+Input: capture (and any later stage until `build`) records a Guard for each fact it used. GUARD_KINDS lists what can be
+guarded, cheapest first; `dispatch` compiles all guards of an entry to one function.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.class_guards import text_of
-from stage_contracts.guard_constants import (
-    are_plain,
-    is_told_by_equality,
-    lacks,
-    same_constant,
-)
+from stage_contracts.guard_constants import is_told_by_equality, same_constant
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
 from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
@@ -74,11 +69,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "CLASS": GuardKind(
         9, "{s}.__mro__ is {e}", "a class: names that it and its bases lack, and members that lie there"
     ),
-    "PLAIN": GuardKind(
-        9, "are_plain({s}, {e})", "names that a class does not compute: it lacks them, or has values there"
-    ),
     "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
-    "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
     "PRESENT": GuardKind(9, "{e} in {s}", "a key that is there, before what reads it"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
@@ -107,6 +98,13 @@ class Guard:
         """The check as Python. `name_of(value)` names an expected value that is not a literal."""
         named = name_of or _readable
         source = self.source.expression() if self.source else ""
+        if name_of and self.kind == "EQUALS" and _is_often_the_same(self.expected):
+            same, kind, value = (
+                name_of(self.expected),
+                name_of(type(self.expected)),
+                self._expected_text(named),
+            )
+            return f"{source} is {same} or type({source}) is {kind} and {source} == {value}"
         for spelling in SPELLINGS.get(self.kind, ()):
             if spelling.fits(self.expected):
                 return spelling.template.format(s=source, e=spelling.written(self.expected, named))
@@ -127,6 +125,11 @@ class Guard:
 
 def _is_singleton(value: Any) -> bool:
     return value is None or type(value) is bool
+
+
+def _is_often_the_same(value: Any) -> bool:
+    """Whether the constant found is most often the very object it was: then a check asks for nothing else."""
+    return type(value) in (int, float, str, bytes) and is_told_by_equality(value)
 
 
 def _is_literal(value: Any) -> bool:
@@ -196,7 +199,7 @@ def _are_strings(keys: tuple) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TensorOf:
-    """What is expected of a tensor. Its class is asked first: one of the user's may have a `meta` of its own."""
+    """What is expected of a tensor. Its class is checked first: a user-defined class may have its own `meta`."""
 
     cls: Any
     meta: Any  # a TensorMeta; an OpenMeta where sizes are left open
@@ -247,8 +250,6 @@ CHECKS = {
         left_to_numpy,
         same_objects,
         same_constant,
-        lacks,
-        are_plain,
         apart,
         written_apart,
         no_gradients,
@@ -342,7 +343,7 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
 
 
 # Checked before an object's attributes are read, so that the read runs no user code.
-_BEFORE_READS = {"LACKS": "__class__", "CLASS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
+_BEFORE_READS = {"CLASS": "__class__", "PRESENT": "__dict__"}
 
 
 def _turn(guard: Guard) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What is fixed of a tensor or array some of whose sizes are open: the expected value of its guard.
+"""The guard of a tensor or array with open sizes: the expected value of everything that is fixed about it.
 
 Input: capture makes one from the sizes of a call and the policy that leaves some of them open.
 """

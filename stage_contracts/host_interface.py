@@ -1,8 +1,8 @@
-"""What a program's C++ `run` knows of the process that calls it: arrays as they lie in memory, a table of addresses.
+"""What a program's C++ `run` knows about its process: the memory layout of arrays, and a table of addresses.
 
-Input: nothing; both sides read it. The emitter puts HOST_CPP into the unit, the launcher fills the table in the order
-of HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL), made without Python's headers, which
-would cost a fifth of a second for each unit.
+Input: none; both sides read this file. The emitter puts HOST_CPP into the unit; the launcher fills the table in the
+order of HOST_FIELDS. `run` is an ordinary built-in function of Python (METH_FASTCALL). It is built without Python's
+headers, which would cost a fifth of a second per unit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Index expressions: where in a buffer an element is, as sympy expressions that print as Python and read back.
+"""Index expressions: the position of an element in a buffer, as sympy expressions that print as Python and read back.
 
-Input: lowering builds them from loop variables (`i0`, `r0`), sizes and data-dependent values (`tmp3`). Only
-+, *, //, % and integers occur, and every operand is non-negative, so C's and Python's division agree.
+Input: lowering builds them from loop variables (`i0`, `r0`), sizes and data-dependent values (`tmp3`). They use only +,
+*, //, % and integers, and every operand is non-negative, so C's and Python's division agree.
 """
 
 from __future__ import annotations

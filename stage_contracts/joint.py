@@ -1,7 +1,7 @@
 """What stage 2's seams exchange besides plain graphs: functional graphs, joint graphs, partitions.
 
 Input: functionalize, differentiate and partition make these; the run-time wrapper reads them. Conventions follow
-AOTAutograd: primals then tangents go in, outputs then gradients come out, everything flat.
+AOTAutograd: inputs are primals, then tangents; outputs are outputs, then gradients; everything is flat.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""KernelSchedule: how a kernel's loops run. Data beside the nests, which say what is computed.
+"""KernelSchedule: how a kernel's loops run. It is data beside the nests, which say what is computed.
 
-Input: the seam `schedule` makes one per kernel, for one target; C++ and Triton are written from it. Every schedule
-of a kernel gives the same values, sums within rounding. The idea is Halide's (Ragan-Kelley et al., PLDI 2013).
+Input: the seam `schedule` makes one per kernel, for one target; the C++ and Triton emitters read it. Every schedule of
+a kernel gives the same values, up to the rounding of sums. The idea is Halide's (Ragan-Kelley et al., PLDI 2013).
 """
 
 from __future__ import annotations

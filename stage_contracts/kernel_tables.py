@@ -1,7 +1,7 @@
-"""Kernels that run over a table: one row alone, and a program whose tables are taken apart again.
+"""Kernels that run over a table: gets one row alone, or a program with its tables taken apart.
 
-Input: a Kernel with rows (program.py), which horizontal fusion makes: the same nests over other buffers and sizes. A
-target whose emitter reads no tables launches the rows one by one.
+Input: a Kernel with rows (program.py), which horizontal fusion makes: the same nests over other buffers and sizes. If a
+target's emitter does not read tables, it launches the rows one by one.
 """
 
 from __future__ import annotations

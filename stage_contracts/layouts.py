@@ -1,7 +1,7 @@
-"""Layouts: whether strides are dense, which strides a result takes, and when a new shape is a view of the old memory.
+"""Layouts: whether strides are dense, which strides a result has, and when a new shape is a view of the old memory.
 
-Input: shapes and strides, in elements, of TensorMetas. Open sizes are asked nothing here: an answer of yes holds for
-all of them, and what is no for some is no.
+Input: shapes and strides of TensorMetas, in elements. These functions make no guard on open sizes: they answer yes only
+if it holds for every size.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Loop nests as readable Python text, and the way back: `parse_nest(print_nest(nest))` prints the same again.
+"""Loop nests as readable Python text, and back: `parse_nest(print_nest(nest))` prints the same again.
 
-Input: a LoopNest or a LoweredGraph. A nest is a function of the `ops` handler; its loops are parameters whose
-annotations are their sizes. The user's lines stand above it as comments, and inside it where they change.
+Input: a LoopNest or a LoweredGraph. A nest is a function of the `ops` handler. Its loops are parameters, annotated with
+their sizes. The user's lines are comments above it, and inside it where they change.
 """
 
 from __future__ import annotations

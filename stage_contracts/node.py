@@ -1,4 +1,4 @@
-"""Node: one step of a graph, in torch.fx's words, and what is found and mapped in its arguments.
+"""Node: one step of a graph, with torch.fx's names, and helpers that find and map the nodes in its arguments.
 
 Input: graph.py makes the nodes. node_meta.py says what their `meta` may hold.
 """

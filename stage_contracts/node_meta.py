@@ -1,6 +1,6 @@
-"""The keys of `node.meta`: what each means, which nodes have it, and what its value may be. All are declared here.
+"""The keys of `node.meta`: what each means, which nodes have it, and its type. Every key is declared here.
 
-Input: passes and capture write them. A key of somebody else's has a dot in it ("mypackage.cost") and is not checked.
+Input: passes and capture write them. A key from outside Cutaway has a dot in it ("mypackage.cost") and is not checked.
 """
 
 from __future__ import annotations

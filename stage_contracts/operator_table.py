@@ -1,7 +1,7 @@
-"""What the stages may know of an operator without importing stage 0: its names, meta rule and rules.
+"""What the stages may know about an operator without importing stage 0: its names, meta rule and rules.
 
-Input: stage 0 fills the table; everyone else receives an object of this shape. A graph's call target is an
-Operator, which is itself the public function: `node.target is cutaway.relu`.
+Input: stage 0 fills the table; the others receive an object with this interface. A graph's call target is an Operator,
+which is itself the public function: `node.target is cutaway.relu`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Where in the user's program a thing came from, and how an error points there with a caret.
+"""Where something in a graph came from in the user's program, and how an error points there with a caret.
 
-Input: code positions that capture reads off bytecode. An Origin survives every pass; fusing keeps the union.
+Input: code positions that capture reads from bytecode. An Origin survives every pass; fusion keeps the union.
 """
 
 from __future__ import annotations

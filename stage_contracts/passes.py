@@ -1,6 +1,6 @@
-"""Passes: a stage is a table of named functions, run in order; each is timed, switched, shown, kept and checked here.
+"""Passes: a stage is a table of named functions that run in order; this file times, switches, prints and checks them.
 
-Input: a PassTable, which a stage writes as data (name, function, summary; what must come before what, and why), and an
+Input: a PassTable, which a stage writes as data (name, function, summary; what must run before what, and why), and an
 artifact (a graph, a program). The order is checked when the table is made, at import.
 """
 

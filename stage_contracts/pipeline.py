@@ -1,7 +1,7 @@
-"""The seams: every function of the machine that a user can replace, each a Protocol, gathered in one dataclass.
+"""The seams: every function of the machine that you can replace, each a Protocol, collected in one dataclass.
 
-Input: `cutaway.compile(fn, pipeline=replace(cutaway.DEFAULT_PIPELINE, partition=mine))` swaps one. The defaults
-are named here as import paths only, so that no stage is imported by its contract.
+Input: `cutaway.compile(fn, pipeline=replace(cutaway.DEFAULT_PIPELINE, partition=mine))` swaps one. The defaults are
+named here as import paths only, so a contract imports no stage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where each intermediate representation is written as text: the IRs know no printer, the printers know the IRs.
+"""Which module prints each intermediate representation. Printers import the IRs, not the other way round.
 
 Input: any IR. The printers are named here as import paths only, and loaded when something is first printed.
 """

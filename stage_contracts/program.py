@@ -1,7 +1,7 @@
 """Program: what the runtime executes. Kernels, buffers, and steps in order. Data only.
 
-Input: `fuse` makes it, `plan_memory` adds slots and allocate/free steps, `emit` adds source units. It prints as
-Python (`program_text`), saves as JSON plus source files (`program_json`), and is never pickled.
+Input: `fuse` makes it, `plan_memory` adds slots and allocate/free steps, `emit` adds source units. It prints as Python
+(`program_text`), is saved as JSON plus source files (`program_json`), and is never pickled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A Program on disk: program.json and one source file per unit. Exact, readable, and nothing is pickled.
+"""A Program on disk: program.json and one source file per unit. Exact and readable, without pickle.
 
-Input: a Program and a folder. Each file appears whole or not at all, program.json last; it holds the digest
-of every source file, so a folder that two saves have mixed is refused.
+Input: a Program and a folder. Each file appears whole or not at all, program.json last. It has the digest of every
+source file, so a folder with files from two saves is refused.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The steps of a Program as Python statements, one table row each, and the way back.
+"""The steps of a Program as Python statements, one table row each, and back.
 
-Input: steps for `print_step`, statements for `parse_step`; `program_text.py` puts them together. A buffer's
-type stands where it gets its memory, or in a declaration above all steps when no step allocates it.
+Input: steps for `print_step`, statements for `parse_step`; `program_text.py` joins them. A buffer's type is shown where
+it gets its memory, or in a declaration above all steps if no step allocates it.
 """
 
 from __future__ import annotations

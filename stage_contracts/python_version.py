@@ -1,6 +1,6 @@
-"""Which Pythons have a bytecode that capture knows. On any other compile() warns once and runs eagerly.
+"""The Python versions whose bytecode capture knows. On any other, compile() warns once and runs eagerly.
 
-Input: the interpreter that runs. Importing never fails because of it.
+Input: the running interpreter. The import never fails because of the version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is said aloud without being asked: a line on stderr, once per process, about a fallback or a request.
+"""Messages that nobody asked for: a line on stderr, once per process, about a fallback or a request.
 
 Input: the line, such as "cutaway: no C++ compiler: ...". Everything else goes to the event log.
 """

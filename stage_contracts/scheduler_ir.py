@@ -1,4 +1,4 @@
-"""The scheduler's view: nodes with memory dependencies, and the decisions fusion took, with reasons.
+"""The scheduler's view: nodes with memory dependencies, and the decisions of fusion, with reasons.
 
 Input: `fuse` wraps each LoopNest or ExternCall in a SchedulerNode. Names follow TorchInductor's scheduler.
 """

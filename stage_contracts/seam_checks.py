@@ -1,6 +1,6 @@
-"""Whether a function can stand for a seam: its parameters before anything runs, what it returns at each call.
+"""Whether a function fits a seam: checks its parameters before anything runs, and its result at each call.
 
-Input: a Pipeline, and the Protocols of pipeline.py, whose signatures and docstrings are the contracts.
+Input: a Pipeline, and the Protocols of pipeline.py: their signatures and docstrings are the contracts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Segments: the stretches of a Program that C++ can run by itself. What needs Python lies between them.
+"""Segments: the parts of a Program that C++ can run by itself. Steps that need Python are between them.
 
-Input: a Program. The emitter writes one C++ function for each segment, the launcher calls it in their place. Both ask
-here, so they agree. A contraction is part of one where its operands lie as BLAS takes them.
+Input: a Program. The emitter writes one C++ function for each segment, and the launcher calls it instead of the steps.
+Both use this file, so they agree. A contraction belongs to a segment if BLAS can take the layout of its operands.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Open sizes as Python text: what a guard checks of them, and how residual code computes one.
+"""Open sizes as Python text: how a guard checks them, and how residual code computes one.
 
-Input: a sympy expression or relation over symbols of sizes, and the text that each symbol is read by.
+Input: a sympy expression or relation over symbols of sizes, and the text that reads each symbol.
 """
 
 from __future__ import annotations

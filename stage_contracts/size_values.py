@@ -1,6 +1,6 @@
-"""The value of a size at given numbers, in Python's arithmetic: sympy's `subs` takes a hundred times as long.
+"""The value of a size for given numbers, in Python's arithmetic: sympy's `subs` takes a hundred times as long.
 
-Input: a sympy expression or relation over symbols of sizes, and a number for each. Hints are asked for all the time.
+Input: a sympy expression or relation over symbols of sizes, and a number for each. Capture needs hints very often.
 """
 
 from __future__ import annotations

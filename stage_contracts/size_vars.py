@@ -1,7 +1,7 @@
-"""The sizes of a program that each call decides: where each is read, and any artifact at given sizes.
+"""The sizes of a program that each call decides: where to read each, and any artifact at given sizes.
 
-Input: `lower` lists the SizeVars of a graph. After it a size is an int or a sympy expression of their names; two sizes
-are equal when their expressions are. `at_sizes` puts numbers in: what a program means at one call.
+Input: `lower` lists the SizeVars of a graph. From then on a size is an int or a sympy expression of their names; two
+sizes are equal if their expressions are. `at_sizes` puts numbers in: what a program means at one call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which sizes of a function's inputs are left open: marks on tensors, what `compile` was told, what has changed.
+"""Which sizes of a function's inputs stay open: marks on tensors, the arguments of `compile`, sizes that have changed.
 
-Input: `mark_dynamic` and the others put marks on tensors; each compiled function has one SizePolicy, which capture
-asks about every tensor it meets. Names and meanings as torch._dynamo's.
+Input: `mark_dynamic` and the others put marks on tensors. Each compiled function has one SizePolicy, and capture asks
+it about every tensor it meets. Names and meanings are those of torch._dynamo.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Sources: how a value that capture saw is reached again from the call's arguments. Prints as Python.
+"""Sources: how to reach a value that capture saw from the arguments of a call. A source prints as Python.
 
-Input: capture names each value it meets. `expression()` is evaluated by guards and by residual code, where
-the function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__`
-the function itself.
+Input: capture gives each value it meets a source. Guards and residual code evaluate `expression()`, where the
+function's parameters are local names, `G` is its globals, `C` its closure cells by name, and `__function__` the
+function itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, TypeVar, dataclass_transform
 
@@ -99,10 +99,13 @@ class FunctionSource(Source):
 
 @source_class
 class AttrSource(Source):
-    """`base.name`. A guard asks `type` for the class: an object of another class by now may compute its `__class__`."""
+    """`base.name`. A guard asks `type` for the class: an object of another class by now may compute its `__class__`.
+
+    registry: the dict of a module that holds it (`_modules`), where it is no attribute as others are."""
 
     base: Source
     name: str
+    registry: str = field(default="", compare=False)
 
     def expression(self) -> str:
         return self.written(self.base.expression())

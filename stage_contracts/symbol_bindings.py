@@ -1,7 +1,7 @@
-"""Where the inputs of a graph show each of its open sizes: which dimension of which input, and how to solve for it.
+"""Where to read each open size from a graph's inputs: which dimension of which input, and how to solve for it.
 
-Input: the metas of a graph's inputs. A compiled graph takes arrays only, so at each call it reads every size from
-their shapes. An input of shape (8*s0, 16) shows s0 as its first dimension divided by 8.
+Input: the metas of a graph's inputs. A compiled graph takes arrays only, so each call reads every size from their
+shapes. An input of shape (8*s0, 16) gives s0 as its first dimension divided by 8.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sizes that are not known until run time: SymInt, SymFloat, SymBool, and the ShapeEnv that relates them.
 
-Input: named dimensions that capture makes from the first call's sizes (their hints). A symbolic value is a
-sympy expression; asking it for a Python bool answers from the hint and records the assumption as a guard
-would need it, with the user's line. An unbacked symbol has no hint, so asking it raises.
+Input: named dimensions that capture makes from the first call's sizes (their hints). A symbolic value is a sympy
+expression. Its conversion to a Python bool uses the hint, and records the assumption for a guard, with the user's line.
+An unbacked symbol has no hint, so its conversion raises.
 """
 
 from __future__ import annotations
@@ -158,7 +158,11 @@ class ShapeEnv:
         # Both made anew, not emptied: who keeps this state for later keeps the old ones. What is known stays so.
         self.answers = {asked: known for asked, known in self.answers.items() if known is not None}
         self.simplified = {}
-        relation, difference = type(condition).__name__, self.simplify(condition.lhs - condition.rhs).expand()
+        # _simplify: the difference itself is not to be remembered as it was before this was known
+        relation, difference = (
+            type(condition).__name__,
+            self._simplify(condition.lhs - condition.rhs).expand(),
+        )
         symbols = sorted(difference.free_symbols, key=str)
         if relation == "Equality":
             constant, rest = difference.as_coeff_Add()

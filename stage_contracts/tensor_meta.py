@@ -1,7 +1,7 @@
-"""TensorMeta: all that a compiler may know of a tensor without its data. Prints as text that reads back.
+"""TensorMeta: everything a compiler may know about a tensor without its data. Prints as text that reads back.
 
-Input: a tensor's shape, strides, dtype, device and requires_grad. Text form: `float32[64, 10]`, then only
-what is not the default: `strides=(1, 64) device=cuda:0 requires_grad`.
+Input: a tensor's shape, strides, dtype, device and requires_grad. Text form: `float32[64, 10]`, then only what is not
+the default: `strides=(1, 64) device=cuda:0 requires_grad`.
 """
 
 from __future__ import annotations

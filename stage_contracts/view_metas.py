@@ -1,6 +1,6 @@
-"""Meta rules of the views whose index map is more than one dimension's: diagonal, unfold, as_strided.
+"""Meta rules of the views with an index map over several dimensions: diagonal, unfold, as_strided.
 
-Input: as core_metas.py's. Eager reads other memory than the tensor's if these let a wrong index pass.
+Input: as in core_metas.py. If these rules accepted a wrong index, eager would read memory outside the tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`cutaway doctor`: what of this machine the compiler depends on, what is wrong with it, and the command that mends it.
+"""`cutaway doctor`: checks what the compiler depends on, and names the command that fixes each problem.
 
 Input: the checks of doctor_checks.py, run in order, and the self-test of self_test.py, run in a process of its own.
 With --report the same as text for a bug report; names of folders, of the user and of the machine are left out.

@@ -1,7 +1,7 @@
 """What the doctor looks at: one function for each thing that the compiler depends on, in a table, each with its advice.
 
 Input: this process, its environment and its file systems. A check yields findings and changes nothing; where a command
-mends what is wrong, the finding has it.
+fixes the problem, the finding has it.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def cache() -> Findings:
 
 
 def _refused(root: Path) -> tuple[str, str]:
-    """Why a folder cannot be the cache, and the command that mends it; two empty strings if it can."""
+    """Why a folder cannot be the cache, and the command that fixes it; two empty strings if it can."""
     from stage4_runtime.runtime.private_folder import NotPrivate, private_folder
 
     ours = config.variable_of("runtime", "cache_dir")
@@ -302,7 +302,7 @@ def variables() -> Findings:
     config.from_environment(malformed=problems.append)
     for problem in problems:
         name = problem.partition("=")[0]
-        yield Finding("variables", "problem", problem, "the default holds", f"unset {name}")
+        yield Finding("variables", "problem", problem, "the default is used", f"unset {name}")
     for line in answers():
         yield Finding("variables", "note", line.removeprefix("cutaway: "))
     settings = changed()

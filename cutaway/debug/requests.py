@@ -117,7 +117,7 @@ def _asks(name: str) -> bool:
 
 
 def answer(name: str) -> str:
-    """What to say about such a variable: the name that is surely meant, or the nearest equivalent."""
+    """What to say about such a variable: the name that was probably meant, or the nearest equivalent."""
     meant = None if name in dict(NEAREST) else near(name, _HONOURED)
     if meant is not None:
         return f"cutaway: {name} is not a variable that is known here; did you mean {meant}?"

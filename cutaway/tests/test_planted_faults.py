@@ -2,7 +2,7 @@
 
 Input: programs that write in place, draw, run backward, have opaque operators; and the places: each pass that a clean
 compile reports, the checks, the draw, the launch, what a launch calls, the write-back, each late copy, the backward.
-On the tree before they were mended, 12 of these 31 calls, draws, copies and backwards differed: a donated update or a
+On the tree before the fix, 12 of these 31 calls, draws, copies and backwards differed: a donated update or a
 copy done twice, a draw given back that was not done, a fault of the backward taken for the program's own.
 """
 
@@ -367,7 +367,7 @@ def test_memory_that_cannot_be_written(program, place, on_tape):
 
 
 def test_a_backward_whose_core_graph_fails_too(monkeypatch):
-    """Another error of the same type is a fault of ours in both: it is told."""
+    """Another error of the same type is a bug in both: it is reported."""
     launch_errors = importlib.import_module("cutaway.launch_errors")
     compiled, number = cutaway.compile(lambda x: (x.sin() * x).sum()), itertools.count()
     x = cutaway.ones(3, requires_grad=True)

@@ -102,7 +102,7 @@ def test_the_saved_program_fails_again(program, after, dynamic, fault, kind, tmp
 
 
 def broken(graph, inputs):
-    raise Planted("a backend of the user's")
+    raise Planted("a user-defined backend")
 
 
 @pytest.mark.parametrize("backend", [broken, lambda graph, inputs: broken(graph, inputs)])

@@ -1,7 +1,7 @@
 """The language under torch's module paths, so that a file written for torch runs on Cutaway unchanged.
 
-Input: the public names of `cutaway`. `with as_torch():` makes `import torch` and its submodules, in files imported
-inside, resolve to the modules made here; a real torch is put back afterwards.
+Input: the public names of `cutaway`. Under `with as_torch():`, `import torch` and its submodules give the modules made
+here, also in files that are imported inside; afterwards a real torch is restored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODULES: dict[str, ModuleType] = {}
 
 
 class TorchModule(ModuleType):
-    """A module of torch's whose names are those of one of ours, or given one by one."""
+    """A module of torch with the names of a Cutaway module, or with names given one by one."""
 
     def __init__(self, name: str, source: Any = None, **names: Any) -> None:
         super().__init__(name, f"Cutaway's {name}")
@@ -76,7 +76,7 @@ def _top() -> dict[str, Any]:
 
 
 def _paths() -> dict[str, tuple[Any, dict[str, Any]]]:
-    """torch's module paths: the module of ours that stands there (None where none does), and further names."""
+    """torch's module paths: the Cutaway module for each (None if there is none), and further names."""
     return {
         "torch": (cutaway, _top()),
         "torch.nn": (nn, {}),

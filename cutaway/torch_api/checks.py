@@ -1,7 +1,7 @@
-"""torch._check and the like: a condition that must hold, said where the program relies on it.
+"""torch._check and the like: a condition that must hold, with an error where the program relies on it.
 
-Input: conditions of the program's, on sizes and numbers. They are plain Python, so capture follows them: one on an open
-size becomes a guard.
+Input: the program's conditions on sizes and numbers. They are plain Python, so capture follows them: a condition on an
+open size becomes a guard.
 """
 
 from __future__ import annotations

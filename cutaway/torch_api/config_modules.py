@@ -1,7 +1,7 @@
-"""torch._dynamo.config, torch._inductor.config and torch._functorch.config: attributes that are fields of ours.
+"""torch._dynamo.config, torch._inductor.config and torch._functorch.config: their attributes are fields of Cutaway.
 
-Input: what a program sets or patches, by torch's names (debug/torch_fields.py says what each means). What changes
-nothing is kept, and said once with the nearest equivalent; what cannot be so here raises.
+Input: the fields that a program sets or patches, by torch's names (debug/torch_fields.py says what each means). A field
+without effect is stored, and reported once with the nearest equivalent. A value that Cutaway cannot honour raises.
 """
 
 from __future__ import annotations

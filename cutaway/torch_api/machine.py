@@ -1,7 +1,7 @@
-"""What torch says about the machine and what it lets one ask of it: torch.cuda, torch.backends, torch.amp.
+"""What torch reports about the machine and lets a program set: torch.cuda, torch.backends, torch.amp.
 
-Input: CuPy where it is installed. A setting that could change speed only is accepted and kept; one that would have to
-change results and does not here raises, so that no program runs as something other than what it says.
+Input: CuPy if it is installed. A setting that could only change speed is accepted and stored. A setting that would have
+to change results, and does not here, raises, so that no program silently runs differently from what it says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an import of torch's that is not here says: the subject and whether it is planned, or the name that is meant.
+"""The message for an import of a torch name that Cutaway lacks: is it planned, or which similar name is meant?
 
-Input: the names that import statements ask for inside as_torch(), which makes MISSING the first finder there.
+Input: the names in import statements inside as_torch(), which makes MISSING the first finder there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The function that the page cuts open: one block of the classifier, small enough to follow.
+"""The function that the page takes apart: one block of the classifier, small enough to follow.
 
-Input: images float32 [batch, 64]; the block's weight [width, 64], bias, scale and shift [width]. The mean
-at its end stands for a loss, so that there is a backward.
+Input: images float32 [batch, 64]; the block's weight [width, 64], bias, scale and shift [width]. The mean at its end
+acts as the loss, so that there is a backward.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`cutaway tour`, from the options to the closing line: train, report, write the page.
+"""`cutaway tour`, from the options to the closing line: trains, reports, writes the page.
 
-Input: the command line's options. What cannot be done is a TourError whose message is one line; success
-is silent but for what was asked for: the progress, the table, and where the page is.
+Input: the command line's options. A failure is a TourError with a message of one line. A success prints only the
+progress, the table, and the path of the page.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The handwritten digits the tour learns to read, as NumPy arrays.
+"""The handwritten digits that the tour learns to read, as NumPy arrays.
 
-Input: `data/digits.txt` beside this file (UCI optical digits, CC BY 4.0; `data/README.md` describes it).
-Output: `load_digits()` gives images and labels, `split()` sets some of them aside to be judged on.
+Input: `data/digits.txt` beside this file (UCI optical digits, CC BY 4.0; `data/README.md` describes it). Output:
+`load_digits()` returns images and labels; `split()` holds some of them out to measure accuracy.
 """
 
 from __future__ import annotations

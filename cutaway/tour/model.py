@@ -1,7 +1,7 @@
 """The digit classifier of the tour: two blocks of Linear, LayerNorm, GELU and Dropout, then ten logits.
 
-Input: images of digits, float32 [batch, 64], pixels 0 to 1. Written as published torch code is, on
-purpose: nothing in it knows that it will be compiled.
+Input: images of digits, float32 [batch, 64], pixels 0 to 1. It is written like published torch code on purpose: nothing
+in it mentions the compiler.
 """
 
 from __future__ import annotations

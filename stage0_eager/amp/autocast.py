@@ -1,7 +1,7 @@
 """autocast: operators in a region choose their operands' dtype, by the lists of autocast_lists.py.
 
-Input: a kind of device and a dtype. operator.py asks `call_with_casts` at each public call in a region; capture
-asks `wanted_dtype` and puts the same casts into the graph. What an operator calls inside runs as it is.
+Input: a kind of device and a dtype. operator.py calls `call_with_casts` at each public call in a region; capture calls
+`wanted_dtype` and puts the same casts into the graph. Operators that an operator calls inside are not cast again.
 """
 
 from __future__ import annotations

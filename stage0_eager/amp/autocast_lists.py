@@ -1,7 +1,7 @@
 """Which operators autocast runs in the lower precision, which in float32, and which in the widest of their operands.
 
 Input: names of rows of the operator table. The lists are torch's, for each kind of device (the op reference of
-torch.amp; what a list says of a function that is several rows here is said of each row).
+torch.amp). If a function of a list is several rows here, each of the rows is in the list.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""GradScaler: a loss times a large number, so that gradients in float16 do not vanish, and the way back.
+"""GradScaler: multiplies the loss by a large number so that float16 gradients do not vanish, and divides them again.
 
 Input: losses, and optimizers whose parameters have gradients. The scale grows while gradients stay finite and shrinks
-when they do not, and the step with gradients that are not is left out. Names and numbers are torch.amp.GradScaler's.
+when they do not; a step with gradients that are not finite is skipped. Names and numbers are those of
+torch.amp.GradScaler.
 """
 
 from __future__ import annotations

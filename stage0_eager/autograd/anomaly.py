@@ -1,7 +1,7 @@
-"""Anomaly detection: which call made the NaN in backward, shown by the lines that made the call.
+"""Anomaly detection: which call made a NaN in the backward, shown by the lines that made the call.
 
-Input: the tape asks `watching()` when it makes a node and after each step of the walk back. Off, it costs a look at a
-global; on, every node keeps where it was made.
+Input: the tape calls `watching()` when it makes a node and after each step of the backward pass. When off, it costs one
+read of a global; when on, every node remembers where it was made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The walk back over the tape: from tensors to the gradients of what they depend on.
+"""The backward pass over the tape: from tensors to the gradients of everything they depend on.
 
-Input: tensors whose history tape.py recorded. Derivative rules call operators, so a walk under a Tracer yields the
-backward graph, and under create_graph it is itself differentiable.
+Input: tensors whose history tape.py recorded. Derivative rules call operators, so a pass under a Tracer makes the
+backward graph, and under create_graph the pass itself is differentiable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Checkpointing: keep a function's arguments instead of what its derivatives need, and run it again in backward.
+"""Checkpointing: keeps a function's arguments instead of what its derivatives need, and runs it again in the backward.
 
-Input: a function and its arguments. It works by saved_tensors_hooks (hooks.py): what would be saved becomes a
-number, and the first number asked for in backward runs the function again, with the random state of the first run.
+Input: a function and its arguments. It uses saved_tensors_hooks (hooks.py): a number takes the place of each saved
+tensor. The first number that the backward needs runs the function again, with the random state of the first run.
 """
 
 from __future__ import annotations

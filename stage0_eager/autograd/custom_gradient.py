@@ -1,7 +1,7 @@
-"""custom_gradient: an operator whose result is its operands as they are, and whose derivative is a graph.
+"""custom_gradient: an operator that returns its operands unchanged, and whose derivative is a graph.
 
-Input: the backward graph of an autograd.Function, or of a tensor's hook, as capture followed it. The operator stands
-where eager's tape would hold the user's own node. (torch's autograd_function_apply has both halves as graphs.)
+Input: the backward graph of an autograd.Function, or of a tensor's hook, as capture followed it. The operator takes the
+place of the user's node on eager's tape. (torch's autograd_function_apply has both halves as graphs.)
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""autograd.functional: Jacobians, Hessians and products with them, of functions of tensors; thin over func.py.
+"""autograd.functional: Jacobians, Hessians and products with them, of functions of tensors; a thin layer over func.py.
 
-Input: a function and a tensor or tuple of tensors to differentiate it at. Results do not depend on those tensors for
-autograd unless `create_graph`. `strict` raises RuntimeError where a result does not depend on an input.
+Input: a function, and the tensor or tuple of tensors at which to differentiate it. Autograd treats the results as
+independent of those tensors unless `create_graph` is set. `strict` raises RuntimeError if a result does not depend on
+an input.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""gradcheck: derivatives on the tape against central differences.
+"""gradcheck: compares derivatives from the tape with central differences.
 
-Input: a function and tensors to differentiate it at, of float64.
+Input: a function, and float64 tensors at which to differentiate it.
 """
 
 from __future__ import annotations

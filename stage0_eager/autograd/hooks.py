@@ -1,6 +1,6 @@
-"""Hooks: on a tensor's gradient, on what is saved for backward.
+"""Hooks: on a tensor's gradient, and on what is saved for the backward.
 
-Input: tensors that the tape (tape.py) knows; the walk (backward_pass.py) runs the hooks of gradients.
+Input: tensors that the tape (tape.py) knows; the backward pass (backward_pass.py) runs the hooks of gradients.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tape: what operators record for backward, call by call.
+"""The tape: what operators record for the backward, call by call.
 
-Input: table/operator.py records a TapeNode per call that needs one. backward_pass.py walks the nodes back.
+Input: table/operator.py records a TapeNode for each call that needs one. backward_pass.py walks the nodes backwards.
 """
 
 from __future__ import annotations

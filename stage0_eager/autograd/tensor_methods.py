@@ -1,6 +1,6 @@
-"""What autograd adds to Tensor: backward, and the methods that register hooks.
+"""The methods that autograd adds to Tensor: backward, and those that register hooks.
 
-Input: a tensor that the tape knows. Each is a method by `@method`.
+Input: a tensor that the tape knows. `@method` makes each a method.
 """
 
 from __future__ import annotations

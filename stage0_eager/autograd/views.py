@@ -1,7 +1,7 @@
 """Writing through views on the tape: a write to `x[0]` gives x, and every other view of it, a new history.
 
 Input: a view that write() is about to change while gradients are recorded. The new history is that of a functional
-program: the base with one part replaced, seen through the views again. (torch's CopySlices does the same by hand.)
+program: the base with one part replaced, and the views taken again. (torch's CopySlices does the same by hand.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Derivatives of control flow: subgraphs are differentiated once, as graphs, and run by control flow of the same kind.
+"""Derivatives of control flow: a subgraph is differentiated once, as a graph, and runs in control flow of its kind.
 
-Input: the rules of operators.py's rows get a node's arguments. The gradient of cond is a cond over the
-branches' derivatives, that of scan and map a scan the other way. Nothing from inside a subgraph is saved: a branch or a
-turn is computed again from its operands, which are (as jax.checkpoint around each body).
+Input: the rules of operators.py's rows get a node's arguments. The gradient of cond is a cond over the branches'
+derivatives; that of scan and map is a scan in the other direction. Only the operands are saved, nothing inside a
+subgraph: the backward computes a branch or an iteration again (as jax.checkpoint around each body does).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Derivatives of convolution and of its weight gradient: each is expressed by the two, so any order exists.
+"""Derivatives of convolution and of its weight gradient. Each uses only these two, so derivatives of any order exist.
 
-Input: as rules.py's rules. With conv(x, w) linear in both: the gradient of x is the transposed convolution of
-g with w, that of w is convolution_weight_gradient(x, g), and the adjoint of either is among these again.
+Input: as in rules.py. conv(x, w) is linear in both: the gradient of x is the transposed convolution of g with w, that
+of w is convolution_weight_gradient(x, g), and the adjoint of either is again one of these.
 """
 
 from __future__ import annotations

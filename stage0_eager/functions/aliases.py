@@ -1,6 +1,6 @@
 """Aliases: `subtract` for `sub`, `arccos` for `acos`, `concat` for `cat`, and the others that torch has.
 
-Input: the operators they stand for. Each is a row of its own, so that a graph shows the name the user wrote.
+Input: the operators that they stand for. Each alias has its own row, so that a graph shows the name the user wrote.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Differentiation as an operator, so that a graph can hold a call of autograd.grad.
+"""Differentiation as an operator, so that a graph can contain a call of autograd.grad.
 
-Input: tensors on the tape. Eager code calls `autograd.grad` itself; capture records this in its place.
+Input: tensors on the tape. Eager code calls `autograd.grad` itself; capture records this operator instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What torch's functions of complex numbers are for tensors that are real.
+"""torch's functions of complex numbers, for real tensors.
 
-Input: tensors, which are all real: most of these give their input itself.
+Input: tensors, which are all real: most of these functions return their input.
 """
 
 from __future__ import annotations

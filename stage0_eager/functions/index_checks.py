@@ -1,7 +1,7 @@
 """Checks of indices and of losses' targets, with torch's exceptions: their range, dtype and shape.
 
-Input: an integer tensor and the size it must stay below. Eager code looks at the numbers. Traced code cannot, so a
-gather does the check there: kernels report a place outside (OutOfRange, which is an IndexError and a RuntimeError).
+Input: an integer tensor and the size that it must stay below. Eager code checks the numbers. Traced code cannot, so the
+gather checks them: kernels report an index out of range (OutOfRange, which is an IndexError and a RuntimeError).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Methods that change how a tensor looks at its memory, in place: squeeze_, unsqueeze_, transpose_, t_, resize_, ...
+"""Methods that change in place how a tensor views its memory: squeeze_, unsqueeze_, transpose_, t_, resize_, ...
 
-Input: a tensor. Nothing is written: the tensor takes over everything that its view would be, history included. What
-was a view of it before stays a view of what it was, which it keeps (`_formerly`).
+Input: a tensor. Nothing is written: the tensor becomes what its view would be, including the history. Existing views of
+it stay views of what it was before, which it keeps (`_formerly`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tensors put side by side: hstack, vstack, dstack, column_stack, and what brings operands to one rank or shape.
+"""Joins tensors: hstack, vstack, dstack, column_stack, and functions that bring operands to one rank or shape.
 
 Input: several tensors. `cat` and `stack` are in shape.py.
 """

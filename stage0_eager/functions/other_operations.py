@@ -1,6 +1,6 @@
 """Sequences: evenly spaced numbers, grids, triangles of indices, differences and integrals along a dimension.
 
-Input: Python numbers for what is made; tensors for what is differenced or integrated.
+Input: Python numbers for new sequences; tensors for differences and integrals.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Elementary functions that are compositions: logarithms of sums, powers, angles, fractions and steps.
 
-Input: tensors and numbers. Each body is written so that neither the value nor the gradient meets a NaN that the
-function itself does not have: an operand is made harmless before, not after, the call that would spoil it.
+Input: tensors and numbers. No body adds a NaN to the value or the gradient that the function does not have: it replaces
+a harmful operand before the call that would spoil it, not after.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The same elements in another order, or repeated: movedim, swapaxes, repeat, tile, roll, rot90, flips.
 
-Input: a tensor; what is only a permutation of dimensions is a view of it.
+Input: a tensor. A result that only permutes dimensions is a view of it.
 """
 
 from __future__ import annotations

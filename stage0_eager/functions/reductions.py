@@ -34,7 +34,7 @@ def _all_dims(rank, dim):
 
 
 def count(input, dims):
-    """How many elements one result of a reduction over `dims` folds."""
+    """How many elements a reduction over `dims` combines into one."""
     total = 1
     for d in dims:
         total = total * input.shape[d]
@@ -42,7 +42,7 @@ def count(input, dims):
 
 
 def any_empty(input, dims):
-    """Whether a dimension to fold is known to have no elements."""
+    """Whether a dimension to reduce is known to have no elements."""
     return 0 in [input.shape[d] for d in dims if isinstance(input.shape[d], int)]
 
 

@@ -1,6 +1,6 @@
 """The named tuples that functions with several results return, with torch's field names.
 
-Input: nothing. While a graph is captured a result may be a plain tuple; unpack it or index it there.
+Input: none. During capture a result may be a plain tuple; unpack it or index it there.
 """
 
 from __future__ import annotations

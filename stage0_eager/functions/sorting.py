@@ -1,7 +1,7 @@
-"""Order: sort and what follows from it, searches in sorted sequences, and sets of values.
+"""Order: sort and functions that need it, searches in sorted sequences, and sets of values.
 
-Input: tensors; NaN counts as the largest value, as in torch. Everything is built on one core operator, sort. Results
-that torch gives as named tuples are named tuples here.
+Input: tensors; NaN counts as the largest value, as in torch. Everything uses one core operator, sort. Where torch
+returns a named tuple, so do these.
 """
 
 from __future__ import annotations

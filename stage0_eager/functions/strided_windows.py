@@ -1,6 +1,6 @@
 """Views of overlapping elements: unfold and as_strided.
 
-Input: tensors. Both show the same storage under indices of their own.
+Input: tensors. Both views index the same storage in a different way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a tensor says of itself and makes after its own kind: bytes, places, type names; new_zeros, new_tensor.
+"""Attributes and constructors of a tensor: bytes, device, type names; new_zeros, new_tensor.
 
-Input: a tensor. Answers come from its meta; what is made has its dtype and device unless others are given.
+Input: a tensor. Attributes come from its meta. A new tensor has its dtype and device unless you pass others.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What an array becomes in another dtype: core.cast's meaning, spelled out where libraries leave it open.
+"""Conversion of an array to another dtype: the meaning of core.cast where libraries leave it open.
 
-Input: arrays, NumPy dtypes, Python numbers. A float that an integer type cannot hold is undefined in C, and so in NumPy
-and CuPy: it differs with the vector width. Here it is decided as x86's own conversion does, which is what torch shows.
+Input: arrays, NumPy dtypes, Python numbers. A float that an integer type cannot represent is undefined in C, and so in
+NumPy and CuPy: the result differs with the vector width. Here it is what x86's own conversion gives, which is torch's
+result.
 """
 
 from __future__ import annotations

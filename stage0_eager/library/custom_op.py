@@ -1,7 +1,7 @@
-"""Custom operators: your function as one operator that eager differentiates and compiled graphs never open.
+"""Custom operators: your function as one operator that eager differentiates and compiled graphs never look into.
 
-Input: Python functions with annotations (or a schema as text), and what is registered for them: kernels by device, the
-rule for results' shapes ("fake"), a backward, a vmap rule. Names, arguments and messages are torch.library's.
+Input: Python functions with annotations (or a schema as text), and what you register for them: kernels by device, the
+rule for results' shapes ("fake"), a backward, a vmap rule. Names, arguments and messages are those of torch.library.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Modules that only gather names, as torch groups them: cutaway.autograd, .amp, .linalg, .special."""
+"""Modules that only collect names, grouped as in torch: cutaway.autograd, .amp, .linalg, .special."""

@@ -1,6 +1,6 @@
 """Containers: Sequential and ModuleList under numbers, ModuleDict by name, ParameterList and ParameterDict.
 
-Input: modules or parameters. A change of what is in one moves the structure epoch.
+Input: modules or parameters. A change of a container's contents changes the structure epoch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Module and Parameter: named trees of parameters, buffers and submodules, and the structure epoch that guards use.
 
-Input: subclasses that assign parameters and modules in __init__ and define forward. Every write that changes what
-a compiled function may rely on (a registry, a parameter's metadata, `training`) bumps the epoch, so that one integer
+Input: subclasses that assign parameters and modules in __init__ and define forward. Every write that changes something
+a compiled function may rely on (a registry, a parameter's metadata, `training`) increments the epoch, so one integer
 comparison guards whole trees.
 """
 
@@ -157,8 +157,9 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
-            if name in self.__dict__[registry]:
-                del self.__dict__[registry][name]
+            entries = self.__dict__.get(registry)
+            if entries is not None and name in entries:
+                del entries[name]
                 break
         else:
             object.__delattr__(self, name)

@@ -1,7 +1,7 @@
-"""NumPy's functions over cutaway's operators on tensors: what capture puts in place of `np.f` in a program on arrays.
+"""NumPy's functions over Cutaway's operators on tensors: capture uses them for `np.f` in a program on arrays.
 
-Input: nothing; importing it fills the table. Reading order: promotion.py (NEP 50 as a table), rows.py (what a row is),
-then a family: ufuncs.py, reductions.py, creation.py, shapes.py, joining.py, indexing.py, linear.py, sorting.py,
+Input: none; the import fills the table. Reading order: promotion.py (NEP 50 as a table), rows.py (what a row is), then
+a family: ufuncs.py, reductions.py, creation.py, shapes.py, joining.py, indexing.py, linear.py, sorting.py,
 statistics.py; and wrapping.py.
 """
 

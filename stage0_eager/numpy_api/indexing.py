@@ -1,7 +1,8 @@
-"""x[...] read and written by NumPy's rules, and the functions that pick elements.
+"""Reads and writes x[...] by NumPy's rules, and the functions that pick elements.
 
-Input: tensors and index expressions. Stage 0's own indexing does the work; here is what NumPy does differently: a lone
-element is a copy, a negative step is a reversal, an int beside index arrays counts as one, out of range is an error.
+Input: tensors and index expressions. Stage 0's own indexing does the work. This file has what NumPy does differently: a
+single element is a copy, a negative step is a reversal, an int beside index arrays counts as one, an index out of range
+is an error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""NumPy's promotion as a table (NEP 50): what dtype an operation on arrays and Python numbers computes in.
+"""NumPy's promotion as a table (NEP 50): the dtype in which an operation on arrays and Python numbers computes.
 
-Input: dtypes of arrays (those without dimensions count as any other) and Python numbers, which are weak: they bring
-their kind, not their size. Written down, not inherited; a test holds each entry to np.result_type.
+Input: dtypes of arrays (0-d arrays count like any other) and Python numbers, which are weak: their kind counts, not
+their size. The table is written out here, not taken from NumPy; a test compares each entry with np.result_type.
 """
 
 from __future__ import annotations

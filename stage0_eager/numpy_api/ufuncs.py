@@ -1,7 +1,7 @@
 """NumPy's elementwise functions: one line each in a table of (name, operator, rule of dtypes).
 
-Input: tensors and Python numbers. The rule says what the operands become before cutaway's operator sees them, so that
-torch's own promotion has nothing left to decide.
+Input: tensors and Python numbers. The rule converts the operands before Cutaway's operator sees them, so torch's own
+promotion changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""wrap_numpy: a function on arrays as one on tensors, with gradients where it is compiled.
+"""wrap_numpy: turns a function on arrays into one on tensors, with gradients in compiled code.
 
-Input: a function on ndarrays. Named after torch.compiler.wrap_numpy. Capture takes `array_of` and `tensor_of` for
-changes of what Python sees, and nothing else: the graph stays on the tensors, on their device and on the tape.
+Input: a function on ndarrays. Named after torch.compiler.wrap_numpy. For capture, `array_of` and `tensor_of` change
+only the class that Python sees: the graph stays on the tensors, on their device and on the tape.
 """
 
 from __future__ import annotations

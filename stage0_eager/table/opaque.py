@@ -1,7 +1,7 @@
-"""Opaque operators: rows outside the table that every stage keeps as one step and never opens.
+"""Opaque operators: rows outside the table that every stage keeps as one step and never looks into.
 
-Input: control flow (control_flow/operators.py), the user's custom operators (library/) and Triton kernels. Each
-brings a body for eager calls, a meta rule, and a kernel `(array namespace, *arguments)` that compiled graphs call.
+Input: control flow (control_flow/operators.py), the user's custom operators (library/) and Triton kernels. Each brings
+a body for eager calls, a meta rule, and a kernel `(array namespace, *arguments)` that compiled graphs call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Operator: one row of the table, and the one interception point every tensor computation passes through.
+"""Operator: one row of the table, and the one interception point that every tensor computation passes through.
 
-Input: core.py makes a row per core operator (kernel, derivative); functions/ makes the public functions, whose
-bodies call other operators. Calling a row evaluates it, or hands it to the interpreter in force, and records it
-on the tape. The idea of one interception point and stacked readings is JAX's autodidax.
+Input: core.py makes a row per core operator (kernel, derivative); functions/ makes the public functions, whose bodies
+call other operators. A call of a row evaluates it, or passes it to the current interpreter, and records it on the tape.
+One interception point with a stack of interpreters is the idea of JAX's autodidax.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`out=`: any public function may write its results into tensors that the caller gives, by torch's rules.
+"""`out=`: any public function may write its results into tensors that the caller passes, by torch's rules.
 
-Input: a row of the table, its arguments and `out`. Done once, for all rows: the function runs as it always does, then
-`copy_`, the one operator that mutates, writes. So a tracer sees two calls it knows.
+Input: a row of the table, its arguments and `out`. One implementation serves all rows: the function runs as always,
+then `copy_`, the one operator that mutates, writes. So a tracer sees two calls that it knows.
 """
 
 from __future__ import annotations

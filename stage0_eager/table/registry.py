@@ -1,7 +1,7 @@
-"""The table itself: every operator by its qualified name. It imports nothing, so that every file may ask it.
+"""The table itself: every operator by its qualified name. It imports nothing, so every file may import it.
 
-Input: rows, entered by who makes them: core.py, functions/, numpy_api/ and opaque.py. Tape and interpreters, which
-lie below those files, ask here for the core operators they call.
+Input: rows, which core.py, functions/, numpy_api/ and opaque.py enter. Tape and interpreters, which are below those
+files, get the core operators that they call from here.
 """
 
 from __future__ import annotations

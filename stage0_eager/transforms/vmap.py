@@ -1,9 +1,9 @@
-"""vmap: a function written for one example, run on a batch of them at once.
+"""vmap: runs a function written for one example on a batch of examples at once.
 
-Input: functions of tensors. Inside, an argument is a tensor whose data is a BatchedArray: a tensor with one dimension
-more, which the function does not see. Batcher is the interpreter that carries that dimension along, call by call, with
-the rules of vmap_rules.py. It asks the interpreter around it (none, a tracer, another Batcher) to do the work, so
-that vmap, grad and tracing nest in any order.
+Input: functions of tensors. Inside, an argument is a tensor whose data is a BatchedArray: a tensor with one more
+dimension, which the function does not see. Batcher is the interpreter that carries that dimension along, call by call,
+with the rules of vmap_rules.py. The interpreter around it (none, a tracer, another Batcher) does the work, so vmap,
+grad and tracing nest in any order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Batching rules: a core operator on examples, as operators on the batch. One entry per operator, by name.
 
-Input: a Call, whose arguments may be batched; a rule gives the batch of results, the batch in front. Rules call
-operators only, so that a batch can be differentiated, traced, or itself be batched. What has no entry is run example by
-example (`loop`): the routines of the array library, and composites with a derivative of their own that are not listed.
+Input: a Call, whose arguments may be batched. A rule returns the batch of results, with the batch dimension first.
+Rules call operators only, so a batch can be differentiated, traced, or batched again. An operator without an entry runs
+example by example (`loop`): the routines of the array library, and unlisted composites with their own derivative.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The one file of this stage that knows Triton: its driver without torch, and arrays as the pointers it wants.
+"""The one file of this stage that imports Triton: its driver without torch, and arrays as the pointers it needs.
 
-Input: CuPy arrays for a GPU, NumPy arrays where Triton interprets (TRITON_INTERPRET=1 set before it is imported).
-Compiled graphs of our own do not come through here: they launch ahead-of-time compiled kernels by themselves.
+Input: CuPy arrays for a GPU, NumPy arrays if Triton interprets (TRITON_INTERPRET=1 set before its import). Cutaway's
+own compiled graphs do not use this file: they launch kernels that were compiled ahead of time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A user's Triton kernel as an operator of a graph: `kernel[grid](...)` with what it writes to as its effect.
+"""A user's Triton kernel as an operator of a graph: `kernel[grid](...)`, with its writes as its effect.
 
-Input: a function decorated with triton.jit (under autotune and heuristics or not), found by its class, so that Triton
-is not imported for it. One opaque operator is made for each kernel; driver.py launches, writes.py says
-what a kernel writes to. Layout is part of the call: kernels compute addresses from strides they were given as numbers.
+Input: a function decorated with triton.jit (under autotune and heuristics or not), recognised by its class, so that
+Triton is not imported for it. Each kernel becomes one opaque operator; driver.py launches it, writes.py finds what it
+writes to. The layout is part of the call: kernels compute addresses from strides that they get as numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which of a Triton kernel's pointers it writes to, read off its source: what stands in a store, and what led there.
+"""Finds the pointers that a Triton kernel writes to, from its source: those in a store, and where they come from.
 
-Input: a Python function decorated with triton.jit. Where the source says nothing (pointers handed to other functions,
-no source) every parameter counts as written, which is never wrong, only slower.
+Input: a Python function decorated with triton.jit. If the source does not tell (pointers passed to other functions, no
+source), every parameter counts as written, which is never wrong, only slower.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""error_on_graph_break: a region in which a graph break is an error, or is none. Capture follows it as it does no_grad.
+"""error_on_graph_break: a region in which a graph break is an error, or is not. Capture follows it like no_grad.
 
-Input: compiled code runs in such a region or enters one; the innermost says what a break there is.
+Input: compiled code runs in such a region or enters one; the innermost region decides.
 """
 
 from __future__ import annotations

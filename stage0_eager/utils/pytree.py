@@ -1,6 +1,7 @@
-"""Nested containers of tensors taken apart and put together: what functions given to cond or scan take and return.
+"""Takes nested containers of tensors apart and rebuilds them: the arguments and results of functions for cond or scan.
 
-Input: tuples, named tuples, lists and dicts, in any nesting; all else is a leaf. Dicts keep the order of their keys.
+Input: tuples, named tuples, lists and dicts, nested in any way; everything else is a leaf. Dicts keep the order of
+their keys.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _is_registered(tx: Tx, found: type, protocol: Any) -> bool:
 def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
     """A property that raises would count as there."""
     if isinstance(value.real, type):
-        tx.output.guard("LACKS", value.source, name)
+        tx.output.guard_members(value.source, value.real, name)
     else:
         guard_lacking(tx.output, value, name)
 

@@ -1,4 +1,4 @@
-"""Where capture is: an event for each line of the user's and for each instruction, while a log asks for them.
+"""Where capture is: an event for each line of user code and for each instruction, while a log asks for them.
 
 Input: the frame under way, before its instruction runs. `trace_source` and `trace_bytecode` show these events.
 """

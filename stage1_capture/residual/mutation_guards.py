@@ -82,12 +82,8 @@ def _kind(value: Variable) -> Any:
     """What two values from outside share that guards of their own leave it open to be one object; None if nothing."""
     if not isinstance(value, UserDefinedObjectVariable):
         return type(value)
-    identical = (
-        type,
-        types.ModuleType,
-        types.BuiltinFunctionType,
-        Module,
-    )  # which are guarded to be the very same
+    # Objects of these classes are guarded to be the very same.
+    identical = (type, types.ModuleType, types.BuiltinFunctionType, Module)
     return None if isinstance(value.real, identical) else (type(value), type(value.real))
 
 

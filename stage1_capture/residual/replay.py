@@ -127,9 +127,8 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
     lines = []
     for name, value in before.variable.attrs.items():
         real = before.variable.real
-        if value is not None and name in getattr(
-            before.variable, "again", ()
-        ):  # deleted and made again: the last
+        # An attribute that was deleted and made again is the last of the dict.
+        if value is not None and name in getattr(before.variable, "again", ()):
             lines.append(f"{target}.__dict__.pop({name!r}, None)")
         if isinstance(real, (type, types.FunctionType)):
             lines.append(f"{target}.{name} = {r.expression(value)}")

@@ -25,7 +25,7 @@ from stage1_capture.state.side_effects import SideEffects
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
 from stage_contracts.graph import Graph, Node
-from stage_contracts.guard_constants import computed, lacks
+from stage_contracts.guard_constants import computes, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
@@ -241,25 +241,24 @@ class OutputGraph:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
-        """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
-        if lacks(cls, name) or computed(cls, (name,)):
-            return self.guard_members(source, cls, name)
-        known = self.guards.get(("PLAIN", source, None))
-        names = known.expected if known else ()
-        if name not in names:
-            self.guard("PLAIN", source, ())
-            known = self.guards["PLAIN", source, None]
-            self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))
+        """Rely on a class to lack a name, or to have a plain value there."""
+        same = lacks(cls, name) or computes(cls, name)
+        self._look_into(source, cls, (name,) if same else (), () if same else (name,))
 
-    def guard_members(self, source: Source, cls: type, *names: str) -> None:
-        """Rely on what a class has under these names, as it lies there: one guard for all of a class."""
+    def guard_members(self, source: Source | None, cls: type, *names: str) -> None:
+        """Rely on what a class has under these names, as it lies there."""
+        self._look_into(source, cls, names, ())
+
+    def _look_into(self, source: Source | None, cls: type, names: tuple, plain: tuple) -> None:
+        """One guard for all of a class. A name that is to be the same is plain too."""
         known = self.guards.get(("CLASS", source, None))
-        before = known.expected.names if known else ()
-        new = tuple(name for name in names if name not in before)
-        if new:
+        asked, before = (known.expected.names, known.expected.plain) if known else ((), ())
+        names = tuple(dict.fromkeys((*asked, *names)))
+        plain = tuple(name for name in dict.fromkeys((*before, *plain)) if name not in names)
+        if source is not None and (names, plain) != (asked, before):
             self.guard("CLASS", source, None)
             known = self.guards["CLASS", source, None]
-            facts = facts_of(cls, (*before, *new), _may_change)
+            facts = facts_of(cls, names, _may_change, plain)
             self.guards["CLASS", source, None] = replace(known, expected=facts)
 
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from stage1_capture.state.mro import MISSING, class_lookup
 from stage_contracts.controls import Rule, rule_of
 
 if TYPE_CHECKING:
@@ -105,7 +106,10 @@ def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) 
 
 def control_of(real: Any) -> Rule | None:
     """The rule for what is called here, if the user gave one."""
-    return None if real is None else rule_of(real) or getattr(type(real), "__capture_rule__", None)
+    if real is None:
+        return None
+    of_class = class_lookup(type(real), "__capture_rule__")  # past any metaclass of the user's
+    return rule_of(real) or (None if of_class is MISSING else of_class)
 
 
 def builtin(*functions: Any) -> Any:

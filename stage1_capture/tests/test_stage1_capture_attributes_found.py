@@ -4,6 +4,7 @@ Input: the table below, by hand from the seeds it names (`stage1_capture.tests.f
 Each row fails on the tree before its fix.
 """
 
+import types
 import typing
 
 import numpy as np
@@ -107,6 +108,19 @@ def reads_kept(x, w):
     return w["o"].kept, w["o"].kept
 
 
+def stores_and_reads_behind(x, w):
+    w["Other"].foo = 1
+    return getattr(super(w["Second"], w["o"]), "foo", "none")
+
+
+def class_of_python(x, w):
+    return type(w["python"]).__name__
+
+
+def pops_registries(x, w):
+    return [vars(w["net"]).pop(name, None) is None for name in ("_modules", "_buffers")]
+
+
 def reads_field(x, w):
     return w["pair"].foo
 
@@ -117,6 +131,13 @@ def computes_with_a_buffer(x, w):
 
 def reads_of(name):
     return lambda x, w: [type(getattr(o, "bar", "none")).__name__ for o in (w[name], w[name])]
+
+
+def calls_one_of_the_metaclass(x, w):
+    try:
+        return w["made"](x)
+    except TypeError as error:
+        return str(error)
 
 
 def calls_what_is_not_callable(x, w):
@@ -214,6 +235,15 @@ def python_getattr(w):
     w["python"].__getattr__ = noting(w, 1)
 
 
+def object_for_an_array(w):
+    watched("Seeing", "__class__")(w)
+    w["array"] = w["Seeing"]()
+
+
+def python_becomes_another(w):
+    w["python"].__class__ = type("Derived", (types.ModuleType,), {})
+
+
 def noted_kept(w):
     w["Second"].kept = property(noting(w, 2))
 
@@ -240,6 +270,10 @@ def described_anew(name, answer=lambda: 5):
 
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "where an array was, an object that sees reads of its class (9800049 on 3.13)": (reads_of("array"), nothing, object_for_an_array),
+    "stored on a base, read by super() (9460447)": (stores_and_reads_behind, nothing, nothing),
+    "a Python module of another class (9410547)": (class_of_python, nothing, python_becomes_another),
+    "registries popped from a module's __dict__ (9860221)": (pops_registries, nothing, nothing),
     "a module of another class, that sees reads of its class (919, 3905, 9304450)": (reads_buffer, nothing, net_becomes_another),
     "a getter over what a cached property kept (11365, 13041)": (reads_kept, reads_before, noted_kept),
     "a buffer under a property that raises (4747)": (computes_with_a_buffer, noted_raising_buffer, nothing),
@@ -254,7 +288,7 @@ FOUND = {
     "in place of a static method": (calls_what_is_described, nothing, described_anew("still")),
     "in place of a class method": (calls_what_is_described, nothing, described_anew("on_class")),
     "the class of a set or a slice (9602712)": (classes_of_values, nothing, nothing),
-    "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
+    "a tensor gets a user-defined class": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),
     "another base, of a class that the program calls (7001327)": (is_one_made_inside, nothing, other_base),
@@ -273,6 +307,7 @@ FOUND = {
     "a __getattr__ that leaves a trace, added (9300723)": (reads, nothing, noted_getattr),
     "an attribute gone, that such a one is asked for": (reads, there_and_noted_getattr, attribute_goes),
     "a __getattr__ of a metaclass, added (9300676)": (reads_class, nothing, noted_getattr_of_the_metaclass),
+    "the same, of what is called (9461755)": (calls_one_of_the_metaclass, noted_getattr_of_the_metaclass, nothing),
     "a __getattribute__, added (9300358)": (reads, attribute_comes, noted_getattribute),
     "a __getattr__ in place of Module's (9300932, 9301141)": (reads_buffer, own_getattr, nothing),
     "a buffer by object.__getattribute__": (reads_buffer_plainly, nothing, nothing),

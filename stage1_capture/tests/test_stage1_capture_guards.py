@@ -262,6 +262,7 @@ REBINDINGS = {
     "list of a module": (run_module, (NET, X), lambda *_: rebound(NET.sizes, 0, 9)),
     "forward of the class": (run_module, (NET, X), lambda *_: rebound(Net, "forward", lambda self, x: x)),
     "forward of the instance": (run_module, (NET, X), lambda *_: added(NET, "forward", lambda x: x)),
+    "child module beside the registry": (run_module, (NET, X), lambda *_: beside(NET, "fc", nn.Linear(4, 4))),
     "child module": (run_module, (NET, X), lambda *_: rebound(NET, "fc", nn.Linear(4, 4))),
     "parameter's shape": (run_module, (NET, X), lambda *_: rebound(NET.fc, "weight", NARROW)),
     "parameter removed": (run_module, (NET, X), lambda *_: rebound(NET.fc, "bias", None)),
@@ -292,6 +293,15 @@ def hooked(net):
     remove = net.register_forward_hook(lambda module, args, output: output * 2)
     yield
     remove.remove()
+
+
+@contextmanager
+def beside(net, name, value):
+    vars(net)[name] = value
+    bump_structure_epoch()
+    yield
+    del vars(net)[name]
+    bump_structure_epoch()
 
 
 @contextmanager
@@ -334,6 +344,18 @@ def test_parameters_may_have_the_names_of_what_checks_call(seam):
     assert check(*args, **kwargs)
     assert not check(X, 1, [2, 2], {"k": 3}, **kwargs)
     assert not check(X, 1, [2], {}, **kwargs)
+
+
+@pytest.mark.conformance("capture", tier="core")
+def test_registered_names_are_read_without_a_call(seam, monkeypatch):
+    """Module.__getattr__ takes several times as long as the two dicts it looks into."""
+    net = Net()
+    check = guard_function(seam("capture")(run_module, (net, X), {}), run_module)
+    monkeypatch.delattr(nn.Module, "__getattr__")
+    assert check(net, X)
+    del net._modules["fc"]
+    bump_structure_epoch()
+    assert not check(net, X)
 
 
 # the program, the call it was captured from, a call that must not run it

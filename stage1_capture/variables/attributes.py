@@ -217,7 +217,7 @@ def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], n
             if name in (entries := realize(registry).items):
                 return realize(entries[name])
         elif not stored and name in own.get(place, ()):
-            source: Source | None = value.child(name)
+            source: Source | None = value.source and AttrSource(value.source, name, place)
             spelled = name.isidentifier() and not keyword.iskeyword(name)
             shown = spelled and class_lookup(type(value.real), name) is MISSING  # a property would be asked
             if value.source is not None and not shown:  # getattr(self, "0")

@@ -99,9 +99,10 @@ def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     return in_class(value.class_place(), type(value.real), name)
 
 
-def pending(tx: Tx, cls: type, name: str) -> Any:
-    """What the program stored on a class under this name (None: deleted it), as instances see it; else MISSING."""
-    for c in cls.__mro__ if tx.output.class_stores else ():
+def pending(tx: Tx, cls: type, name: str, start: int = 0) -> Any:
+    """What the program stored on a class under this name (None: deleted it), as instances see it, and super() from
+    `start` on; else MISSING."""
+    for c in cls.__mro__[start:] if tx.output.class_stores else ():
         if name in (stored := tx.output.class_stores.get(c, {})):
             return stored[name]
         if name in c.__dict__:
@@ -134,10 +135,8 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A user-defined class may get the method later. Those of modules are taken for what they are."""
-    cls = type(value.real)
-    if cls.__flags__ & _HEAP and is_users_class(cls):
-        output.guard("LACKS", value.class_place(), name)  # of which no module's epoch tells
+    """A user-defined class may get the method later, of which no module's epoch tells."""
+    output.guard_members(class_place(output, value), type(value.real), name)
 
 
 def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
@@ -163,8 +162,10 @@ def guard_member(output: OutputGraph, value: UserDefinedObjectVariable, name: st
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, name)
         guard_metaclass(output, place, cls, name)
-        if place == value.class_place():  # which says all that an IDENTITY of these would
-            output.described |= {AttrSource(place, name), AttrSource(AttrSource(place, name), "fget")}
+        own = value.class_place()
+        if own is not None and (place == own or ("TYPE", value.source, None) in output.guards):
+            # which says all that an IDENTITY of these would
+            output.described |= {AttrSource(own, name), AttrSource(AttrSource(own, name), "fget")}
 
 
 def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
@@ -221,9 +222,8 @@ def bind(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str, on_ins
         if is_library(found.__globals__):
             place = None
         function = tx.wrap(found, place)
-        if (
-            on_instance and not value.fresh
-        ):  # nobody has put another one on the instance; on a module that would bump the epoch
+        # The instance has no attribute of this name; on a module, storing one would change the epoch.
+        if on_instance and not value.fresh:
             on_module = isinstance(value.real, Module)
             tx.output.guard("IDENTITY", value.child(name, "__func__"), found, under_epoch=on_module)
         return UserMethodVariable(function, value)

@@ -106,6 +106,8 @@ def identical(output: OutputGraph, real: Any, source: Source | None, build: Call
 
 def class_variable(tx: Tx, value: Variable, cls: type) -> Variable:
     """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
+    if cls is types.ModuleType:  # one of Python's modules may become one of a derived class
+        tx.output.guard("TYPE", value.source, cls)
     known = tx.output.known.get(id(cls))
     if known is None:
         known = object_of(cls)

@@ -55,7 +55,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     found = class_lookup(real, name)
     _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.child("__class__"), name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
@@ -145,21 +145,30 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     cls = real if of_class else type(real)
     order = cls.__mro__
     start = order.index(value.owner) + 1
+    if (stored := pending(tx, cls, name, start)) is not MISSING:
+        return None if stored is None else realize(stored)
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
     if index is None:
         _guard_nothing_behind(tx, receiver, cls, start, name, of_class)
         return None
     found = order[index].__dict__[name]
     source = _place_behind(receiver, cls, start, index, name, of_class)
-    unbound = of_class or name == "__new__" or isinstance(found, staticmethod)
-    if isinstance(found, staticmethod):
-        found, source = found.__func__, source and AttrSource(source, "__func__")
+    return _descriptor_behind(tx, receiver, found, source, name, of_class)
+
+
+def _descriptor_behind(
+    tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, of_class: bool
+) -> Variable | None:
+    """What super() makes of what it found: bound to the receiver, or to its class. of_class: the receiver is one."""
     if isinstance(found, classmethod):
         function = tx.wrap(found.__func__, source and AttrSource(source, "__func__"))
-        return UserMethodVariable(function, receiver if of_class else class_variable(tx, receiver, cls))
+        cls = receiver if of_class else class_variable(tx, receiver, type(receiver.real))
+        return UserMethodVariable(function, cls)
     if isinstance(found, property) and not of_class:
         return tx.inline(tx.wrap(found.fget, source and AttrSource(source, "fget")), [receiver], {})
-    return _seen_by(tx, receiver, found, source, name, unbound)
+    if isinstance(found, staticmethod):
+        return _seen_by(tx, receiver, found.__func__, source and AttrSource(source, "__func__"), name, True)
+    return _seen_by(tx, receiver, found, source, name, unbound=of_class or name == "__new__")
 
 
 def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str, unbound: bool) -> Variable:
@@ -198,4 +207,4 @@ def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: st
     if not made_inside(cls):
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():
-        tx.output.guard("LACKS", base_place(outside), name)
+        tx.output.guard_members(base_place(outside), outside, name)

@@ -111,9 +111,8 @@ def set_context(output: Any, raised: ExceptionVariable) -> None:
     if handled is None or handled is raised or not raised.fresh:
         return
     seen, inner = set(), handled
-    while (
-        isinstance(inner, ExceptionVariable) and id(inner) not in seen
-    ):  # it must not come to remember itself
+    # No exception may become its own context.
+    while isinstance(inner, ExceptionVariable) and id(inner) not in seen:
         seen.add(id(inner))
         if inner.context is raised:
             inner.context = None

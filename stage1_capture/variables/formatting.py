@@ -186,9 +186,8 @@ TEXTS: dict[type, Callable[[Tx, Any, tuple[str, ...]], str]] = {
 def _same_error(tx: Tx, value: ExceptionVariable) -> BaseException:
     """An exception of the same class with the same arguments, as far as they show."""
     cls: Any = type(value.real)
-    if issubclass(
-        cls, (UnicodeError, OSError, ImportError, SyntaxError)
-    ):  # made of their arguments, and of them only
+    # The text of these is made from their arguments only.
+    if issubclass(cls, (UnicodeError, OSError, ImportError, SyntaxError)):
         if cls.__module__ != "builtins":
             tx.unsupported("GB0029", f"the text of {describe(value)}")
         return cls(*(stand_in(tx, a) for a in value.args))

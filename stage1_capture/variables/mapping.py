@@ -395,9 +395,8 @@ class DictIterator(IteratorVariable):
             return None
         mapping = self.walked.mapping if isinstance(self.walked, DictViewVariable) else self.walked
         before = r.codegen.output.effects.changed.get(id(mapping))
-        if before is not None and list(before.items) != list(
-            self.entries
-        ):  # it is made before they are replayed
+        # The iterator is made before the changes are replayed.
+        if before is not None and list(before.items) != list(self.entries):
             return None
         name = r.name(self, f"iter({r.expression(self.walked)})")
         if self.index:

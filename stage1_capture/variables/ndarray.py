@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from stage1_capture.variables.builder import wrap_identity
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import FUNCTION_KINDS, left
-from stage1_capture.variables.tensor import RowIterator, TensorVariable, open_meta
+from stage1_capture.variables.tensor import DataVariable, TensorVariable, open_meta
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES, ArrayMeta, is_captured
@@ -32,7 +32,7 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 @dataclass(eq=False)
-class NumpyNdarrayVariable(Variable):
+class NumpyNdarrayVariable(DataVariable):
     """An ndarray of the program's: a tensor in the graph, of which Python sees an array.
 
     scalar: NumPy has a scalar here, which no write changes. real: the object itself, for an input.
@@ -72,23 +72,8 @@ class NumpyNdarrayVariable(Variable):
     def special_method(self, tx: Tx, name: str) -> Variable | None:
         return array_attribute(tx, self, name)
 
-    def defines(self, name: str) -> bool:
-        return True
-
     def is_array(self) -> bool:
         return True
-
-    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
-        return leaf(self)
-
-    def has_data(self) -> bool:
-        return True
-
-    def truth(self, tx: Tx) -> bool:
-        tx.unsupported("GB0003", f"a branch on {describe(self)}")
-
-    def iterator(self, tx: Tx) -> Variable:
-        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
 
     def describe(self) -> str:
         return f"an array {self.tensor.meta}"

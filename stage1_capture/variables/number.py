@@ -231,9 +231,8 @@ def _wrap_number(output: OutputGraph, real: Any, source: Source | None) -> Varia
         return _fixed_number(output, real, source)
     if isinstance(source, ItemSource) and isinstance(source.base, KeySource):
         same = output.alike.setdefault((source.base.base, source.key, type(real), real), source)
-        if same != source and is_told_by_equality(
-            real
-        ):  # the step of every parameter, say: while they are equal, one input of the graph
+        # For example the step of every parameter: while all are equal, they are one input of the graph.
+        if same != source and is_told_by_equality(real):
             output.guard("EQUALS", source, same)
             source = same
     output.guard("TYPE", source, type(real), under_epoch)

@@ -38,9 +38,8 @@ def is_numpys(real: Any) -> bool:
         return str(home).split(".")[0] == "numpy" and not (
             isinstance(real, type) and issubclass(real, BaseException)
         )
-    if (
-        type(real).__name__ == "cython_function_or_method"
-    ):  # np.random's, which a class of its own is made for
+    # The functions of np.random have this class.
+    if type(real).__name__ == "cython_function_or_method":
         return str(real.__module__ or type(real.__self__).__module__).split(".")[0] == "numpy"
     return type(real).__module__.split(".")[0] == "numpy"
 

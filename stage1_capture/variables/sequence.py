@@ -351,11 +351,19 @@ HELD[deque] = lambda output, real, source, base: DequeVariable(
 
 
 @dataclass(eq=False)
-class SequenceIterator(IteratorVariable):
-    """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
+class _Walk(IteratorVariable):
+    """An iterator over what has items in a row: the next one is at `index`."""
 
     sequence: SequenceVariable | None = None
     index: int = 0
+
+    def parts(self) -> list[Variable]:
+        return [] if self.sequence is None else [self.sequence]
+
+
+@dataclass(eq=False)
+class SequenceIterator(_Walk):
+    """iter(list), iter(tuple). At its end it forgets what it walked, as Python's does."""
 
     def advance(self, tx: Any) -> Variable | None:
         if self.sequence is None or self.index >= len(self.sequence.items):
@@ -363,9 +371,6 @@ class SequenceIterator(IteratorVariable):
             return None
         self.index += 1
         return realize(self.sequence.items[self.index - 1])
-
-    def parts(self) -> list[Variable]:
-        return [] if self.sequence is None else [self.sequence]
 
     def rebuild(self, r: Any) -> str:
         if self.sequence is None:
@@ -382,11 +387,8 @@ class SequenceIterator(IteratorVariable):
 
 
 @dataclass(eq=False)
-class ReversedIterator(IteratorVariable):
-    """reversed(list), reversed(tuple): `index` is the next one to show."""
-
-    sequence: SequenceVariable | None = None
-    index: int = 0
+class ReversedIterator(_Walk):
+    """reversed(list), reversed(tuple)."""
 
     def advance(self, tx: Any) -> Variable | None:
         if self.sequence is None or not 0 <= self.index < len(self.sequence.items):
@@ -394,9 +396,6 @@ class ReversedIterator(IteratorVariable):
             return None
         self.index -= 1
         return realize(self.sequence.items[self.index + 1])
-
-    def parts(self) -> list[Variable]:
-        return [] if self.sequence is None else [self.sequence]
 
     def rebuild(self, r: Any) -> str:
         if self.sequence is None or self.index < 0:

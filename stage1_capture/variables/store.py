@@ -18,7 +18,7 @@ from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
-from stage_contracts.source import AttrSource, Source
+from stage_contracts.source import Source
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -115,8 +115,8 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
     )
     if not (data and shown and user and plain) or name.startswith("__"):
         refuse(tx, cls, name, STORE)
-    if type(real) is not type and cls.source is not None:
-        tx.output.guard_members(AttrSource(cls.source, "__class__"), type(real), name, "__setattr__")
+    if type(real) is not type:
+        tx.output.guard_members(cls.child("__class__"), type(real), name, "__setattr__")
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value

@@ -38,8 +38,27 @@ def can_be_array(tensor: TensorVariable) -> bool:
     return captured and not meta.requires_grad and meta.device.type == "cpu"
 
 
+class DataVariable(Variable):
+    """What tensors and arrays have in common: of their data only the meta is known."""
+
+    def has_data(self) -> bool:
+        return True
+
+    def truth(self, tx: Tx) -> bool:
+        tx.unsupported("GB0003", f"a branch on {describe(self)}")
+
+    def iterator(self, tx: Tx) -> Variable:
+        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
+
+    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
+        return leaf(self)
+
+    def defines(self, name: str) -> bool:
+        return True
+
+
 @dataclass(eq=False)
-class TensorVariable(Variable):
+class TensorVariable(DataVariable):
     """A tensor: its meta, and the node that yields it (for an input, made at first use)."""
 
     meta: TensorMeta
@@ -58,9 +77,6 @@ class TensorVariable(Variable):
         return f"a tensor {self.meta}"
 
     def is_tensor(self) -> bool:
-        return True
-
-    def has_data(self) -> bool:
         return True
 
     def class_name(self) -> str:
@@ -97,20 +113,8 @@ class TensorVariable(Variable):
             refuse(tx, name, self)
         return tx.fold(lambda *a, **k: TENSOR_FACT_METHODS[name](self.meta, *a, **k), args, kwargs)
 
-    def truth(self, tx: Tx) -> bool:
-        tx.unsupported("GB0003", f"a branch on {describe(self)}")
-
-    def iterator(self, tx: Tx) -> Variable:
-        return RowIterator(tensor=self) if self.meta.shape else super().iterator(tx)
-
     def tensors(self) -> list[Any]:
         return [self]
-
-    def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
-        return leaf(self)
-
-    def defines(self, name: str) -> bool:
-        return True
 
     def is_compared_by_identity(self) -> bool:
         return True
@@ -168,17 +172,14 @@ class RowIterator(IteratorVariable):
     index: int = 0
 
     def advance(self, tx: Any) -> Variable | None:
-        assert self.tensor is not None
         if self.index >= self.tensor.meta.shape[0]:
             return None
         self.index += 1
         return self.tensor.subscript(tx, from_constant(self.index - 1))
 
     def parts(self) -> list[Variable]:
-        assert self.tensor is not None
         return [self.tensor]
 
     def rebuild(self, r: Any) -> str:
-        assert self.tensor is not None
         tensor = r.expression(self.tensor)
         return f"iter([{tensor}[i] for i in range({self.index}, len({tensor}))])"

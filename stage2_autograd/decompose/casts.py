@@ -1,7 +1,8 @@
-"""Casts there and back: a cast to a wider type, undone by the next cast, is not needed. A user's rounding stays.
+"""Removes a cast to a wider type that the next cast undoes. A rounding that the user wrote stays.
 
-Input: core graphs. cast(cast(x, wide), narrow) is cast(x, narrow) when `wide` holds every value of x's dtype, but for
-integers that leave a float as other integers: those out of range wrap when they come from an integer only.
+Input: core graphs. cast(cast(x, wide), narrow) is cast(x, narrow) if `wide` holds every value of x's dtype. The
+exception is a float that is cast to integers and then to other integers: values out of range wrap only when they come
+from an integer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Common subexpressions: equal calls are computed once.
+"""Common subexpressions: computes equal calls once.
 
-Input: a graph that the pass may change. Calls are equal when operator and arguments are, to the bit.
+Input: a graph that the pass may change. Calls are equal if operator and arguments are equal, to the bit.
 """
 
 from __future__ import annotations

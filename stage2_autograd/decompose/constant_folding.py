@@ -1,6 +1,6 @@
-"""Arithmetic on constants, done now: a pointwise call whose operands are all `full` becomes a `full`.
+"""Constant folding: a pointwise call whose operands are all `full` becomes a `full`.
 
-Input: core graphs. The eager kernel computes the one element, so that it is eager's to the bit.
+Input: core graphs. The eager kernel computes the one element, so it equals eager's to the bit.
 """
 
 from __future__ import annotations

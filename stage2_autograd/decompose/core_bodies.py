@@ -1,6 +1,6 @@
-"""Composites become their bodies, until only core operators are left.
+"""Replaces composites by their bodies until only core operators are left.
 
-Input: a graph in operators of any kind. The bodies are those of stage 0's table, run under a Tracer.
+Input: a graph in operators of any kind. The bodies come from stage 0's table and run under a Tracer.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Calls that change nothing: the identities that hold for every value, NaN, infinities and signed zeros included.
+"""Removes calls that change nothing, by identities that hold for every value: NaN, infinities and signed zeros too.
 
-Input: core graphs. x + 0 is not here (it turns -0.0 into 0.0), nor x * 0, x - x, x / x, or exp(log(x)).
+Input: core graphs. These are not identities: x + 0 (it turns -0.0 into 0.0), x * 0, x - x, x / x, exp(log(x)).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The passes of `decompose`: a table of data, and beside it which must come first and why.
+"""The passes of `decompose`: a table, and the order between them with reasons.
 
-Input: a graph in operators of any kind. The name in the table is what timings, switches (`autograd.disabled_passes`),
-dumps (`autograd.dump_passes`) and tests call a pass. The order is checked at import.
+Input: a graph in operators of any kind. Timings, switches (`autograd.disabled_passes`), dumps (`autograd.dump_passes`)
+and tests all use the name in the table. The order is checked at import.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Patterns worth a name: attention, and a matrix product with its bias and transposes. They are marked, not changed.
+"""Patterns with a name: attention, and a matrix product with its bias and transposes. They are marked, not changed.
 
-Input: a graph before its composites are opened (attention), or in core operators (linear). The mark is
-meta["pattern"], "attention_0" or "linear_3"; reports show it, and a lowering with a fused kernel finds its nodes by it.
+Input: a graph with its composites (attention), or in core operators (linear). The mark is meta["pattern"],
+"attention_0" or "linear_3". Reports show it, and a lowering with a fused kernel finds the nodes by it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the rewriting passes share: what may stand for what, and how a node is replaced.
+"""Shared by the rewriting passes: when one value may replace another, and how to replace a node.
 
-Input: a graph of core operators that the pass may change. A rewrite is a function from a node to what stands for it:
-an earlier node, a new call, or None for "no".
+Input: a graph of core operators that the pass may change. A rewrite is a function from a node to its replacement: an
+earlier node, a new call, or None for "no".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Decompose: the same graph in core operators only, cleaned up. The table in passes.py is the whole of it.
+"""Runs decompose: the same graph in core operators only, cleaned up by the table in passes.py.
 
 Input: any graph, before or after differentiation, and `config.autograd`: which passes are off, which are dumped, and
-whether each is checked by interpreting the graph before and after it.
+whether to check each by interpreting the graph before and after it.
 """
 
 from __future__ import annotations

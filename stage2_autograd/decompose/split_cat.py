@@ -1,4 +1,4 @@
-"""What was split and joined again, or joined and split again.
+"""Removes a split followed by its join, and a join followed by its split.
 
 Input: core graphs. Attention splits one projection into three; models join the halves they just made.
 """

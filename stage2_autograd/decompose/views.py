@@ -1,4 +1,4 @@
-"""Chains of views made shorter, and reads of what was just written.
+"""Shortens chains of views, and replaces a read of a value that was just written.
 
 Input: core graphs. Functionalisation leaves slice(slice_scatter(x, v, here), here), which is v; gradients of sums leave
 reshapes of reshapes.

@@ -1,6 +1,6 @@
 """The seam `differentiate`: forward and backward of a functional graph in one joint graph.
 
-Input: what functionalize made.
+Input: the result of functionalize.
 """
 
 from stage2_autograd.differentiate.joint_graph import differentiate

@@ -1,7 +1,7 @@
-"""Differentiate: forward and backward in one joint graph, by walking the forward graph once, last call first.
+"""Differentiate: forward and backward in one joint graph, by one walk over the forward graph, last call first.
 
-Input: a functional graph. Its copy is the forward half. Each call hands the gradient of its result to
-its operator's derivative rules; they run under a Tracer, and so write the backward half behind it.
+Input: a functional graph. Its copy is the forward half. Each call passes the gradient of its result to the derivative
+rules of its operator. The rules run under a Tracer and so append the backward half.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Functionalize: no writes, no memory the user could see shared, no hidden random state.
+"""Functionalize: removes writes, shared memory that the user could see, and hidden random state.
 
-Input: the captured graph, in public operators. Running it under a FunctionalTracer leaves core operators and
-composites with a derivative of their own, and says which inputs eager would have written to.
+Input: the captured graph, in public operators. It runs under a FunctionalTracer, which leaves core operators and
+composites with their own derivative, and records which inputs eager would have written to.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tracer of functionalize: a write makes a new value, which all that share the written memory then show.
+"""The tracer of functionalize: a write makes a new value, and every view of the written memory then has it.
 
-Input: operators and their arguments, as retrace.py calls them. storages.py says who shares memory with whom.
+Input: operators and their arguments, as retrace.py calls them. storages.py knows which tensors share memory.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Calls of autograd.grad in a program: each replaced by the backward it stands for.
+"""Replaces each call of autograd.grad in a program by the backward that it means.
 
-Input: a functional graph in which they are nodes still. Nothing is written to in it any more, so the tape runs over it
-as over any program, and what it records for one such call is there for the next.
+Input: a functional graph that still has these calls as nodes. It has no writes any more, so the tape runs over it as
+over any program, and what the tape records for one call is available to the next.
 """
 
 from __future__ import annotations

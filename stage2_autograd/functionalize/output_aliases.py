@@ -1,6 +1,6 @@
-"""What the user gets: which tensors the graph computes, and how each result is made of those and of the inputs.
+"""Which tensors the graph computes, and how the wrapper makes each result from them and from the inputs.
 
-Input: the results of a graph run under a FunctionalTracer, which knows the memory each of them lives in.
+Input: the results of a graph run under a FunctionalTracer, which knows their memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Storages of a traced program: which tensors share memory, how each sees it, and what a write does to all of them.
+"""Storages of a traced program: which tensors share memory, how each views it, and what a write does to all of them.
 
-Input: functionalize.py's tracer makes one Storage per tensor that owns memory. Every tensor is its storage's base
-seen through a chain of view operators; a write replaces the base, and the others see it through their chains again
-when they are next read. (functorch's functionalization keeps bases and replays views in the same way.)
+Input: functionalize's tracer makes one Storage for each tensor that owns memory. Every tensor is its storage's base
+seen through a chain of view operators. A write replaces the base; at their next read, the other tensors apply their
+chains to the new base. (functorch's functionalization keeps bases and replays views in the same way.)
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Storage:
     """Memory that tensors share: its base as it is now, and where it came from.
 
     origin: ("input", index), ("constant", name), ("made", -1), or ("twin", -1): memory of another storage, under a
-        history of the user's own.
+        history of its own.
     twin: whether there is one of those.
     call: the marks of the call that made it, which are one object for all that a composite's body does.
     copies: what contiguous() copied from or into it; at sizes where that is contiguous, eager makes no copy.

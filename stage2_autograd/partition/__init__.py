@@ -1,4 +1,4 @@
-"""The seam `partition`: a joint graph cut in two, and what is saved from the forward for the backward.
+"""The seam `partition`: cuts a joint graph in two and chooses what the forward saves for the backward.
 
 Input: a joint graph in core operators.
 """

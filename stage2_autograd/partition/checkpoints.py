@@ -1,4 +1,4 @@
-"""Checkpoints: which values of a joint graph utils.checkpoint asks every partitioner to compute again.
+"""Checkpoints: which values of a joint graph every partitioner must recompute because of utils.checkpoint.
 
 Input: a joint graph. Capture has marked the nodes of each checkpointed call: meta["checkpoint"], a number per call.
 """

@@ -1,8 +1,8 @@
-"""Maximum flow by Dinic's algorithm, and the side of the minimum cut that it leaves the sink on.
+"""Maximum flow by Dinic's algorithm, and the sink's side of the minimum cut.
 
 Input: edges with capacities, from `min_cut.py`. The algorithm is E. A. Dinic's of 1970: find the distance of every
-vertex to the sink, push flow along shortest paths alone until none is left, and begin again, until no path is left.
-It is written out here because importing a library's takes longer than all the flow of a model.
+vertex to the sink, push flow along shortest paths until none is left, and repeat until there is no path. It is written
+out here because importing a library takes longer than all the flow of a model.
 """
 
 from __future__ import annotations

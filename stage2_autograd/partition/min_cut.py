@@ -1,8 +1,8 @@
-"""The smallest set of values to save: a minimum cut between what must be computed in the forward and what reads it
-in the backward, with bytes as capacities.
+"""The smallest set of values to save: a minimum cut between forward and backward, with bytes as capacities.
 
-Input: a joint graph and which operators may run again. The formulation is that of torch's
-min_cut_rematerialization_partition: a value is a pair of vertices, and the edge between them costs its bytes.
+Input: a joint graph, and which operators may run again. One side of the cut must be computed in the forward; the
+backward reads the other. The formulation is that of torch's min_cut_rematerialization_partition: a value is a pair of
+vertices, and the edge between them costs its bytes.
 """
 
 from __future__ import annotations

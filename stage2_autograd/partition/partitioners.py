@@ -1,7 +1,7 @@
-"""The partitioners by name, and two that choose by kinds of operators: save everything, recompute what is pointwise.
+"""The partitioners by name, and the two that choose by kind of operator: save everything, recompute pointwise.
 
-Input: a joint graph in core operators, and `config.autograd`: which partitioner. All that they differ in is what they
-save. Another one: `pipeline=`, or `--swap partition=stage2_autograd.partition:recompute_pointwise`.
+Input: a joint graph in core operators, and the partitioner in `config.autograd`. Partitioners differ only in what they
+save. To use your own, pass `pipeline=`, or `--swap partition=stage2_autograd.partition:recompute_pointwise`.
 """
 
 from __future__ import annotations

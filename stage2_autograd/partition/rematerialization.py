@@ -1,4 +1,4 @@
-"""Rematerialization: which values the backward computes again. The rest is saved by a minimum cut.
+"""Rematerialization: which values the backward computes again. A minimum cut chooses what to save of the rest.
 
 Input: a joint graph in core operators, and `config.autograd.activation_memory_budget`. Random bits are a function of
 the state at entry and an index, so a second draw gives the same bits.

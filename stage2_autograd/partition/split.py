@@ -1,7 +1,7 @@
-"""Split: the joint graph cut in two, for a choice of what to save. It is the same for every partitioner.
+"""Split: cuts the joint graph in two for a choice of what to save. It is the same for every partitioner.
 
-Input: a joint graph, and the nodes to save, each with the reason. What the backward reads and is not saved it
-computes again.
+Input: a joint graph, and the nodes to save, each with the reason. The backward recomputes what it reads and was not
+saved.
 """
 
 from __future__ import annotations

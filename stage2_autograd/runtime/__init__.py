@@ -1,4 +1,4 @@
-"""What runs at each call: compiled forward and backward as one step on the user's tape.
+"""What runs at each call: compiled forward and backward as one step on the eager tape.
 
-Input: callables on arrays for the two graphs, and the graphs they were made from.
+Input: functions of arrays for the two graphs, and the graphs that they were made from.
 """

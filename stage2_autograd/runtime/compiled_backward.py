@@ -1,7 +1,7 @@
-"""The one tape node of a compiled pair: what it keeps between forward and backward, and how it runs backward.
+"""The one tape node of a compiled pair: what it keeps between forward and backward, and how it runs the backward.
 
-Input: the partition says which values are saved; runtime_wrapper.py makes one CompiledBackward per call.
-Saved values that the user can reach, being inputs or outputs, are watched by their version counters.
+Input: the partition says which values are saved; runtime_wrapper.py makes one CompiledBackward per call. Saved inputs
+and outputs are visible to the user, so their version counters are checked.
 """
 
 from __future__ import annotations

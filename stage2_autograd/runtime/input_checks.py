@@ -1,7 +1,7 @@
-"""What only a call's own tensors can tell: written leaves, and inputs that share memory with a written one.
+"""Checks that need the tensors of a call: written leaves, and inputs that share memory with a written one.
 
 Input: a functional graph, whose `writes` name the inputs it writes to; then the tensors of each call, before anything
-has run. Without writes there is nothing to check.
+runs. A graph without writes needs no check.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The run-time wrapper: compiled forward and backward, functions on arrays, as one step on the user's tape.
+"""The run-time wrapper: makes compiled forward and backward, functions of arrays, one step on the eager tape.
 
-Input: callables on arrays (NumPy or CuPy) for the two halves, and the graphs they were made from. Residual
-code calls the result with tensors. What can be known before the first call is worked out here once.
+Input: functions of arrays (NumPy or CuPy) for the two halves, and the graphs that they were made from. Residual code
+calls the result with tensors. Whatever is known before the first call is computed here once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Inputs that share memory, one of them written: the same graph on the memory itself, of which they become views.
+"""Inputs that share memory, one of them written: compiles the graph on the memory itself, with the inputs as its views.
 
-Input: a captured graph and the tensors of a call that the run-time wrapper refused. torch calls the memory a synthetic
-base. The place of each input in it is known only at the call, so each pattern of places is a graph of its own. Inputs
-that require grad are views of one tensor, or it is left to eager: that tensor then is the memory, with its history.
+Input: a captured graph, and the tensors of a call that the run-time wrapper refused. torch calls the memory a synthetic
+base. Only the call shows where each input is in it, so each pattern of positions has its own graph. Inputs that require
+grad must be views of one tensor, which then is the memory, with its history; otherwise the call runs eagerly.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""After the forward: written inputs get their values, and the user's results are laid out. All of it, or nothing.
+"""After the forward: writes the new values into inputs and lays out the results. It does all of this or nothing.
 
-Input: the functional graph (what it writes, which views its results are) and, at each call, the input tensors and the
-graph's outputs. Versions, views and histories end as the eager function would have left them. What may fail comes
-before memory is written; if it fails, each tensor is as it was, so that eager can take over. Once memory is written
-eager must not begin again: Written says so, and how to do the rest.
+Input: the functional graph (what it writes, which results are views) and, at each call, the input tensors and the
+graph's outputs. Versions, views and histories end as the eager function would leave them. Steps that may fail come
+before memory is written; if one fails, each tensor is as before, so that eager can take over. Once memory is written,
+eager must not start again: Written says so, and how to do the rest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tiny ahead-of-time autograd: one file per seam, each the seam's idea on one screen.
+"""Tiny ahead-of-time autograd: one file per seam, with the idea of the seam on one screen.
 
-Input: a captured graph of public operators. It flows through functionalize, differentiate, decompose and
-partition; stage 0's core_interpreter.py runs what comes out, and runtime_wrapper.py puts it on the user's tape.
+Input: a captured graph of public operators. It passes through functionalize, differentiate, decompose and partition.
+Stage 0's core_interpreter.py runs the result, and runtime_wrapper.py puts it on the eager tape.
 """
 
 from stage2_autograd.tiny.decompose import decompose

@@ -1,7 +1,7 @@
 """Decompose: the same graph in core operators only.
 
 Input: any graph, before or after differentiation. Three passes, each from a graph to a new one: run the bodies of
-composites, compute once what is computed twice, drop what nothing reads.
+composites, compute equal calls once, drop what nothing reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Differentiate: forward and backward in one joint graph, by running the eager tape on traced tensors.
 
-Input: a functional graph. Its operators record themselves on the tape as they always do; the tape's own
-backward walk then runs under the same Tracer, so the derivative rules write the backward graph.
+Input: a functional graph. Its operators record themselves on the tape as always. The tape's own backward pass then runs
+under the same Tracer, so the derivative rules write the backward graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Functionalize: remove mutation, aliasing the user could see, and hidden random state from a graph.
+"""Functionalize: removes mutation, aliasing that the user could see, and hidden random state from a graph.
 
-Input: the captured graph, in public operators. Running it under a Tracer leaves core operators and composites
-with a derivative of their own. A write gives the same tensor object a new value: values are renamed.
+Input: the captured graph, in public operators. It runs under a Tracer, which leaves core operators and composites with
+their own derivative. A write gives the same tensor object a new value: values are renamed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Partition: cut the joint graph in two, and save between them every forward value that the backward reads.
+"""Partition: cuts the joint graph in two, and saves every forward value that the backward reads.
 
-Input: a joint graph. Choosing what to save is all that partitioners differ in; `split` does the cutting, and
-what the backward reads but is not saved it computes again.
+Input: a joint graph. Partitioners differ only in what they save. `split` does the cutting, and the backward recomputes
+what it reads and was not saved.
 """
 
 from __future__ import annotations

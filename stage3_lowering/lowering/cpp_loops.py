@@ -12,7 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
-from stage3_lowering.lowering.pieces import in_piece
+from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config

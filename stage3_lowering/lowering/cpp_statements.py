@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stage3_lowering.lowering.cpp_ops import CPP_OPS, CPP_TYPES, REDUCTIONS
-from stage3_lowering.lowering.values import dot
+from stage3_lowering.lowering.values import dot, is_half
 from stage_contracts import dtype as dt
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import print_index
@@ -35,6 +35,9 @@ class Statements:
         self.nest, self.kernel, self.loops = nest, kernel, loops
         self.text: dict[str, str] = before.text if before else {}  # value -> its name, or a literal
         self.types: dict[str, DType] = before.types if before else {}
+        self.rounds: dict[str, str] = (
+            before.rounds if before else {}
+        )  # half value -> the float32 it is made of
         self.depth: dict[str, int] = {}  # value -> how many of the loops it depends on stand around it
         self.checked: set[str] = set()  # the innermost loops of index checks
         self.accumulators: list[str] = []  # arrays that hold one per lane
@@ -120,9 +123,33 @@ class Statements:
     def _cast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
         if dtype is dt.bool_:
             return [self._declare(instr, f"{value} != 0")]
+        half = next((d for d in (dtype, self.types[instr.args[0]]) if is_half(d)), None)
+        if half is not None:
+            return self._half(instr, value, half)
         whole = self.types[instr.args[0]].is_floating_point and not dtype.is_floating_point
         convert = "cutaway::to_integer<{T}>" if whole else "{T}"
         return [self._declare(instr, f"{convert.format(T=CPP_TYPES[dtype.name])}({value})")]
+
+    def _half(self, instr: Instr, value: str, half: DType) -> list[str]:
+        """Between float32 and a half. There and back is a rounding in the lanes of float32, with no narrow value."""
+        if instr.dtype is half:
+            self.rounds[instr.name] = value
+            stored = any(i.op != "cast" for i in self.nest.body if instr.name in i.args)
+            return [self._declare(instr, f"cutaway::to_{half.name}({value})")] * stored
+        rounded = self.rounds.get(instr.args[0])
+        if rounded is None:
+            return [self._declare(instr, f"cutaway::from_{half.name}({value})")]
+        if half is dt.bfloat16 and self._of_halves():
+            return [self._declare(instr, f"cutaway::round_bfloat16({rounded})")]
+        return [self._declare(instr, f"cutaway::from_{half.name}(cutaway::to_{half.name}({rounded}))")]
+
+    def _of_halves(self) -> bool:
+        """Whether all the kernel reads are halves: then no NaN ends in bits that a rounding carries into its sign."""
+        body = [i for nest in self.kernel.kernel.nests for i in nest.body]
+        given = {i.dtype for i in body if i.op == "load" and i.args[0] in self.kernel.kernel.params}
+        return {d for d in given if d and d.is_floating_point} <= {dt.bfloat16} and "bitcast" not in {
+            i.op for i in body
+        }
 
     def _bitcast(self, instr: Instr, value: str, dtype: DType) -> list[str]:
         return [self._declare(instr, f"cutaway::bitcast<{CPP_TYPES[dtype.name]}>({value})")]

@@ -48,7 +48,7 @@ def _preamble(code: str) -> str:
             "",
         ]
     lines += [f"#define {name} {text}" for name, text in NUMBERS.items() if name in code]
-    types = ", ".join(t for t in CPP_TYPES.values() if t != "bool")
+    types = ", ".join(t for t in CPP_TYPES.values() if t not in ("bool", "uint16_t"))
     for name, combine in OPENMP_FOLDS.items():
         if f"reduction({name}:" in code:
             reduction = f"{name} : {types} : {combine}"

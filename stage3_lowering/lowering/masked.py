@@ -15,8 +15,8 @@ import sympy
 
 from stage3_lowering.lowering.pointwise import as_python, operand_element
 from stage3_lowering.lowering.realize import is_short_cat, why_realize
-from stage3_lowering.lowering.state import State, is_half
-from stage3_lowering.lowering.values import Body, Index, Lazy, loop_sizes
+from stage3_lowering.lowering.state import State
+from stage3_lowering.lowering.values import Body, Index, Lazy, computed, loop_sizes
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Node
@@ -28,7 +28,7 @@ INT32 = 1 << 31  # places below it are compared as 32-bit lanes, as many as ther
 
 def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta = state.meta(node)
-    if not state.one_device_no_half(node) or not is_short_cat(node):
+    if not state.one_device(node) or not is_short_cat(node):
         return None
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
     parts = [part for part in args["tensors"] if part.meta.shape[dim] != 0]
@@ -54,7 +54,7 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
             value = (
                 element
                 if value is None
-                else body.emit("where", (inside[0], element, value), meta.dtype, node.name)
+                else body.emit("where", (inside[0], element, value), computed(meta.dtype), node.name)
             )
         assert value is not None
         return value
@@ -62,9 +62,14 @@ def cat(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return _masked(state, node, parts, fetch)
 
 
+def may_pad(pad: Any) -> bool:
+    """Not where it is known to cut off, or to do nothing. Of an open one nothing is known: a mask is right for all."""
+    return not sympy.sympify(pad).is_nonpositive
+
+
 def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, source = state.meta(node), args["input"]
-    if is_half(meta) or not meta.ndim or 0 in source.meta.shape:
+    if not meta.ndim or 0 in source.meta.shape:
         return None
     source = _affine(state, node, source)
     fill = as_python(args["value"], meta.dtype)
@@ -72,9 +77,9 @@ def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     def fetch(body: Body, index: Index) -> Value:
         inside = []
         for i, size, (before, after) in zip(index, meta.shape, args["pads"], strict=True):
-            if before > 0:
+            if may_pad(before):
                 inside.append(_compare(body, "ge", i, sympy.sympify(before), size))
-            if after > 0:
+            if may_pad(after):
                 inside.append(_compare(body, "lt", i, sympy.sympify(size - after), size))
         at = tuple(i - before for i, (before, _) in zip(index, args["pads"], strict=True))
         with _under(body, inside) as mask:
@@ -82,8 +87,8 @@ def constant_pad(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         body.origins = node.origins
         if not inside:
             return element
-        outside = body.emit("constant", (fill,), meta.dtype)
-        return body.emit("where", (mask, element, outside), meta.dtype, node.name)
+        outside = body.emit("constant", (fill,), computed(meta.dtype))
+        return body.emit("where", (mask, element, outside), computed(meta.dtype), node.name)
 
     return _masked(state, node, [source], fetch)
 

@@ -12,7 +12,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, loop_sizes
+from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, computed, loop_sizes
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -76,7 +76,7 @@ def pick(state: State, node: Node, hot: OneHot) -> Lazy | None:
     where: Node = node.args[0]
     meta, shape = state.meta(node), state.meta(where).shape
     value = state.bind_nodes(CORE_OPS["where"], where)["input"]
-    if meta.device.type != "cpu" or not isinstance(value, Node) or not state.one_device_no_half(where):
+    if meta.device.type != "cpu" or not isinstance(value, Node) or not state.one_device(where):
         return None  # on a GPU no kernel checks an index
     classes = shape[hot.dim]
     if classes == 0:
@@ -93,12 +93,13 @@ def pick(state: State, node: Node, hot: OneHot) -> Lazy | None:
     body.sizes[symbol(place)] = classes
     source = state.values[value]
     picked = _element(body, source, shape, (*kept[: hot.dim], symbol(place), *kept[hot.dim :]))
-    if source.meta.dtype is not meta.dtype:
-        picked = body.emit("cast", (picked, meta.dtype), meta.dtype)
+    dtype = computed(meta.dtype)
+    if computed(source.meta.dtype) is not dtype:
+        picked = body.emit("cast", (picked, dtype), dtype)
     body.origins = node.origins
-    zero = body.emit("constant", (0.0 if meta.dtype.is_floating_point else 0,), meta.dtype)
-    result = body.emit("where", (inside, picked, zero), meta.dtype, node.name)
-    result = body.emit("add", (result, zero), meta.dtype)  # as in a sum, -0.0 comes out as 0.0
+    zero = body.emit("constant", (0.0 if dtype.is_floating_point else 0,), dtype)
+    result = body.emit("where", (inside, picked, zero), dtype, node.name)
+    result = body.emit("add", (result, zero), dtype)  # as in a sum, -0.0 comes out as 0.0
     places = at if meta.ndim == len(shape) else tuple(kept)
     return state.nest(node, meta, body, ranges, (), places, result)
 

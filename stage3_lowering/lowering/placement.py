@@ -12,8 +12,8 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.pointwise import as_python, begin, operand_element
-from stage3_lowering.lowering.state import State, is_half
-from stage3_lowering.lowering.values import Body, Index, Lazy, dot, view
+from stage3_lowering.lowering.state import State
+from stage3_lowering.lowering.values import Body, Index, Lazy, computed, dot, is_half, view
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_metas import slice_bounds
@@ -31,10 +31,7 @@ def lower_view(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         raw = state.bind_nodes(CORE_OPS["slice"], node)
         size = meta_of(raw["input"]).shape[args["dim"]]
         args["start"] = state.sizes.size(slice_bounds(size, raw["start"], raw["stop"], raw["step"])[0])
-    result = view(node.target.name, args["input"], state.meta(node), args)
-    if result.ref is None and is_half(result.meta):
-        return None  # no loop nest can copy it
-    return result
+    return view(node.target.name, args["input"], state.meta(node), args)
 
 
 def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
@@ -47,18 +44,16 @@ def identity(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def full(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta = state.meta(node)
-    if is_half(meta):
-        return None
     if isinstance(args["value"], sympy.Basic):
         return Lazy(meta, lambda body, index: operand_element(body, args["value"], meta.dtype, (), ()))
     value = as_python(args["value"], meta.dtype)
-    return Lazy(meta, lambda body, index: body.emit("constant", (value,), meta.dtype, node.name))
+    return Lazy(meta, lambda body, index: body.emit("constant", (value,), computed(meta.dtype), node.name))
 
 
 def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     meta, start, step = state.meta(node), args["start"], args["step"]
-    if is_half(meta):
-        return None
+    if is_half(meta.dtype):
+        return None  # eager counts in float64 and rounds once
     exact = isinstance(start, (int, sympy.Basic)) and isinstance(step, (int, sympy.Basic))
     counted = exact and all(isinstance(n, sympy.Basic) or n >= 0 for n in (start, step))
     between = dt.int64 if exact else dt.float64  # the dtype eager counts in, before the cast
@@ -82,7 +77,7 @@ def iota(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 def gather(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, places, meta = args["input"], args["index"], state.meta(node)
-    if not state.one_device_no_half(node) or not meta.ndim or meta.device.type != "cpu":
+    if not state.one_device(node) or not meta.ndim or meta.device.type != "cpu":
         return None  # a GPU kernel cannot raise for a bad index; the eager kernel checks first
     dim = core_metas.wrap_dim(args["dim"], meta.ndim)
     size = source.meta.shape[dim]

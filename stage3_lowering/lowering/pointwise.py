@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import sympy
 
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.one_hot import compare, one_hot
 from stage3_lowering.lowering.realize import why_realize
 from stage3_lowering.lowering.state import State, storage_order
-from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, loop_sizes
+from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, computed, is_half, loop_sizes
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.core_ops import CORE_OPS
@@ -28,12 +29,13 @@ from stage_contracts.tensor_meta import TensorMeta
 _IDENTITY_ON_INTEGERS = ("floor", "ceil", "round", "trunc")
 _IDENTITY_ON_BOOLS = (*_IDENTITY_ON_INTEGERS, "abs", "sign")
 _FALSE_ON_INTEGERS = ("isnan", "isinf")
+_EXACT = (*_IDENTITY_ON_BOOLS, "neg", "maximum", "minimum", "where", "copysign")  # of halves, a half
 _DIVISIONS = ("floor_divide", "remainder", "fmod")
 
 
 def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     name, meta, operands = node.target.name, state.meta(node), list(args.values())
-    if not state.one_device_no_half(node):
+    if not state.one_device(node):
         return None
     compute = args["dtype"] if name in ("cast", "bitcast") else _compute_dtype(name, operands)
     if (
@@ -42,6 +44,8 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
         and (isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1])
     ):
         return None  # an integer division by zero raises; the eager kernel looks at the divisors
+    if _left_to_eager(name, compute, operands):
+        return None
 
     hot = one_hot(node)
 
@@ -64,10 +68,25 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     return value if rule is None else state.realize(node, value, rule.code)
 
 
+def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
+    """What of half precision is not float32 arithmetic rounded once."""
+    if name == "bitcast":
+        return is_half(compute) or is_half(operands[0].meta.dtype)
+    wide = any(isinstance(o, Lazy) and o.meta.dtype is dt.float64 for o in operands)
+    return is_half(compute) and (name in _DIVISIONS or wide)  # rounded twice: to float32, and to a half
+
+
 def _element(
     body: Body, node: Node, meta: TensorMeta, compute: DType, args: dict[str, Any], index: Index
 ) -> Value:
     """The instructions of one element of a pointwise node, after those of its operands' elements."""
+    value = _arithmetic(body, node, meta, compute, args, index)
+    return value if node.target.name in _EXACT else body.rounded(value, meta.dtype)
+
+
+def _arithmetic(
+    body: Body, node: Node, meta: TensorMeta, compute: DType, args: dict[str, Any], index: Index
+) -> Value:
     name, operands = node.target.name, list(args.values())
     element = lambda operand, dtype: operand_element(body, operand, dtype, meta.shape, index)  # noqa: E731
     unchanged = name in (_IDENTITY_ON_BOOLS if compute is dt.bool_ else _IDENTITY_ON_INTEGERS)
@@ -90,8 +109,8 @@ def _element(
     body.origins = node.origins
     if name == "pow" and compute.is_floating_point and operands[1] == 0.5:
         # as eager: of -inf no number, of -0.0 the same
-        return body.emit("sqrt", values[:1], meta.dtype, node.name)
-    return body.emit(name, values, compute if name == "where" else meta.dtype, node.name)
+        return body.emit("sqrt", values[:1], computed(meta.dtype), node.name)
+    return body.emit(name, values, computed(compute if name == "where" else meta.dtype), node.name)
 
 
 def _compute_dtype(name: str, operands: list[Any]) -> DType:
@@ -109,24 +128,27 @@ def begin(state: State, meta: TensorMeta) -> tuple[Body, tuple[int, ...], Index]
 
 
 def operand_element(body: Body, operand: Any, dtype: DType, shape: tuple[int, ...], index: Index) -> Value:
-    """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`."""
+    """One operand's element, of the wanted dtype: a Python number, or a tensor broadcast to `shape`. Of a half it is
+    a float32 that the half can hold."""
     if isinstance(operand, sympy.Basic):  # a number made of open sizes
-        number = body.emit("index_expr", (operand,), dt.int64)
-        return number if dtype is dt.int64 else body.emit("cast", (number, dtype), dtype)
-    if not isinstance(operand, Lazy):
-        return body.emit("constant", (as_python(operand, dtype),), dtype)
-    value = operand.fetch(body, broadcast(operand, shape, index))
-    return (
-        value
-        if operand.meta.dtype is dtype
-        else body.emit("cast", (value, dtype), dtype, f"{value}_{dtype.name}")
-    )
+        value, given = body.emit("index_expr", (operand,), dt.int64), dt.int64
+    elif not isinstance(operand, Lazy):
+        return body.emit("constant", (as_python(operand, dtype),), computed(dtype))
+    else:
+        value, given = operand.fetch(body, broadcast(operand, shape, index)), operand.meta.dtype
+    if given is dtype:
+        return value
+    wide = computed(dtype)
+    if computed(given) is not wide:
+        value = body.emit("cast", (value, wide), wide, f"{value}_{wide.name}")
+    return body.rounded(value, dtype)
 
 
 def as_python(number: Any, dtype: DType) -> bool | int | float:
     """A constant of `dtype`; an integer that does not fit wraps around, as in eager."""
     if dtype.is_floating_point:
-        return float(number)
+        with np.errstate(over="ignore"):
+            return float(dtype.numpy.type(number)) if is_half(dtype) else float(number)
     if dtype is dt.bool_:
         return bool(number)
     assert dtype.limits is not None

@@ -13,7 +13,7 @@ import sympy
 from stage3_lowering.lowering.one_hot import pick, picks
 from stage3_lowering.lowering.pointwise import operand_element
 from stage3_lowering.lowering.state import State
-from stage3_lowering.lowering.values import Body, Lazy, loop_sizes
+from stage3_lowering.lowering.values import Body, Lazy, computed, loop_sizes
 from stage_contracts import core_metas
 from stage_contracts import dtype as dt
 from stage_contracts.graph import Node
@@ -24,7 +24,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     source, kind, meta = args["input"], node.target.name, state.meta(node)
     shape, rank = source.meta.shape, source.meta.ndim
     dims = [core_metas.wrap_dim(d, rank) for d in args.get("dims", (args.get("dim"),))] if rank else []
-    if _nothing_to_pick(kind, [shape[d] for d in dims]) or not state.one_device_no_half(node):
+    if _nothing_to_pick(kind, [shape[d] for d in dims]) or not state.one_device(node):
         return None  # the eager kernel raises what eager raises
     hot = picks(node)
     if hot is not None and (picked := pick(state, node, hot)) is not None:
@@ -39,7 +39,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     body.origins = node.origins
     value = operand_element(body, source, dtype, shape, index)
     body.origins = node.origins
-    result = body.emit("reduction", (kind, value), meta.dtype, node.name)
+    result = body.emit("reduction", (kind, value), computed(meta.dtype), node.name)
     where = (
         _point(kept, dict.fromkeys(dims, sympy.Integer(0)), rank) if args["keepdim"] and rank else tuple(kept)
     )

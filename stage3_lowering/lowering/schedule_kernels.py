@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
+from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
-from stage3_lowering.lowering.pieces import choose
 from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.verify import verify_pass
 from stage_contracts.index_expr import FloorDiv, Mod, symbol

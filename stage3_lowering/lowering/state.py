@@ -14,8 +14,7 @@ from typing import Any
 import sympy
 
 from stage3_lowering.lowering.sizes import Sizes
-from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, loop_sizes, strided
-from stage_contracts import dtype as dt
+from stage3_lowering.lowering.values import Body, Index, Lazy, broadcast, dot, is_half, loop_sizes, strided
 from stage_contracts.core_ops import CoreOp
 from stage_contracts.events import record
 from stage_contracts.graph import Graph, Node, map_args, meta_of, metas_of
@@ -73,10 +72,10 @@ class State:
         """The node's meta; its open sizes as expressions."""
         return self.sizes.meta(meta_of(node))
 
-    def one_device_no_half(self, node: Node) -> bool:
-        """Whether one loop nest can compute `node`: no half precision, and every operand on its device."""
+    def one_device(self, node: Node) -> bool:
+        """Whether one loop nest can compute `node`: every operand on its device."""
         metas = [meta_of(node), *metas_of(n for n in node.all_input_nodes)]
-        return not any(is_half(m) or m.device != metas[0].device for m in metas)
+        return not any(m.device != metas[0].device for m in metas)
 
     def bind(self, row: CoreOp, node: Node) -> dict[str, Any]:
         """The node's arguments by parameter name, a Lazy in place of each node."""
@@ -133,6 +132,8 @@ class State:
         value: Value,
     ) -> Lazy:
         name = self.new_buffer(meta)
+        if is_half(meta.dtype):
+            value = body.narrowed(value, meta.dtype)
         body.store(name, dot(meta.strides, index), value)
         own, origins = origins, tuple(dict.fromkeys((*body.all_origins, *origins)))
         alone = origins == own  # else each instruction says which of them it came from
@@ -152,11 +153,6 @@ class State:
     def copy(self, value: Lazy, meta: TensorMeta, origins: tuple[Origin, ...]) -> BufferRef:
         """A buffer laid out as `meta` that holds `value`."""
         meta = dense(meta)
-        if is_half(meta):  # a loop nest does no half precision; the eager kernel copies it
-            assert value.ref is not None
-            name = self.new_buffer(meta)
-            self.nodes.append(ExternCall((name,), "clone", (self.shorten(value.ref),), {}, origins))
-            return BufferRef(name)
         ranges, index = storage_order(meta)
         body = Body(self.fresh, loop_sizes(ranges))
         element = value.fetch(body, broadcast(value, meta.shape, index))
@@ -224,11 +220,6 @@ class State:
 
 
 # ---- layouts -----------------------------------------------------------------------------------------
-
-
-def is_half(meta: TensorMeta) -> bool:
-    """Half precision is left to the eager kernels in this version."""
-    return meta.dtype in (dt.float16, dt.bfloat16)
 
 
 def dense(meta: TensorMeta) -> TensorMeta:

@@ -12,10 +12,11 @@ from stage_contracts.dtype import BOOL, FLOATING, INTEGER
 TRITON_TYPES = {
     "bool": "tl.int1", "uint8": "tl.uint8", "int8": "tl.int8", "int16": "tl.int16", "int32": "tl.int32",
     "int64": "tl.int64", "float32": "tl.float32", "float64": "tl.float64",
+    "float16": "tl.float16", "bfloat16": "tl.bfloat16",
 }  # fmt: skip
 POINTERS = {
     "bool": "*i1", "uint8": "*u8", "int8": "*i8", "int16": "*i16", "int32": "*i32", "int64": "*i64",
-    "float32": "*fp32", "float64": "*fp64",
+    "float32": "*fp32", "float64": "*fp64", "float16": "*fp16", "bfloat16": "*bf16",
 }  # fmt: skip
 
 _LIBDEVICE = [

@@ -13,6 +13,7 @@ from typing import Any
 
 import sympy
 
+from stage_contracts import dtype as dt
 from stage_contracts.core_metas import wrap_dim
 from stage_contracts.dtype import DType
 from stage_contracts.index_expr import FloorDiv, Mod, split_multiple, symbol
@@ -25,6 +26,15 @@ from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 Index = tuple[Any, ...]  # one sympy expression per dimension
 
 
+def computed(dtype: DType) -> DType:
+    """What arithmetic on `dtype` is done in: half precision in float32, then rounded, as in eager."""
+    return dt.float32 if is_half(dtype) else dtype
+
+
+def is_half(dtype: DType) -> bool:
+    return dtype in (dt.float16, dt.bfloat16)
+
+
 class Body:
     """The instructions of one loop nest while it is written. `fresh` gives names unique in the whole
     graph."""
@@ -33,6 +43,7 @@ class Body:
         self.instructions: list[Instr] = []
         self.known: dict[Any, Value] = {}  # (node, index, mask) -> the element, written once
         self.mask: Value | None = None  # where false, what is written has no use: loads read nothing
+        self.halves: dict[tuple[Value, DType], Value] = {}  # a float32 value that a half holds -> the half
         self.fresh, self.sizes = fresh, sizes
         self.origins: tuple[Origin, ...] = ()  # of the instructions that are being written
         self.all_origins: dict[Origin, None] = {}
@@ -46,7 +57,23 @@ class Body:
 
     def load(self, buffer: str, index: Any, dtype: DType) -> Value:
         mask = () if self.mask is None else (self.mask,)
-        return self.emit("load", (buffer, simplify(index, self.sizes), *mask), dtype, f"{buffer}_val")
+        value = self.emit("load", (buffer, simplify(index, self.sizes), *mask), dtype, f"{buffer}_val")
+        return self.widened(value, dtype) if is_half(dtype) else value
+
+    def widened(self, half: Value, dtype: DType) -> Value:
+        wide = self.emit("cast", (half, dt.float32), dt.float32, f"{half}_float32")
+        self.halves[wide, dtype] = half
+        return wide
+
+    def narrowed(self, value: Value, dtype: DType) -> Value:
+        """A float32 value as a half: rounded, or the half it was made from."""
+        known = self.halves.get((value, dtype))
+        return known or self.emit("cast", (value, dtype), dtype, f"{value}_{dtype.name}")
+
+    def rounded(self, value: Value, dtype: DType) -> Value:
+        """A float32 value, rounded to what a half can hold."""
+        known = (value, dtype) in self.halves or not is_half(dtype)
+        return value if known else self.widened(self.narrowed(value, dtype), dtype)
 
     def store(self, buffer: str, index: Any, value: Value) -> None:
         self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))
@@ -57,8 +84,8 @@ class Lazy:
     """A tensor as lowering sees it.
 
     `fetch(body, index)` writes the instructions that give the element at `index` (one expression per
-    dimension). `ref` is set where the tensor is a strided view of a buffer, so that a library can be handed
-    it as it is.
+    dimension), in the dtype that arithmetic is done in. `ref` is set where the tensor is a strided view of a
+    buffer, so that a library can be handed it as it is.
     """
 
     meta: TensorMeta

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stage3_lowering.interpret import interpret_program
-from stage3_lowering.lowering.pieces import in_piece
+from stage3_lowering.lowering.index_set_splitting import in_piece
 from stage3_lowering.tests.cpp_runner import run_cpp
 from stage3_lowering.tests.graphs import CPP, TRITON, check, trace
 from stage_contracts import dtype as dt

@@ -18,6 +18,9 @@ BINARY = ("powf", "pow", "atan2f", "atan2")
 # Each function is computed at the widest. GCC tunes some CPUs with AVX-512 for loops of half that width: a loop would
 # pass each call half a vector through memory, five times slower. Without AVX-512 the flag changes nothing.
 WIDEST_LOOPS = "-mprefer-vector-width=512"
+# GCC moves a call whose result a select may not take into a branch, and makes two selects of one condition a branch
+# (elu has such). In a branch there are no lanes: where(x > 0, exp(x), x) took twenty times as long as exp(x).
+NO_BRANCHES = ("-fno-tree-sink", "-fno-thread-jumps")
 
 
 def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
@@ -28,7 +31,7 @@ def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
     if len(found) < len(wanted):
         _say_once(tuple(name for name in wanted if not has_vector_version(name)))
-    return (*found, WIDEST_LOOPS) if found else ()
+    return (*found, WIDEST_LOOPS, *NO_BRANCHES) if found else ()
 
 
 @cache

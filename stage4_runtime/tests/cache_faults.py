@@ -43,7 +43,7 @@ def work(folder: str, seed: int) -> None:
 
 
 def damage(folder: Path, draw: random.Random) -> str:
-    """One fault on the folder: what was done. Files that vanish meanwhile are no fault of ours."""
+    """One fault on the folder: what was done. Files that vanish meanwhile are no fault of the cache."""
     files = sorted(Path(place, name) for place, _, names in os.walk(folder) for name in names)
     if not files:
         return "nothing"

@@ -177,3 +177,9 @@ def test_a_size_that_takes_anothers_name_is_not_taken_for_it():
     assert (n * 2).hint == 12 and n > 3 and n != 7
     again = env.dimension("n", 2)
     assert (again * 2).hint == 4 and not again > 3
+
+
+def test_what_was_just_found_equal_is_not_remembered_as_it_was_before():
+    env, n = env_with(n=0)
+    assert 4 * n == 0
+    assert env.simplify((4 * n).expr if isinstance(4 * n, SymInt) else sympy.Integer(4 * n)) == 0

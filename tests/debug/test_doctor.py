@@ -1,4 +1,4 @@
-"""The doctor finds planted faults of an installation, and following its advice mends each.
+"""The doctor finds planted faults of an installation, and following its advice fixes each.
 
 Input: PLANTED, a table: how to plant a fault (shell lines, in a fresh folder), the check that has to see it, and words of
 what it says. The command that the finding prints is run, and then the check has no problem left.
@@ -80,7 +80,7 @@ def test_a_planted_fault_is_found_and_its_advice_mends_it(fault, tmp_path):
     status, said = examined([plant], check, tmp_path)
     assert status == 1 and re.search(f"PROBLEM +{check} +.*{seen}", said), said
     fix = re.search(r"^ +\$ (.*)$", said, re.M)
-    assert fix, f"a problem without a command that mends it:\n{said}"
+    assert fix, f"a problem without a command that fixes it:\n{said}"
     assert said.splitlines()[-1].startswith("1 problem, ")
     if fault in BY_HAND:
         assert "pip uninstall -y mpi4py" in fix[1]

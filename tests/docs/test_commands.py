@@ -1,7 +1,7 @@
-"""Every command that a README or CONTRIBUTING shows works: it is run, or it is a target of make, or what CI runs.
+"""Every command that a README or CONTRIBUTING shows works: CI runs it, or a test here does, or NOT_RUN says why not.
 
-Input: indented lines and inline code of the pages that begin as a command does. Names that stand for the reader's own
-code are given by `yours`; LARGE says which numbers are made smaller, and why a command is not run to its end.
+Input: indented lines and inline code of the pages that begin as a command does. `yours` provides the modules that stand
+for the reader's own code; LARGE and SMALL_TARGETS make the numbers of a command smaller.
 """
 
 import os
@@ -21,7 +21,8 @@ PAGES = [
     ROOT / "tests/oracle/README.md",
 ]
 COMMAND = re.compile(
-    r"(?:^ {4}|`)((?:[A-Z_]+=\S+ )*(?:make|\.venv/bin/python -m|python -m|pytest)\b [^`#\n]+)", re.M
+    r"(?:^ {4}|`)((?:[A-Z_]+=\S+ )*(?:(?:make|\.venv/bin/python -m|python -m|pytest|cutaway)\b [^`#\n]+|lint-imports(?=`)))",
+    re.M,
 )
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.M))
@@ -30,6 +31,40 @@ CI = (ROOT / ".ci/run").read_text(encoding="utf-8")
 SUITE = re.compile(r"(?:[A-Z_]+=\S+ )?(?:\.venv/bin/python -m )?pytest (\S+)$")
 # The conformance tests of these take minutes: the swapped function is found, and its tests are collected.
 COLLECTED = re.compile(r"-m pytest stage[134]_\w+ --swap")
+# What CI runs itself, beside the commands in .ci/run: `make test` and `make tour` make their environment first.
+CI_RUNS = {"make tour", "make test", "make install", "lint-imports"}
+# The recipes of these targets run here, with these variables. Reports go to a temporary folder.
+SMALL_TARGETS = {
+    "fuzz-attributes": "ATTRIBUTE_PROGRAMS=3",
+    "fuzz-autograd": "AUTOGRAD_PROGRAMS=3",
+    "fuzz-rewrites": "REWRITE_PROGRAMS=3",
+    "pairs": "PAIRS=3",
+    "programs": "PROGRAMS=20",
+    "stubs": "",
+}
+BESIDE_TORCH = "measures against torch, which the environment of `make test` does not have"
+MINUTES = "takes minutes, whatever its arguments"
+# Every command that no test and no step of CI runs. Its recipe is printed, and the files in it are there.
+NOT_RUN = {
+    "make call-overhead": BESIDE_TORCH,
+    "make capture-coverage": BESIDE_TORCH,
+    "make capture-time": BESIDE_TORCH,
+    "make convolution": BESIDE_TORCH,
+    "make cpu-speed": BESIDE_TORCH,
+    "make eager-speed": BESIDE_TORCH,
+    "make language-model": BESIDE_TORCH,
+    "make models": BESIDE_TORCH,
+    "make saved-bytes": BESIDE_TORCH,
+    "make training-step": BESIDE_TORCH,
+    "make oracle": BESIDE_TORCH + "; `pytest tests/oracle` runs a slice",
+    "make partition-times": MINUTES,
+    "make numpy": MINUTES + "; tests/numpy_programs runs a slice",
+    "make random-bits": MINUTES + "; tests/random_bits runs a slice",
+    "make capture-identity": MINUTES + "; a test of stage 1 checks a slice",
+    "make fuzz-capture": "needs three Pythons; the command for one of them runs here",
+    "make gpu": "needs a GPU",
+    "make site": "needs mkdocs, which the environment of `make test` does not have; tests/docs makes the generated parts",
+}  # fmt: skip
 LARGE = {
     "--programs 20000": "--programs 5",
     "--jobs 16": "--jobs 1",
@@ -51,7 +86,7 @@ def commands_of(text):
 COMMANDS = sorted({command for page in PAGES for command in commands_of(page.read_text(encoding="utf-8"))})
 MADE = [command for command in COMMANDS if command.startswith("make ")]
 SUITES = [command for command in COMMANDS if SUITE.match(command)]
-RUN = [command for command in COMMANDS if command not in MADE + SUITES]
+RUN = [command for command in COMMANDS if command not in [*MADE, *SUITES, *CI_RUNS]]
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +101,21 @@ def test_the_pages_show_commands():
     assert {"make tour", "make test"} <= set(MADE)
 
 
+def recipe(target, *variables):
+    found = subprocess.run(["make", "-n", target, *variables], cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    return found.stdout.replace("\\\n", "")
+
+
 @pytest.mark.parametrize("command", MADE)
-def test_make_knows_the_target(command):
+def test_make_knows_the_target_and_its_files_are_there(command):
     target = shlex.split(command)[1]
     assert target in TARGETS, f"the Makefile has no target {target}"
-    found = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
+    lines = recipe(target)
+    modules = [name.replace(".", "/") for name in re.findall(r"python -m ([a-z]\w*\.[\w.]+)", lines)]
+    files = re.findall(r" (benchmarks/\w+\.py|\.ci/[\w-]+)", lines)
+    assert all(any((ROOT / f"{name}{end}").is_file() for end in (".py", "/__main__.py")) for name in modules)
+    assert all((ROOT / name).is_file() for name in files)
 
 
 @pytest.mark.parametrize("command", ["make tour", "make test"])
@@ -79,10 +123,33 @@ def test_ci_runs_what_the_first_page_shows(command):
     assert re.search(rf"^{command}$", CI, re.M)
 
 
+def test_a_command_is_run_or_says_why_not():
+    made = {command for command in MADE if shlex.split(command)[1] not in SMALL_TARGETS}
+    assert made - CI_RUNS == set(NOT_RUN)
+    assert {f"make {name}" for name in SMALL_TARGETS} <= set(MADE)
+
+
+@pytest.mark.parametrize("target", SMALL_TARGETS)
+def test_the_recipe_of_a_target_runs(target, tmp_path):
+    lines = [line for line in recipe(target, *SMALL_TARGETS[target].split()).splitlines() if " -m " in line]
+    (line,) = [line for line in lines if " pip " not in line and " venv " not in line]
+    line = line.split(" > build/")[0].replace("reports/", f"{tmp_path}/")
+    line = line.replace("-m cutaway.stubs", "-m cutaway.stubs --check")  # it would write into the tree
+    run(re.sub(r"\S*bin/python -m", "python -m", line), [ROOT])
+
+
 @pytest.mark.parametrize("command", SUITES)
 def test_a_suite_is_one_that_ci_runs(command, pytestconfig):
     path = SUITE.match(command)[1]
     assert path.split("/")[0] in pytestconfig.getini("testpaths") and (ROOT / path).is_dir()
+
+
+def run(words, path):
+    """A shell command from the root, on this Python."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "OMP_NUM_THREADS": "1"}
+    words = words.replace("python -m", f"{shlex.quote(sys.executable)} -m")
+    found = subprocess.run(words, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert found.returncode == 0, f"{words}\n{found.stdout[-2000:]}{found.stderr[-2000:]}"
 
 
 @pytest.mark.parametrize("command", RUN)
@@ -96,11 +163,5 @@ def test_the_command_runs(command, yours, tmp_path):
         words += " -q -p no:cacheprovider" + (
             " --collect-only" if COLLECTED.search(words) else " --tier core"
         )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(yours), str(ROOT)]),
-        "OMP_NUM_THREADS": "1",
-    }
-    words = words.replace("python -m", f"{shlex.quote(sys.executable)} -m")
-    found = subprocess.run(words, shell=True, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert found.returncode == 0, f"{words}\n{found.stdout[-2000:]}{found.stderr[-2000:]}"
+    words = re.sub(r"(^| )cutaway ", r"\1python -m cutaway.cli ", words)
+    run(words, [yours, ROOT])

@@ -106,7 +106,7 @@ def seam_result():
 
 @contextmanager
 def a_faulty_pass():
-    """A pass of the compiler that fails, as a fault of ours would."""
+    """A pass of the compiler that fails, as a bug in the compiler would."""
     from cutaway import inductor
 
     def fails(*_):

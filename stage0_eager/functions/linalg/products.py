@@ -1,6 +1,6 @@
-"""Public matrix products, by torch's names: every rank brought to the core's matmul of rank 2 and more.
+"""Public matrix products, by torch's names: bring every rank to the core's matmul of rank 2 and more.
 
-Input: tensors of one dtype. 1-D operands get a dimension that is taken away again, as in torch.matmul.
+Input: tensors of one dtype. A 1-D operand gets a dimension that is removed again, as in torch.matmul.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cross entropy of a batch of logits with classes, which ends nearly every training step: in eager one step, not eight.
+"""Cross entropy of a batch of logits with classes, which ends nearly every training step: one eager step, not eight.
 
-Input: losses.cross_entropy, whose body says what is computed and stays what a tracer sees. Here the same on
-arrays, bit for bit, with one entry on the tape: 60 µs less forward, 100 µs less backward on 8 x 10 logits.
+Input: losses.cross_entropy, whose body defines what is computed and is what a tracer sees. This is the same on arrays,
+bit for bit, with one entry on the tape: 60 µs less forward, 100 µs less backward on 8 x 10 logits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pooling over windows, by torch's names: max, average and power-average, in 1 to 3 dimensions.
 
 Input: tensors (N, C, *sizes) or (C, *sizes). A window is reduced one dimension after another, each as a few slices
-combined elementwise, so that compiled code fuses them; the largest element's place is kept the same way.
+combined elementwise, so that compiled code fuses them. The index of the largest element is found in the same way.
 """
 
 from __future__ import annotations

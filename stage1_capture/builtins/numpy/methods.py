@@ -306,7 +306,7 @@ _LAST_TWO = (ConstantVariable(-1), ConstantVariable(-2))
 
 
 def _flat(tx: Tx, array: NumpyNdarrayVariable) -> Variable:
-    """array.flat, to be walked or read: all elements in order. Written to or handed on it is NumPy's."""
+    """array.flat, to be walked or read: all elements in order. If it is written to or passed on, NumPy handles it."""
     made: Any = call_row(tx, ROWS["ravel"], np.ravel, [array], {})
     made.derived = True
     tx.output.reversals.append(made)

@@ -100,9 +100,8 @@ def dict_update(tx: Tx, i: Instruction) -> None:
 
 @handles("UNPACK_SEQUENCE")
 def unpack_sequence(tx: Tx, i: Instruction) -> None:
-    items = list(
-        itertools.islice(walked(tx, tx.pop()), i.arg + 1)
-    )  # Python takes one more, and none after it
+    # Python takes one item more than it needs, and none after it.
+    items = list(itertools.islice(walked(tx, tx.pop()), i.arg + 1))
     if len(items) > i.arg:
         tx.throw(ValueError, f"too many values to unpack (expected {i.arg})")
     if len(items) < i.arg:

@@ -1,0 +1,182 @@
+"""float16 and bfloat16 are computed in float32, in one kernel, and rounded after every operator: eager's bits.
+
+Input: graphs of half tensors. Conversions: every half, and float32 values around each tie, against ml_dtypes and
+NumPy. Arithmetic: NumPy in float32, each operand a half, the result rounded once.
+"""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from stage3_lowering.tests import references
+from stage3_lowering.tests import test_stage3_pointwise as pointwise
+from stage3_lowering.tests.graphs import TRITON, run_every_way, trace
+from stage_contracts import dtype as dt
+
+F = np.float32
+ULPS = {*references.TRANSCENDENTAL, *references.TRANSCENDENTAL_2}
+HALVES = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}
+RNG = np.random.default_rng(3)
+
+
+def bits(array):
+    return np.asarray(array).view(np.uint16)
+
+
+def same_halves(got, want, what=""):
+    """Equal bits; any NaN for a NaN."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype, what
+    nan = np.isnan(want.astype(F))
+    np.testing.assert_array_equal(np.isnan(got.astype(F)), nan, err_msg=what)
+    np.testing.assert_array_equal(bits(got)[~nan], bits(want)[~nan], err_msg=what)
+
+
+def floats_around(half):
+    """Every half as float32, and what lies on and beside the middle between it and the next."""
+    with np.errstate(all="ignore"):
+        exact = np.arange(1 << 16, dtype=np.uint16).view(half).astype(F)
+        exact = exact[np.isfinite(exact)]
+        middle = (exact.astype(np.float64) + np.append(exact[1:], exact[:1])).astype(np.float64) / 2
+        near = middle.astype(F)
+        more = np.array([np.inf, -np.inf, np.nan, 65519.0, 65520.0, 3.4e38, -3.4e38, 1e-45, -1e-45], F)
+        return np.concatenate(
+            [exact, near, np.nextafter(near, F(np.inf)), np.nextafter(near, F(-np.inf)), more]
+        )
+
+
+@pytest.mark.conformance("lower", "fuse", "emit")
+@pytest.mark.parametrize("name", HALVES)
+def test_conversions(seam, name):
+    half, dtype = HALVES[name], dt.DTYPES[name]
+    every = np.arange(1 << 16, dtype=np.uint16).view(half)
+    wide = floats_around(half)
+
+    def function(c, x, y):
+        there = c.cast(y, dtype)
+        return c.cast(x, dt.float32), there, c.cast(there, dt.float32)
+
+    with np.errstate(all="ignore"):
+        wants = every.astype(F), wide.astype(half), wide.astype(half).astype(F)
+        for way, outputs in run_every_way(seam, trace(function, every, wide), [every, wide]).items():
+            np.testing.assert_array_equal(outputs[0], wants[0], err_msg=way)
+            same_halves(outputs[1], wants[1], way)
+            np.testing.assert_array_equal(outputs[2], wants[2], err_msg=way)
+
+
+X = RNG.standard_normal((5, 300)).astype(F)
+PROGRAMS = {  # in c; the same in float32, of which the result is rounded; kernels
+    "product": (lambda c, x, y: c.mul(x, y), lambda x, y: x * y),
+    "rows": (lambda c, x, y: c.sub(x, c.amax(x, (1,), True)), lambda x, y: x - x.max(1, keepdims=True)),
+    "sums": (lambda c, x, y: c.sum(c.abs(x), (0,)), lambda x, y: np.abs(x).sum(0, dtype=np.float64)),
+    "joined": (lambda c, x, y: c.cat([c.neg(x), y], 1), lambda x, y: np.concatenate([-x, y], 1)),
+    "padded": (lambda c, x, y: c.constant_pad(x, ((1, 0), (0, 3)), 2.0),
+               lambda x, y: np.pad(x, ((1, 0), (0, 3)), constant_values=2.0)),
+    "picked": (lambda c, x, y: c.gather(x, 1, c.cast(c.gt(y, 0.0), dt.int64)),
+               lambda x, y: np.take_along_axis(x, (y > 0).astype(int), 1)),
+    "transposed": (lambda c, x, y: c.reshape(c.permute(x, (1, 0)), (20, 75)), lambda x, y: x.T.reshape(20, 75)),
+    "filled": (lambda c, x, y: c.where(c.gt(x, y), x, 0.25), lambda x, y: np.where(x > y, x, F(0.25))),
+}  # fmt: skip
+
+
+@pytest.mark.conformance("lower", "fuse", "emit")
+@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_rounded_once(seam, name, half):
+    function, in_float32 = PROGRAMS[name]
+    x, y = X.astype(HALVES[half]), X[::-1].astype(HALVES[half])
+    want = in_float32(x.astype(F), y.astype(F)).astype(F).astype(HALVES[half])
+    graph = trace(function, x, y)
+    for way, outputs in run_every_way(seam, graph, [x, y]).items():
+        same_halves(outputs[0], want, way)
+    program = seam("fuse")(seam("lower")(graph))
+    assert len(program.kernels) == 1 and not [s for s in program.steps if hasattr(s, "target")]
+    seam("emit")(program, TRITON)
+
+
+def operators(dtype):
+    """Every operator that nests compute in halves, on halves; of pairs, all with all."""
+    for name in pointwise.UNARY:
+        if pointwise.legal(name, "float32") and name != "rsqrt":  # eager rounds its root as well
+            yield name, ("x",)
+    for name in pointwise.BINARY:
+        if pointwise.legal(name, "float32"):
+            yield name, ("x", "y")
+            yield name, ("x", 0.3)
+
+
+@pytest.mark.conformance("lower", "fuse", "emit")
+@pytest.mark.parametrize("half", HALVES)
+def test_every_operator_gives_eagers_bits(seam, half):
+    """Computed in float32 and rounded; where float32 functions differ in their last bits, one bit of a half at most."""
+    from stage0_eager.kernels.eager import eager_kernel
+
+    values = np.array(
+        [0.0, -0.0, 1, -1, 0.5, -2.5, 3.1, 700, -700, 1e-3, 3e4, np.inf, -np.inf, np.nan, 1e-7], F
+    )
+    values = values.astype(HALVES[half])
+    arrays = {"x": np.repeat(values, len(values)), "y": np.tile(values, len(values))}
+    calls = list(operators(half))
+
+    def function(c, x, y):
+        nodes = {"x": x, "y": y}
+        return [getattr(c, name)(*[nodes.get(o, o) for o in operands]) for name, operands in calls]
+
+    every = run_every_way(seam, trace(function, *arrays.values()), list(arrays.values()))
+    with np.errstate(all="ignore"):
+        for k, (name, operands) in enumerate(calls):
+            want = np.asarray(eager_kernel(name)(np, *[arrays.get(o, o) for o in operands]))
+            for way, outputs in every.items():
+                got = np.asarray(outputs[k])
+                if name in ("maximum", "minimum"):  # which of two zeros is not said
+                    got, want = got + got.dtype.type(0), want + want.dtype.type(0)
+                if name in ULPS or want.dtype.kind == "b":
+                    far = np.abs(ordered(got) - ordered(want)) if want.dtype.kind != "b" else got ^ want
+                    nan = np.isnan(want.astype(F))
+                    np.testing.assert_array_equal(np.isnan(got.astype(F)), nan, err_msg=f"{name} {way}")
+                    assert far[~nan].max() <= 1 - (want.dtype.kind == "b"), f"{name} {operands} {way}"
+                else:
+                    same_halves(got, want, f"{name} {operands} {way}")
+
+
+def ordered(half):
+    """The number of the half, counted from the smallest: neighbours differ by 1."""
+    number = bits(half).astype(int)
+    return np.where(number < 1 << 15, number, (1 << 15) - number)
+
+
+def test_a_nan_stays_one(seam):
+    """Of float32's NaNs, those whose rounding would carry into the sign: casts of them, and what is made of casts."""
+    x = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7F800001, 0x7FFF8000, 0x7FC00000], np.uint32).view(F)
+
+    def function(c, x):
+        y = c.cast(x, dt.bfloat16)
+        return y, c.mul(c.add(y, 1.0), 2.0), c.cast(c.cast(c.mul(x, 2.0), dt.bfloat16), dt.float32)
+
+    for way, outputs in run_every_way(seam, trace(function, x), [x]).items():
+        assert all(np.isnan(np.asarray(o).astype(F)).all() for o in outputs), way
+
+
+def test_what_is_left_to_eager(seam):
+    x, wide = X.astype(np.float16), X.astype(np.float64)
+    graph = trace(lambda c, x, y: (c.remainder(x, 0.3), c.cast(y, dt.float16)), x, wide)
+    for outputs in run_every_way(seam, graph, [x, wide]).values():
+        same_halves(outputs[1], wide.astype(np.float16))
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_in_triton(seam, half):
+    pytest.importorskip("triton")
+    from stage3_lowering.triton_interpreter import compile_to_ptx, run_in_interpreter
+
+    x, y = X.astype(HALVES[half]), X[::-1].astype(HALVES[half])
+    for name in ("product", "rows", "padded"):
+        function, in_float32 = PROGRAMS[name]
+        program = seam("emit")(seam("fuse")(seam("lower")(trace(function, x, y))), TRITON)
+        assert all("ld.global" in made["ptx"] for made in compile_to_ptx(program).values())
+        want = in_float32(x.astype(F), y.astype(F)).astype(HALVES[half])
+        got = run_in_interpreter(program, [x, y])[0]
+        if half == "float16":
+            same_halves(got, want, name)
+        else:  # the interpreter cuts a float32's lower bits off where a GPU rounds
+            assert np.abs(bits(got).astype(int) - bits(want).astype(int)).max() <= 1
