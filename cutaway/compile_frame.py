@@ -85,7 +85,7 @@ def compile_frame(
         if not holds:
             failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
             raise GuardsFailed(
-                f"internal error: guards fail on the call they were made from: {'; '.join(failed)}"
+                f"internal error: guards fail on the call that they were made from: {'; '.join(failed)}"
             )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
         details["artifacts"] = weakref.ref(artifacts)
@@ -160,7 +160,7 @@ def _captured_and_compiled(
     if frame.closed:
         raise ConstraintViolationError(
             f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
-            "let the program ask nothing that fixes the size, or mark it with maybe_mark_dynamic"
+            "remove the code that fixes the size, or use maybe_mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     artifacts.fullgraph = fullgraph

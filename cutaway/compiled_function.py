@@ -31,7 +31,7 @@ from stage0_eager.state import STATE
 from stage0_eager.transforms.vmap import is_transformed
 from stage_contracts import config, events
 from stage_contracts.breaks import GraphBreak
-from stage_contracts.capture import Continuation, run_to_end
+from stage_contracts.capture import run_to_end
 from stage_contracts.controls import Rule, rule_of
 from stage_contracts.pipeline import Entry, Pipeline
 from stage_contracts.sizes import SizePolicy
@@ -95,16 +95,9 @@ class CompiledFunction:
             entry = made
         elif entry is not entries[0]:
             self._promote(entry)
-        modes = STATE.grad_enabled, STATE.inference
-        result = entry.run(*args, **kwargs)
-        if type(result) is not Continuation or not self._whole:
-            return result
-        first, result = [result], None  # nothing here may keep what the program drops on the way
-        try:
-            return run_to_end(first.pop())
-        except BaseException:  # a `with torch.no_grad()` that a break divides: its end was not reached
-            STATE.grad_enabled, STATE.inference = modes
-            raise
+        if self._whole and entry.frame.resumes:
+            return _run_through_breaks(entry, args, kwargs)
+        return entry.run(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
@@ -212,6 +205,17 @@ class CompiledFunction:
             with suppress(GuardsFailed):
                 return compile_frame(self._fn, args, kwargs, *settings)
         return compile_frame(self._fn, args, kwargs, *settings)
+
+
+def _run_through_breaks(entry: Entry, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """An entry of a frame with breaks, to the frame's end."""
+    modes = STATE.grad_enabled, STATE.inference
+    first = [entry.run(*args, **kwargs)]  # nothing here may keep what the program drops on the way
+    try:
+        return run_to_end(first.pop())
+    except BaseException:  # a `with torch.no_grad()` that a break divides: its end was not reached
+        STATE.grad_enabled, STATE.inference = modes
+        raise
 
 
 # How often a frame is looked at again when guards fail that held a moment ago: other threads change things.

@@ -26,7 +26,7 @@ class Seams:
     """The implementations under test, swapped or default: `seam("partition")` or `seam.partition`."""
 
     def __init__(self, swaps: dict[str, str]) -> None:
-        self._targets = {**swap.default_seams(), **swaps}
+        self._targets = {**swap.tested_seams(), **swaps}
         self._swapped = set(swaps)
         self._loaded: dict[str, Callable[..., Any]] = {}
 
@@ -58,7 +58,7 @@ class SwapPlugin:
         self.tier: str = config.getoption("--tier")
         self.swaps: dict[str, str] = {}
         for text in config.getoption("--swap"):
-            seam, target = swap.parse(text)
+            seam, target = swap.parse(text, swap.tested_seams)
             if self.swaps.setdefault(seam, target) != target:
                 raise swap.SwapError(f"--swap {text}: the seam {seam!r} is swapped already; expected it once")
         # Built on first use: a suite without a conformance test needs no contracts.
@@ -169,7 +169,7 @@ def conformance_of(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
     if mark is None:
         return None
     tier = mark.kwargs.get("tier", "full")
-    known = swap.default_seams()
+    known = swap.tested_seams()
     wrong = [repr(seam) for seam in mark.args if seam not in known]
     problem = ""
     if wrong or not mark.args:

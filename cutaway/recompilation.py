@@ -151,15 +151,15 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
         events.record("guard_failure", name, reason=reason)
     if reached is None:
         if settings.error_on_recompile:
-            raise RecompileError(f"{name} would be recompiled, and error_on_recompile is on: {reason}")
+            raise RecompileError(f"{name} would be recompiled, but error_on_recompile is set: {reason}")
         entries = compiled.why_each(args, kwargs) if compiled.entries else ()
         events.record("recompile", name, reason=reason, entries=entries)
         return True
     what = f"the {reached[0].replace('_', ' ')} ({reached[2]})"
     if compiled.fullgraph or settings.fail_on_recompile_limit_hit:
-        strict = "fullgraph=True" if compiled.fullgraph else "fail_on_recompile_limit_hit is on"
-        more = f"a higher config capture.{reached[0]} allows more"
-        raise RecompileError(f"{name} reached {what} and {strict}. Last reason: {reason}; {more}")
+        strict = "fullgraph=True" if compiled.fullgraph else "fail_on_recompile_limit_hit"
+        more = f"to allow more compiles, raise config capture.{reached[0]}"
+        raise RecompileError(f"{name} reached {what}, and {strict} is set. Last reason: {reason}; {more}")
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")

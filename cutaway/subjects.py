@@ -1,6 +1,7 @@
-"""Subjects of torch's that are not here: one sentence each, which says what there is instead or whether it will come.
+"""Parts of torch that Cutaway leaves out: a sentence for each says what to use instead, or that it is planned.
 
-Input: a path that published code asks for and Cutaway has not. Where no subject matches, a name that is surely meant.
+Input: a path that published code uses and Cutaway does not have. If no part matches, it suggests a
+similar name.
 """
 
 from __future__ import annotations
@@ -10,57 +11,57 @@ from collections.abc import Iterable
 from stage_contracts.messages import near, say
 
 SUBJECTS = {
-    "hub": "models from the network are not planned; load your own state_dict with torch.load",
-    "distributions": "probability distributions are not planned; torch.normal, rand and multinomial draw numbers",
-    "fft": "Fourier transforms need complex numbers, which are not here",
-    "distributed": "several processes are planned; today a program runs in one",
-    "jit": "TorchScript is not planned; torch.compile captures Python as it is",
-    "onnx": "export to other formats is not planned; the artifacts of a compiled function are its graphs",
-    "export": "export is not planned; fn.artifacts holds the graphs of a compiled function",
-    "sparse": "sparse tensors are not planned; masks and index operators work on dense ones",
-    "quantization": "quantised numbers are not planned; bfloat16 and float16 are the narrow types",
-    "ao": "quantised numbers are not planned; bfloat16 and float16 are the narrow types",
+    "hub": "downloading models is not planned; load your own state_dict with torch.load",
+    "distributions": "probability distributions are not planned; use torch.normal, rand and multinomial",
+    "fft": "Fourier transforms need complex numbers, which Cutaway does not have",
+    "distributed": "distributed programs are planned; today a program runs in one process",
+    "jit": "TorchScript is not planned; use torch.compile, which captures plain Python",
+    "onnx": "export to other formats is not planned; fn.artifacts has the graphs of a compiled function",
+    "export": "export is not planned; fn.artifacts has the graphs of a compiled function",
+    "sparse": "sparse tensors are not planned; use masks and index operators on dense ones",
+    "quantization": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
+    "ao": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
     "profiler": "a profiler is planned; cutaway.explain shows compile times, CUTAWAY_LOGS=compile_times each pass",
-    "multiprocessing": "several processes are planned; Python's own multiprocessing starts them today",
-    "fx": "graphs are not torch.fx's; what a backend receives has the same words (graph.nodes, node.target, .code)",
+    "multiprocessing": "several processes are planned; today use Python's multiprocessing",
+    "fx": "graphs are not torch.fx graphs, but a backend's graph has the same names (graph.nodes, node.target, .code)",
     "nested": "nested tensors are not planned; pad the rows and pass a mask",
     "masked": "masked tensors are not planned; torch.where and masked_fill take masks",
-    "mps": "the machines are CPUs and NVIDIA's GPUs",
-    "xpu": "the machines are CPUs and NVIDIA's GPUs",
-    "package": "packages of models are not planned; torch.save keeps a state_dict",
-    "overrides": "__torch_function__ is not planned; a function of yours can be an operator (cutaway.library)",
-    "complex": "complex numbers are not here; hold the two parts in a last dimension of 2",
-    "complex64": "complex numbers are not here; hold the two parts in a last dimension of 2",
-    "complex128": "complex numbers are not here; hold the two parts in a last dimension of 2",
-    "stft": "Fourier transforms need complex numbers, which are not here",
-    "istft": "Fourier transforms need complex numbers, which are not here",
+    "mps": "the devices are CPUs and NVIDIA GPUs",
+    "xpu": "the devices are CPUs and NVIDIA GPUs",
+    "package": "packages of models are not planned; save a state_dict with torch.save",
+    "overrides": "__torch_function__ is not planned; cutaway.library makes an operator of your function",
+    "complex": "there are no complex numbers; store the two parts in a last dimension of 2",
+    "complex64": "there are no complex numbers; store the two parts in a last dimension of 2",
+    "complex128": "there are no complex numbers; store the two parts in a last dimension of 2",
+    "stft": "Fourier transforms need complex numbers, which Cutaway does not have",
+    "istft": "Fourier transforms need complex numbers, which Cutaway does not have",
     "tensorboard": "writing to TensorBoard is not planned",
     "cpp_extension": "building C++ extensions is not planned; cutaway.library registers functions as operators",
-    "accelerator": "a choice of accelerator is not planned; torch.cuda and device= name the machine",
-    "benchmark": "timers are not planned; time.perf_counter around a few calls measures them",
+    "accelerator": "a choice of accelerator is not planned; use torch.cuda and device=",
+    "benchmark": "timers are not planned; measure a few calls with time.perf_counter",
     "bottleneck": "a profiler is planned; cutaway.explain shows compile times",
-    "deterministic": "the setting runtime.deterministic of cutaway.config chooses nothing by measurement",
-    "dlpack": "the exchange of memory by DLPack is not planned; numpy() and from_numpy share memory",
-    "flop_counter": "a counter of operations is not planned; fn.artifacts holds the graphs of a compiled function",
-    "futures": "several processes are planned; today a program runs in one",
-    "mobile_optimizer": "other machines than CPUs and NVIDIA's GPUs are not planned",
-    "model_zoo": "models from the network are not planned; load your own state_dict with torch.load",
-    "monitor": "counters for a monitor are not planned; torch._dynamo.utils.counters counts what was compiled",
-    "mtia": "the machines are CPUs and NVIDIA's GPUs",
-    "quantized": "quantised numbers are not planned; bfloat16 and float16 are the narrow types",
-    "quasirandom": "quasi-random numbers are not planned; torch.rand draws numbers",
-    "signal": "windows and filters are not planned; torch.cos and torch.arange make a window",
-    "storage": "storages are not here; a tensor's memory is its numpy()",
-    "testing": "torch's helpers for tests are not planned; torch.allclose and numpy.testing compare",
+    "deterministic": "use runtime.deterministic of cutaway.config: with it, no measurement decides what runs",
+    "dlpack": "DLPack is not planned; numpy() and from_numpy share memory",
+    "flop_counter": "a counter of operations is not planned; fn.artifacts has the graphs of a compiled function",
+    "futures": "several processes are planned; today a program runs in one process",
+    "mobile_optimizer": "devices other than CPUs and NVIDIA GPUs are not planned",
+    "model_zoo": "downloading models is not planned; load your own state_dict with torch.load",
+    "monitor": "counters for a monitor are not planned; torch._dynamo.utils.counters counts compiles",
+    "mtia": "the devices are CPUs and NVIDIA GPUs",
+    "quantized": "quantised numbers are not planned; the narrow types are bfloat16 and float16",
+    "quasirandom": "quasi-random numbers are not planned; use torch.rand",
+    "signal": "windows and filters are not planned; make a window with torch.cos and torch.arange",
+    "storage": "there are no storages; read a tensor's memory with numpy()",
+    "testing": "torch's helpers for tests are not planned; use torch.allclose and numpy.testing",
     "types": "torch's names for type checkers are not planned; annotate with torch.Tensor",
 }
 
 
-PRIVATE = "torch's private modules are not here; what is public has its public name"
+PRIVATE = "torch's private modules are not available; use the public name"
 
 
 def no_attribute(path: str, known: Iterable[str]) -> str:
-    """What to say where `path` ("torch.hub") is not here and its module has `known`."""
+    """The message for a `path` ("torch.hub") that Cutaway does not have; `known`: what its module has."""
     name = path.rpartition(".")[2]
     if name in SUBJECTS:
         return say("subject_missing", path=path, sentence=SUBJECTS[name])

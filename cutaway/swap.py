@@ -33,14 +33,19 @@ def default_seams() -> dict[str, str]:
     return dict(DEFAULT_SEAMS)
 
 
-def parse(text: str) -> tuple[str, str]:
+def tested_seams() -> dict[str, str]:
+    """Likewise of all that conformance tests may name: the pipeline's, and the inner seams of a stage."""
+    return {**default_seams(), **importlib.import_module("stage_contracts.pipeline").INNER_SEAMS}
+
+
+def parse(text: str, seams: Callable[[], dict[str, str]] = default_seams) -> tuple[str, str]:
     """Split "partition=my_module:my_partition" into ("partition", "my_module:my_partition"), both checked."""
     seam, equals, target = text.partition("=")
     if not (seam and equals and target):
         raise SwapError(
             f"--swap got {text!r}; expected {SHAPE}, as in --swap partition=my_module:my_partition"
         )
-    known = default_seams()
+    known = seams()
     if seam not in known:
         raise SwapError(f"--swap {text}: there is no seam {seam!r}; expected one of {', '.join(known)}")
     _split_target(target, f"--swap {text}")

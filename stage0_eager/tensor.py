@@ -132,9 +132,8 @@ class Tensor(Methods):
         if type(data) is np.ndarray:
             return arrays.meta_of_numpy(data.shape, data.strides, data.dtype.num, self.requires_grad)
         if is_traced(self):
-            return data.meta.with_(
-                requires_grad=self.requires_grad, strides=data.meta.strides, shape=data.meta.shape
-            )
+            same = data.meta.requires_grad is self.requires_grad
+            return data.meta if same else data.meta.with_(requires_grad=self.requires_grad)
         return arrays.meta_of_array(data, self.requires_grad)
 
     # ---- the tape ------------------------------------------------------------------------------------------

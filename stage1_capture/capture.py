@@ -6,12 +6,11 @@ GraphBreak in the frame, whose guards then say for which calls the whole functio
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -23,35 +22,33 @@ from stage1_capture.breaks.implicit_calls import row_of
 from stage1_capture.breaks.special_methods import reaching
 from stage1_capture.builtins.torch.optimizers import with_state
 from stage1_capture.frame.bytecode import VERSION
-from stage1_capture.frame.translator import InstructionTranslator
-from stage1_capture.higher_order.backward_graphs import check_followed
-from stage1_capture.residual.codegen import PyCodegen
-from stage1_capture.residual.mutation_guards import guard_mutation, merge_gradient_guards
-from stage1_capture.residual.signature import parameters_of, signature_text
+from stage1_capture.residual.mutation_guards import merge_gradient_guards
+from stage1_capture.seams import SEAMS, Seams
 from stage1_capture.state import entry as entries
 from stage1_capture.state.graph_builder import Options, OutputGraph, Restart, SkipFrame, Stopped
 from stage1_capture.state.machine import Raised
+from stage1_capture.state.signature import signature_text
 from stage1_capture.steps import CAPTURE
 from stage1_capture.variables.base import NULL, Variable
-from stage1_capture.variables.builder import lazily
 from stage1_capture.variables.exception import OuterExceptionVariable, RaisingPlaceVariable
-from stage1_capture.variables.function import function_variable
-from stage_contracts import python_version
 from stage_contracts.breaks import GraphBreak, Unsupported
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import rule_of
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
-from stage_contracts.source import ArgSource, AttrSource, ClosureSource, FunctionSource, ItemSource, Source
 
-__all__ = ["GRAPH_NAME", "capture", "signature_text"]
+__all__ = ["capture", "signature_text"]
 
-GRAPH_NAME = "__compiled_graph_0"
 BREAK_NAME = "__run_and_go_on"
 
 
-def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC) -> CapturedFrame:
-    """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code."""
+def capture(
+    function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePolicy = STATIC, seams: Seams = SEAMS
+) -> CapturedFrame:
+    """Capture one call. Raises TypeError for what is not a Python function, nothing for the user's code.
+
+    seams: the parts of capture; `replace(SEAMS, interpret=mine)` puts another in the place of one.
+    """
     if isinstance(function, types.MethodType):
         function, args = function.__func__, (function.__self__, *args)
     if not isinstance(function, types.FunctionType):
@@ -62,37 +59,49 @@ def capture(function: Any, args: tuple, kwargs: dict[str, Any], policy: SizePoli
     plain = rule_of(entries.users_code(function.__code__).code) is not None  # disable(recursive=False)
     options = Options(plain=plain)  # reads the state of the call, which is not in force while it is captured
     with ordinary_modes():
-        frame = _attempt(function, args, kwargs, start, policy, options)
+        frame = _attempt(OutputGraph(start, policy, options), Call(function, args, kwargs, seams))
     return replace(frame, breaks=()) if plain else frame
 
 
-def _attempt(
-    function: types.FunctionType,
-    args: tuple,
-    kwargs: dict[str, Any],
-    start: Origin,
-    policy: SizePolicy,
-    options: Options,
-) -> CapturedFrame:
-    output = OutputGraph(start, policy, options)
+@dataclass(frozen=True)
+class Call:
+    """What is captured, and by which parts of capture."""
+
+    function: types.FunctionType
+    args: tuple
+    kwargs: dict[str, Any]
+    seams: Seams
+
+    def interpret(self, output: OutputGraph) -> Variable:
+        return self.seams.interpret(output, self.function, self.args, self.kwargs)
+
+
+def _attempt(output: OutputGraph, call: Call) -> CapturedFrame:
     try:
         try:
-            result = _interpret(output, function, args, kwargs)
+            result = call.interpret(output)
             with_state(output)
-            return _captured(output, function, result)
+            return _captured(output, call, result)
         except Raised as raised:
             # the frame is cut where it was raised first, so that its traceback has the user's lines
             assert raised.value.place is not None  # set where it was first seen
             output.root_steps, origin = raised.value.place
             raise Unsupported(f"{_said(raised)} leaves the frame", origin, code="GB0009") from None
     except Restart as again:
-        return _attempt(function, args, kwargs, start, policy, again.options)
+        return _attempt(_anew(output, again.options), call)
     except Unsupported as stop:
-        return _split(output, function, args, kwargs, stop)
+        return _split(output, call, stop)
     except RecursionError:  # the capturer uses several Python frames for one of the user's
-        return _broken(output, function, GraphBreak("GB0035", "calls nested too deeply to follow", start))
+        return _broken(
+            output, call.function, GraphBreak("GB0035", "calls nested too deeply to follow", output.start)
+        )
     finally:
         output.let_go()
+
+
+def _anew(output: OutputGraph, options: Options) -> OutputGraph:
+    """An empty one, for another attempt at the same call."""
+    return OutputGraph(output.start, output.policy, options)
 
 
 def _said(raised: Raised) -> str:
@@ -107,109 +116,40 @@ def _said(raised: Raised) -> str:
     return type(error.real).__name__ + words
 
 
-def _interpret(
-    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
-) -> Variable:
-    """Run the frame on abstract values, to its return."""
-    if not python_version.known():
-        reason = f"capture does not know the bytecode of {python_version.NAME}"
-        raise SkipFrame(reason, output.start, code="GB0007")
-    table = importlib.import_module(
-        "stage1_capture.frame.opcodes.v{}{}".format(*python_version.VERSION)
-    ).TABLE
-    with CAPTURE.timed("instructions"):
-        root = root_function(output, function)
-        frame = InstructionTranslator(output, table, root, root_locals(output, function, args, kwargs))
-    with CAPTURE.timed("interpret"):
-        result = frame.run()
-    output.frames.append(frame)  # the return value's breaks point at the return
-    return result
-
-
-def _split(
-    first: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any], stop: Unsupported
-) -> CapturedFrame:
+def _split(first: OutputGraph, call: Call, stop: Unsupported) -> CapturedFrame:
     """The frame up to the instruction that cannot be captured, which runs in Python, and what comes behind it.
 
     Interpreting again up to there gives the state before the instruction, whatever had been half done inside it.
     """
     why = replace(stop.graph_break, error=bool(first.modes["error_on_break"]))
-    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(function.__code__):
-        return _broken(first, function, why)
-    again = OutputGraph(first.start, first.policy, replace(first.options, stop_at=first.root_steps - 1))
+    if isinstance(stop, SkipFrame) or not first.root_steps or not splittable(call.function.__code__):
+        return _broken(first, call.function, why)
+    again = _anew(first, replace(first.options, stop_at=first.root_steps - 1))
     try:
         with suppress(Stopped):
-            _interpret(again, function, args, kwargs)
-        return break_frame(again, function, why)
+            call.interpret(again)
+        return break_frame(again, call, why)
     except Restart as once_more:
-        return _attempt(function, args, kwargs, first.start, first.policy, once_more.options)
+        return _attempt(_anew(first, once_more.options), call)
     except (Unsupported, Raised):  # something that lives on cannot be made again
-        return _broken(first, function, why)
+        return _broken(first, call.function, why)
     finally:
         again.let_go()
 
 
-def root_function(output: OutputGraph, function: types.FunctionType) -> Any:
-    """The captured function as an abstract value: its closure is reached by name."""
-    root = function_variable(output, function, FunctionSource(function.__name__))
-    if "C" not in function.__code__.co_varnames:
-        for name, cell, real in zip(
-            function.__code__.co_freevars, root.closure, function.__closure__ or (), strict=True
-        ):
-            if cell.contents is not None:
-                cell.contents = lazily(output, real.cell_contents, ClosureSource(name))
-    return root
-
-
-def root_locals(
-    output: OutputGraph, function: types.FunctionType, args: tuple, kwargs: dict[str, Any]
-) -> dict[str, Variable]:
-    """The parameters of the call, by name. One left to its default relies on the default too."""
-    signature = inspect.Signature(parameters_of(function))
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        why = f"the call does not fit {function.__name__}: {error}"
-        raise Unsupported(why, output.start, code="GB0065") from None
-    given = set(bound.arguments)
-    bound.apply_defaults()
-    for parameter in signature.parameters.values():
-        if parameter.name not in given and parameter.default is not parameter.empty:
-            _guard_default(output, function, parameter.name, parameter.default)
-    slot = {"implicit0": ".0"}  # what inspect calls the first argument of a comprehension
-    slot = slot if ".0" in function.__code__.co_varnames else {}
-    return {
-        slot.get(name, name): lazily(output, value, ArgSource(name))
-        for name, value in bound.arguments.items()
-    }
-
-
-def _guard_default(output: OutputGraph, function: types.FunctionType, name: str, value: Any) -> None:
-    """The guard function was made with this default: it must still be the function's."""
-    code, source = function.__code__, FunctionSource(function.__name__)
-    where: Source
-    if name in (function.__kwdefaults__ or {}):
-        where = ItemSource(AttrSource(source, "__kwdefaults__"), name)
-    else:
-        where = ItemSource(
-            AttrSource(source, "__defaults__"), code.co_varnames.index(name) - code.co_argcount
-        )
-    output.guard("IDENTITY", where, value)
-
-
-def _captured(output: OutputGraph, function: types.FunctionType, result: Variable) -> CapturedFrame:
+def _captured(output: OutputGraph, call: Call, result: Variable) -> CapturedFrame:
     """Close the graph. A frame without tensor computation has none, and runs as it is."""
     if not output.graph.has_calls:
-        return _frame(output, function, graph=None)
-    return _with_residual(output, function, [result], lambda words: f"return {words[0]}")
+        return _frame(output, call.function, graph=None)
+    return _with_residual(output, call, [result], lambda words: f"return {words[0]}")
 
 
-def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBreak) -> CapturedFrame:
+def break_frame(output: OutputGraph, call: Call, why: GraphBreak) -> CapturedFrame:
     """The residual code ends in a call of the break function, with the state of the frame."""
     frame = output.frames[0]
     output.breaks_here = True
     del output.frames[1:]
-    code = entries.users_code(function.__code__).code
+    code = entries.users_code(call.function.__code__).code
     index = resume.first_index(code, frame.index)
     layout = tuple(map(_slot_kind, frame.stack))
     needed = resume.needed(code, index)
@@ -219,7 +159,7 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
     row = row_of(frame.program[index])
     stand_in = row and reaching(row, frame.program[index], frame.stack[-row.operands :])
     with CAPTURE.timed("resume"):
-        run, resumes = resume.break_function(function, code, entry, row if stand_in else None)
+        run, resumes = call.seams.resume(call.function, code, entry, row if stand_in else None)
     if row and stand_in:
         layout = resume.around_a_call(layout, row.operands)
         stack[-row.operands : -row.operands] = [stand_in, NULL] if VERSION >= (3, 13) else [NULL, stand_in]
@@ -231,11 +171,7 @@ def break_frame(output: OutputGraph, function: types.FunctionType, why: GraphBre
         if kind in (entries.VALUE, entries.OUTER):
             values.append(value.inner if isinstance(value, OuterExceptionVariable) else value)
     made = _with_residual(
-        output,
-        function,
-        values,
-        lambda words: f"return {BREAK_NAME}({', '.join(words)})",
-        {BREAK_NAME: run},
+        output, call, values, lambda words: f"return {BREAK_NAME}({', '.join(words)})", {BREAK_NAME: run}
     )
     return replace(made, breaks=(why,), resumes=resumes)
 
@@ -263,25 +199,22 @@ _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GEN
 
 def _with_residual(
     output: OutputGraph,
-    function: types.FunctionType,
+    call: Call,
     values: list[Variable | None],
     finish: Callable[[list[str]], str],
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> CapturedFrame:
     with CAPTURE.timed("residual"):
-        check_followed(output)
-        guard_mutation(output)
-        codegen = PyCodegen(output, function, GRAPH_NAME, resume)
-        text, code = codegen.generate(values, finish)
+        text, code, needed = call.seams.residualize(output, call.function, values, finish)
     calls = output.graph.has_calls
     return _frame(
         output,
-        function,
+        call.function,
         graph=output.graph.verify() if calls else None,
         graph_grad_mode=output.graph_mode,
         inputs=tuple(n.meta["source"] for n in output.graph.placeholders) if calls else (),
         residual=code,
-        residual_globals={**codegen.globals, **names},
+        residual_globals={**needed, **names},
         residual_source=text,
     )
 

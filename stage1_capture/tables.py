@@ -27,4 +27,11 @@ from stage1_capture.higher_order import (  # noqa: F401
     transforms,
     triton,
 )
-from stage1_capture.variables import construct, controls, local_classes, local_dataclasses, ndarray  # noqa: F401
+from stage1_capture.variables import (  # noqa: F401
+    construct,
+    controls,
+    fraction,
+    local_classes,
+    local_dataclasses,
+    ndarray,
+)

@@ -20,7 +20,7 @@ from stage0_eager import TABLE, is_grad_enabled
 from stage0_eager.nn import Module, Parameter
 from stage0_eager.table.operator import Operator
 from stage0_eager.tensor import Tensor
-from stage1_capture.residual.signature import signature_text
+from stage1_capture.state.signature import signature_text
 from stage_contracts import breaks, dtype, graph
 from stage_contracts.capture import CapturedFrame
 from stage_contracts.graph import Node

@@ -1,12 +1,13 @@
-"""The oracle of this stage: loop nests, lowered graphs and programs run on NumPy, exactly as their text says.
+"""The oracle of this stage: runs loop nests, lowered graphs and programs on NumPy, exactly as their text says.
 
-Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. All
-points of a nest are computed at once; a buffer is flat storage that a nest indexes by itself. A third reading
-of the body.
+Input: any artifact between `lower` and `emit`, arrays, and a table of eager kernels for external calls. It computes all
+points of a nest at once. A buffer is flat storage, and the nest does its own indexing. This is the third reading of a
+body, beside C++ and Triton.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,14 +16,26 @@ import numpy as np
 from stage_contracts.core_ops import CORE_OPS
 from stage_contracts.dtype import DType
 from stage_contracts.graph import GraphError
-from stage_contracts.index_expr import FloorDiv, Mod
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import BufferRef, ExternCall, Instr, LoopNest, LoweredGraph, SubgraphRef, run
-from stage_contracts.program import Allocate, Buffer, External, Free, Launch, Program, Return
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    External,
+    Free,
+    Launch,
+    Product,
+    Program,
+    Return,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.size_vars import at_sizes, size_values
 from stage_contracts.tensor_meta import TensorMeta
 
 EagerTable = Mapping[str, Callable[..., Any]]  # operator name -> kernel(np, *args)
+NO_SIZES: Mapping[Any, int] = {}
 Storage = dict[str, np.ndarray]  # buffer name -> its elements, one-dimensional, in memory order
 
 
@@ -128,8 +141,12 @@ class _NumpyOps:
             return parts[0] % parts[1]
         raise GraphError(f"cannot evaluate the index {index}")
 
-    def load(self, buffer: str, index: Any) -> np.ndarray:
+    def load(self, buffer: str, index: Any, mask: np.ndarray | None = None) -> np.ndarray:
         places = np.broadcast_to(self.at(index), self.full_shape)
+        if mask is not None:
+            if not np.broadcast_to(mask, places.shape).any():
+                return np.zeros(places.shape, self.storage[buffer].dtype)
+            places = np.where(mask, places, places[np.broadcast_to(mask, places.shape)][0])
         if places.size == 0:
             return np.zeros(places.shape, self.storage[buffer].dtype)
         return self.storage[buffer][places]
@@ -238,8 +255,8 @@ def interpret_program(
     """Run a Program's steps, fused kernels nest by nest; gives the outputs as arrays."""
     program = at_sizes(program, sizes_of(program, inputs))
 
-    def run_kernel(step: Launch, storage: Storage) -> None:
-        kernel = program.kernels[step.kernel]
+    def run_kernel(step: Launch, storage: Storage, sizes: Mapping[Any, int] = NO_SIZES) -> None:
+        kernel = at_sizes(program.kernels[step.kernel], sizes) if sizes else program.kernels[step.kernel]
         for row, bound in enumerate(kernel.bindings(step.buffers)):
             inside = {param: storage[buffer] for param, buffer in bound.items()}
             metas = {param: program.buffers[buffer].meta for param, buffer in bound.items()}
@@ -252,11 +269,13 @@ def interpret_program(
 def run_steps(
     program: Program,
     inputs: Sequence[Any],
-    run_kernel: Callable[[Launch, Storage], None],
+    run_kernel: Callable[..., None],
     eager: EagerTable,
     constants: Mapping[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Run a Program with any way to run a kernel, which writes into storage that is there already.
+
+    `run_kernel(step, storage)`, for a kernel in blocks of rows also the place of its block, as sizes.
 
     That storage is filled with 77s, not zeros, so that an element nobody writes is seen. Buffers of a planned program
     lie in its pools as planned, so that two which share bytes too early are seen as well.
@@ -271,12 +290,12 @@ def run_steps(
     for step in program.steps:
         match step:
             case Launch(buffers=buffers):
-                for name in buffers:
-                    if name not in storage:
-                        storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+                _with_storage(buffers, storage, metas)
                 run_kernel(step, storage)
             case External():
                 _call(step, storage, metas, eager)
+            case RowBlocks():
+                _run_blocks(step, storage, metas, run_kernel)
             case Return(values=values):
                 return _resolve(values, storage, metas)
             case Allocate(buffer=name):
@@ -286,6 +305,36 @@ def run_steps(
             case _:
                 raise GraphError(f"program {program.name}: the interpreter does not run {step}")
     raise GraphError(f"program {program.name} has no Return")
+
+
+def _with_storage(names: Sequence[str], storage: Storage, metas: Mapping[str, TensorMeta]) -> None:
+    """Storage full of 77s for those that have none."""
+    for name in names:
+        if name not in storage:
+            storage[name] = np.full(extent(metas[name]), 77).astype(metas[name].dtype.numpy)
+
+
+def _run_blocks(
+    step: RowBlocks, storage: Storage, metas: Mapping[str, TensorMeta], run_kernel: Callable[..., None]
+) -> None:
+    """Every block in order. What is local is full of 77s before each."""
+    blocks = range(0, int(step.count), step.block)
+    names = [symbol(name) for name in (*(name for name, _ in step.batch), step.first, step.rows)]
+    for *point, first in itertools.product(*(range(int(size)) for _, size in step.batch), blocks):
+        sizes = dict(zip(names, (*point, first, min(step.block, int(step.count) - first)), strict=True))
+        for name in step.local:
+            storage.pop(name, None)
+        _with_storage(step.local, storage, metas)
+        for inner in step.steps:
+            written = step_accesses(inner, {})[1] if isinstance(inner, Product) else inner.buffers
+            _with_storage(written, storage, metas)
+            if isinstance(inner, Launch):
+                run_kernel(inner, storage, sizes)
+                continue
+            a, b, out = _resolve(at_sizes((inner.a, inner.b, inner.out), sizes), storage, metas)
+            out[...] = np.matmul(a, b) + (out if inner.adds and first else 0)
+    for name in step.local:
+        del storage[name]
 
 
 def _allocated(buffer: Buffer, pools: Sequence[np.ndarray]) -> np.ndarray:

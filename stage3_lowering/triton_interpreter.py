@@ -1,8 +1,7 @@
-"""Triton without a GPU: run a Program's kernels in Triton's interpreter, or compile them to PTX for a GPU
-elsewhere.
+"""Triton without a GPU: runs a Program's kernels in Triton's interpreter, or compiles them to PTX for a GPU elsewhere.
 
-Input: a Program emitted for "triton". Each is done in a worker process (triton_worker.py) that lives as long
-as this one: Triton decides when it is imported whether it interprets or compiles.
+Input: a Program emitted for "triton". A worker process (triton_worker.py) does each of the two and lives as long as
+this process, because Triton decides at its import whether it interprets or compiles.
 """
 
 from __future__ import annotations

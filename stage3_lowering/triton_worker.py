@@ -1,9 +1,8 @@
-"""A worker process that interprets Triton kernels on NumPy arrays, or compiles them for a GPU that is not
-here.
+"""A worker process that interprets Triton kernels on NumPy arrays, or compiles them for a GPU on another machine.
 
-Input: one JSON request per line on stdin, `interpret` or `compile` as the argument; one JSON reply per line
-on stdout. Triton interprets or compiles, decided when it is imported: hence a process for each. No torch, no
-GPU.
+Input: `interpret` or `compile` as the argument, then one JSON request per line on stdin; one JSON reply per line on
+stdout. Triton decides at its import whether it interprets or compiles, so each needs a process. It needs neither torch
+nor a GPU.
 """
 
 from __future__ import annotations

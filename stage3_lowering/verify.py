@@ -1,8 +1,8 @@
-"""A wrong pass over loop programs has a name: interpret what it was given and what it made, and compare every bit.
+"""Finds the pass that broke a loop program: interprets its input and its output and compares every bit.
 
-Input: two artifacts of this stage or of the next (a lowered graph, its nests in groups, a program) that should compute
-the same. Inputs and constants are made up by the buffers' metas. Where sizes are open, or the program takes other data
-than made-up ones, nothing is said.
+Input: two artifacts of this stage or the next (a lowered graph, its nests in groups, a program) that should compute the
+same. It makes up inputs and constants from the buffers' metas. Where sizes are open, or a program needs real data, it
+reports nothing.
 """
 
 from __future__ import annotations

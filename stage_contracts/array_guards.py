@@ -46,7 +46,7 @@ def is_captured(array: Any) -> bool:
 
 def left_to_numpy(array: Any) -> bool:
     """The guard of an array that is not captured: a later one of the same place may be."""
-    return isinstance(array, np.ndarray) and not is_captured(array)
+    return issubclass(type(array), np.ndarray) and not is_captured(array)
 
 
 def check_array(array: Any, meta: ArrayMeta) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stage_contracts.loop_ir import BufferRef
-from stage_contracts.program import Buffer, External
+from stage_contracts.program import Buffer, External, Product
 from stage_contracts.size_vars import never_below
 
 DTYPES = {"float32": "s", "float64": "d"}  # BLAS's letters
@@ -69,6 +69,23 @@ def contraction(step: External, buffers: Mapping[str, Buffer]) -> Contraction | 
         return None
     a, b, c = matrices
     return Contraction(letter, m, n, k, a, b, c, batch)  # type: ignore[arg-type]
+
+
+def block_contraction(product: Product, buffers: Mapping[str, Buffer]) -> Contraction:
+    """A product inside RowBlocks, which was made of a contraction that BLAS takes."""
+    a, b, c = map(_block_matrix, (product.a, product.b, product.out))
+    assert product.a.shape and product.out.shape
+    m, n = product.out.shape
+    letter = DTYPES[buffers[product.out.name].meta.dtype.name]
+    return Contraction(letter, m, n, product.a.shape[1], a, b, c, ())
+
+
+def _block_matrix(ref: BufferRef) -> Matrix:
+    """One of its strides is 1, the other goes from a row to the next as it lies."""
+    assert ref.shape and ref.strides
+    down, along = ref.strides
+    transposed = ref.shape[1] != 1 if down == along == 1 else along != 1
+    return Matrix(ref.name, ref.offset, transposed, along if transposed else down, ())
 
 
 def _laid_out(arg: Any, buffers: Mapping[str, Buffer]) -> tuple[tuple, tuple, Any] | None:

@@ -6,7 +6,7 @@ Input: guards of constants and of what a class has. No user code runs: neither a
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -51,43 +51,16 @@ def is_told_by_equality(constant: Any) -> bool:
     )
 
 
+def computes(cls: type, name: str) -> bool:
+    """Whether looking the name up on the class or on an object of it asks a descriptor that may be Python code."""
+    found = next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
+    return type(found) not in _PLAIN and not lacks(type(found), "__get__")
+
+
 def lacks(cls: type, name: str) -> bool:
     """Whether neither the class nor a base of it has the name. A metaclass is not asked."""
-    for base in cls.__mro__:  # noqa: SIM110 (all() takes twice as long, and guards of objects ask this at each call)
-        if name in base.__dict__:
-            return False
-    return True
+    return not any(name in base.__dict__ for base in cls.__mro__)
 
 
-def are_plain(cls: type, names: tuple[str, ...]) -> bool:
-    """Whether looking these names up on the class or on an object of it runs no Python code: the class lacks them, or
-    has plain values, functions or slots there."""
-    for base in cls.__mro__:
-        own = base.__dict__
-        if not own.keys().isdisjoint(names):
-            here = [name for name in names if name in own and _may_compute(type(own[name]))]
-            if here and computed(cls, here):
-                return False
-    return True
-
-
-def computed(cls: type, names: Iterable[str]) -> list[str]:
-    """Those of the names for which the class has a descriptor that may be Python code."""
-    return [name for name in names if _may_compute(type(found_in(cls, name)))]
-
-
-def _may_compute(kind: type) -> bool:
-    return kind not in _PLAIN and not lacks(kind, "__get__")
-
-
-# What is met most, asked first; the others are asked for a `__get__`.
-_PLAIN = frozenset(
-    (types.FunctionType, types.MemberDescriptorType, staticmethod, int, float, str, bool, type(None))
-)
-
-
-def found_in(cls: type, name: str) -> Any:
-    for base in cls.__mro__:
-        if name in base.__dict__:
-            return base.__dict__[name]
-    return None
+# What runs no Python code though it has a `__get__`.
+_PLAIN = frozenset((types.FunctionType, types.MemberDescriptorType, staticmethod))

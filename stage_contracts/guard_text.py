@@ -7,7 +7,10 @@ is always there before it is used.
 
 from __future__ import annotations
 
+import builtins
+import io
 import re
+import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -56,7 +59,11 @@ class PathNames:
             return path
         if path in self.names:
             return self.names[path]
-        text = self.text(source.base, naming) + path[len(source.base.expression()) :]
+        base = self.text(source.base, naming)
+        if isinstance(source, AttrSource):
+            text = source.written(base)
+        else:
+            text = base + path[len(source.base.expression()) :]
         if self.count[path] < 2 or not naming:
             return text
         self.names[path] = f"_at_{len(self.names)}"
@@ -71,3 +78,23 @@ def _paths(source: Any) -> Iterator[str]:
     while isinstance(source, (AttrSource, ItemSource, KeySource)):
         yield source.expression()
         source = source.base
+
+
+def past_parameters(text: str, signature: str, namespace: dict[str, Any]) -> str:
+    """The text of a check, where a parameter has the name of a function that checks call: `def f(x, type)`.
+
+    The function gets another name, which is entered into the namespace."""
+    parameters = {name for name in _NAME.findall(signature) if name in namespace or name in vars(builtins)}
+    if not parameters:
+        return text
+    lines = text.splitlines(keepends=True)
+    words = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    for before, word, after in reversed(list(zip(words, words[1:], words[2:], strict=False))):
+        if word.string in parameters and after.string == "(" and before.string not in (".", "def"):
+            name, (row, column) = word.string, word.start
+            namespace[f"__{name}"] = namespace.get(name, vars(builtins).get(name))
+            lines[row - 1] = f"{lines[row - 1][:column]}__{lines[row - 1][column:]}"
+    return "".join(lines)
+
+
+_NAME = re.compile(r"(?<![\w=.])[^\W\d]\w*")

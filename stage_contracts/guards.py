@@ -13,14 +13,9 @@ from typing import Any
 
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.class_guards import text_of
-from stage_contracts.guard_constants import (
-    are_plain,
-    is_told_by_equality,
-    lacks,
-    same_constant,
-)
+from stage_contracts.guard_constants import is_told_by_equality, same_constant
 from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
-from stage_contracts.guard_text import PathNames
+from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
 from stage_contracts.source import AttrSource, ExpressionSource, RowSource, Source, depth
@@ -74,11 +69,7 @@ GUARD_KINDS: dict[str, GuardKind] = {
     "CLASS": GuardKind(
         9, "{s}.__mro__ is {e}", "a class: names that it and its bases lack, and members that lie there"
     ),
-    "PLAIN": GuardKind(
-        9, "are_plain({s}, {e})", "names that a class does not compute: it lacks them, or has values there"
-    ),
     "ABSENT": GuardKind(10, "not hasattr({s}, {e})", "an attribute that was looked for and not there"),
-    "LACKS": GuardKind(9, "lacks({s}, {e})", "a method that neither a class nor a base of it has"),
     "PRESENT": GuardKind(9, "{e} in {s}", "a key that is there, before what reads it"),
     "ABSENT_KEY": GuardKind(9, "{e} not in {s}", "a key that was looked for and not there"),
     "SHAPE": GuardKind(11, "{e}", "an assumption on symbolic sizes"),
@@ -107,6 +98,13 @@ class Guard:
         """The check as Python. `name_of(value)` names an expected value that is not a literal."""
         named = name_of or _readable
         source = self.source.expression() if self.source else ""
+        if name_of and self.kind == "EQUALS" and _is_often_the_same(self.expected):
+            same, kind, value = (
+                name_of(self.expected),
+                name_of(type(self.expected)),
+                self._expected_text(named),
+            )
+            return f"{source} is {same} or type({source}) is {kind} and {source} == {value}"
         for spelling in SPELLINGS.get(self.kind, ()):
             if spelling.fits(self.expected):
                 return spelling.template.format(s=source, e=spelling.written(self.expected, named))
@@ -127,6 +125,11 @@ class Guard:
 
 def _is_singleton(value: Any) -> bool:
     return value is None or type(value) is bool
+
+
+def _is_often_the_same(value: Any) -> bool:
+    """Whether the constant found is most often the very object it was: then a check asks for nothing else."""
+    return type(value) in (int, float, str, bytes) and is_told_by_equality(value)
 
 
 def _is_literal(value: Any) -> bool:
@@ -207,11 +210,12 @@ class TensorOf:
 
 def check_tensor(tensor: Any, wanted: TensorOf) -> bool:
     """Whether a tensor is what is wanted. Reads attributes only."""
-    if type(tensor) is not wanted.cls:
-        return False
-    meta = wanted.meta
     # metas of arrays are made once and kept, so that most often it is the very same one
-    return tensor.meta is meta or (
+    return type(tensor) is wanted.cls and (tensor.meta is wanted.meta or _fits(tensor, wanted.meta))
+
+
+def _fits(tensor: Any, meta: Any) -> bool:
+    return (
         tensor.dtype is meta.dtype
         and tensor.shape == meta.shape
         and tensor.stride() == meta.strides
@@ -246,8 +250,6 @@ CHECKS = {
         left_to_numpy,
         same_objects,
         same_constant,
-        lacks,
-        are_plain,
         apart,
         written_apart,
         no_gradients,
@@ -271,7 +273,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     """
     namespace: dict[str, Any] = {
         **CHECKS,
-        "held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
+        "__held": [(-1,)],  # the epoch that what is under_epoch held at, and the kept rows as they are since
         **names,
     }
     lines = [
@@ -282,7 +284,7 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
         "        return False",
         "",
     ]
-    text = "\n".join(lines)
+    text = past_parameters("\n".join(lines), signature, namespace)
     exec(compile(text, "<cutaway guards>", "exec"), namespace)
     check = namespace["check"]
     if "__function__" in names:  # a call that does not fit is an error of the function's
@@ -324,11 +326,11 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
     return [
         f"        if not ({always}):",
         "            return False",
-        "        epoch, kept = module_epoch(), held[0]",
-        "        if kept[0] != epoch:",
+        "        __epoch, __kept = module_epoch(), __held[0]",
+        "        if __kept[0] != __epoch:",
         f"            if not ({moved}):",
         "                return False",
-        f"            kept = held[0] = (epoch{rows},)",
+        f"            __kept = __held[0] = (__epoch{rows},)",
         f"        return ({last})",
     ]
 
@@ -341,7 +343,7 @@ def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[A
 
 
 # Checked before an object's attributes are read, so that the read runs no user code.
-_BEFORE_READS = {"LACKS": "__class__", "CLASS": "__class__", "PLAIN": "__class__", "PRESENT": "__dict__"}
+_BEFORE_READS = {"CLASS": "__class__", "PRESENT": "__dict__"}
 
 
 def _turn(guard: Guard) -> tuple[int, int]:
@@ -359,7 +361,7 @@ def _turn(guard: Guard) -> tuple[int, int]:
 def _kept_rows(guards: Iterable[Guard]) -> dict[Source, str]:
     """The rows of values that are read once for each module epoch, and where `check` keeps them."""
     sources = (s for g in guards for s in (g.source, g.expected) if isinstance(s, RowSource) and s.kept)
-    return {source: f"kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
+    return {source: f"__kept[{k}]" for k, source in enumerate(dict.fromkeys(sources), start=1)}
 
 
 def _rows_of(guard: Guard) -> set[Source]:

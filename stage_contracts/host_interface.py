@@ -12,7 +12,17 @@ from stage_contracts.dtype import DTYPES
 # The table's entries, each one address, in order.
 HOST_DTYPES = tuple(f"{name}_dtype" for name in DTYPES)
 HOST_BLAS = ("sgemm", "dgemm", "sgemv", "dgemv")
-HOST_FIELDS = ("as_int64", "from_int64", "save_thread", "restore_thread", "ndarray", *HOST_DTYPES, *HOST_BLAS)
+HOST_THREADS = ("get_blas_threads", "set_blas_threads")
+HOST_FIELDS = (
+    "as_int64",
+    "from_int64",
+    "save_thread",
+    "restore_thread",
+    "ndarray",
+    *HOST_DTYPES,
+    *HOST_BLAS,
+    *HOST_THREADS,
+)
 
 # What `run` returns: 0, or the number of the kernel (from 1) that met an index out of range, or this.
 NOT_AS_COMPILED = -1
@@ -52,6 +62,8 @@ struct Host {{
     Gemm<double> dgemm;
     Gemv<float> sgemv;
     Gemv<double> dgemv;
+    int (*get_blas_threads)();  // these two may be missing
+    void (*set_blas_threads)(int);
 }};
 
 static inline int64_t at_least_one(int64_t size) {{ return size < 1 ? 1 : size; }}
@@ -72,4 +84,20 @@ template <int most> static bool fits(const Host& host, const Array* array, const
     }}
     return int64_t(array->data) % layout.itemsize == 0 && (!layout.written || array->writeable());
 }}
+"""
+
+# What a unit with blocks of rows has besides.
+BLAS_TEAM_CPP = """\
+// While it lives a product runs in the thread that asks for it: the threads of a team each do their own.
+struct OneBlasThread {
+    const Host& host;
+    const int before;
+    explicit OneBlasThread(const Host& host)
+        : host(host), before(host.get_blas_threads ? host.get_blas_threads() : 1) {
+        if (before > 1) host.set_blas_threads(1);
+    }
+    ~OneBlasThread() {
+        if (before > 1) host.set_blas_threads(before);
+    }
+};
 """

@@ -33,6 +33,9 @@ class KernelSchedule:
     scratch: tuple[str, ...] = ()  # internal buffers that a thread keeps in memory of its own, a row each
     # of a kernel with a table: threads share the rows (`across`), the parallel loops of each row (`within`), or nothing
     table: str = ""
+    # of a pointwise kernel: a loop, and where its pieces begin and end; each is written apart, with masks that hold
+    # all through it left out
+    pieces: tuple[str, tuple[int, ...]] | None = None
 
     def __str__(self) -> str:
         words = {
@@ -43,6 +46,7 @@ class KernelSchedule:
             "split": str(self.split or ""),
             "scratch": ",".join(self.scratch),
             "table": self.table,
+            "pieces": ":".join(map(str, (self.pieces[0], *self.pieces[1]))) if self.pieces else "",
         }
         return " ".join(f"{key}={value}" for key, value in words.items() if value or key == "order")
 
@@ -90,11 +94,18 @@ class KernelSchedule:
               "a row of a table is neither split nor given scratch")  # fmt: skip
         check(not kernel.rows or bool(self.parallel) is (self.table == "within"),
               "the loops of a table's rows are parallel exactly where threads share them `within`")  # fmt: skip
+        if self.pieces:
+            loop, cuts = self.pieces
+            size = dict(zip(outer, kernel.nests[0].ranges, strict=True)).get(loop)
+            check(not inner and not self.tiles and not kernel.rows,
+                  "only a pointwise kernel without tiles or a table runs a loop in pieces")  # fmt: skip
+            check(len(cuts) > 1 and (cuts[0], cuts[-1]) == (0, size) and list(cuts) == sorted(set(cuts)),
+                  f"pieces must lead from 0 to the loop's size, {size}")  # fmt: skip
         check(set(self.scratch) <= set(kernel.internal), "scratch must be of internal buffers")
         return self
 
 
-_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table)=(\S*)")
+_WORD = re.compile(r"(order|tiles|vector|parallel|split|scratch|table|pieces)=(\S*)")
 
 
 def parse_schedule(text: str) -> KernelSchedule:
@@ -104,6 +115,7 @@ def parse_schedule(text: str) -> KernelSchedule:
         raise ValueError(f"not a schedule: {text!r}; expected words such as order=i1,i0 vector=i0")
     names = {key: tuple(filter(None, found.get(key, "").split(","))) for key in found}
     tiles = tuple((loop, int(size)) for loop, _, size in (t.partition(":") for t in names.get("tiles", ())))
+    loop, *cuts = found.get("pieces", "").split(":")
     return KernelSchedule(
         names["order"],
         tiles,
@@ -112,4 +124,5 @@ def parse_schedule(text: str) -> KernelSchedule:
         int(found.get("split", 0)),
         names.get("scratch", ()),
         found.get("table", ""),
+        (loop, tuple(map(int, cuts))) if loop else None,
     )

@@ -23,7 +23,8 @@ from stage_contracts.tensor_meta import TensorMeta
 # What an instruction may be, besides every pointwise core operator by its name (operands all of one dtype,
 # except where's condition; `cast` and `bitcast` take a value and a DType).
 LOOP_OPS = {
-    "load": "(buffer, index): the element of a buffer at an index, in elements from its start",
+    "load": "(buffer, index) or (buffer, index, mask): the element of a buffer at an index, in elements from its "
+    "start; where the mask is false nothing is read, and the value is not used",
     "store": "(buffer, index, value): write it; yields nothing",
     "constant": "(value,): a Python number, of the instruction's dtype",
     "index_expr": "(index,): an index as a value of the instruction's dtype",

@@ -1,7 +1,7 @@
-"""The catalogue of messages: what the machine says when it is asked for something it cannot do, each said once.
+"""The catalogue of messages: every error and warning about a request that Cutaway cannot carry out.
 
-Input: whoever raises or warns fills a row's text with `say("unknown_option", ...)`. The site's page and its test read
-MESSAGES; tests/errors/message_examples.py has a program for each row that makes the message appear.
+Input: the code that raises or warns fills a row's text with `say("unknown_option", ...)`. The site's page and its test
+read MESSAGES; for each row, tests/errors/message_examples.py has a program that makes the message appear.
 """
 
 from __future__ import annotations
@@ -11,135 +11,135 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-# Name: what kind (an exception's name, or "warning"), when it comes, its text, and what to do.
+# Name: the kind (an exception's name, or "warning"), when it appears, its text, and what to do.
 MESSAGES: dict[str, tuple[str, str, str, str]] = {
     "unknown_option": (
         "TypeError",
-        "a public function is given an option that it does not have",
+        "you pass a public function an option that it does not have",
         "{function}() has no option {name!r}{hint}; it has {known}",
-        "write the option as the message spells it",
+        "spell the option as the message does",
     ),
     "unknown_field": (
         "AttributeError",
-        "options or config.patch name a field that the configuration does not have",
+        "options or config.patch names a field that the configuration does not have",
         "no configuration field {name!r}{hint}",
-        "take one of the fields that stage_contracts/config.py lists",
+        "use one of the fields listed in stage_contracts/config.py",
     ),
     "unknown_field_of": (
         "TypeError",
         "replace() names a field that a Pipeline or a section of the configuration does not have",
         "{record} has no field {name!r}{hint}; it has {known}",
-        "write the field as the message spells it",
+        "spell the field as the message does",
     ),
     "unknown_mode": (
         "RuntimeError",
-        "compile is given a mode that there is not",
+        "compile gets a mode that does not exist",
         "Unrecognized mode={name!r}, should be one of: {known}{hint}",
-        "take one of these modes, or options",
+        "use one of these modes, or pass options",
     ),
     "unknown_backend": (
         "ValueError",
-        "compile is given the name of a backend that there is not",
+        "compile gets the name of a backend that is not registered",
         "unknown backend {name!r}; expected a callable or one of {known}{hint}",
-        "register_backend gives a callable a name",
+        "use one of these names, pass a callable, or register yours with register_backend",
     ),
     "unknown_stance": (
         "RuntimeError",
-        "set_stance is given a stance that there is not",
+        "set_stance gets a stance that does not exist",
         "invalid torch.compile stance {name!r}; expected one of {known}{hint}",
-        "take one of these stances",
+        "use one of these stances",
     ),
     "unknown_log": (
         "ValueError",
-        "set_logs is given the name of a log that there is not",
+        "set_logs gets the name of a log that does not exist",
         "no log is called {name!r}{hint}",
-        "take one of these logs",
+        "use one of these logs",
     ),
     "unknown_log_variable": (
         "warning",
-        "CUTAWAY_LOGS names a log that there is not; the others it names are on",
+        "CUTAWAY_LOGS names a log that does not exist; the other logs it names are on",
         "cutaway: {variable}={value!r}: {problem}",
-        "name logs that there are, with commas between",
+        "list logs that exist, separated by commas",
     ),
     "unknown_variable": (
         "warning",
-        "the environment has a variable CUTAWAY_... that means nothing",
-        "cutaway: the environment variable {name} means nothing here{hint}",
-        "unset it, or write it as the message spells it",
+        "the environment has a variable CUTAWAY_... that Cutaway does not know",
+        "cutaway: unknown environment variable {name}{hint}",
+        "unset it, or spell it as the message does",
     ),
     "malformed_variable": (
         "warning",
-        "a variable CUTAWAY_... has a value of the wrong type; the default holds",
-        "cutaway: {problem}; the default holds",
-        "give it a value of the type that the message names",
+        "a variable CUTAWAY_... has a value of the wrong type; the default is used",
+        "cutaway: {problem}; using the default",
+        "set it to a value of the type that the message names",
     ),
     "no_attribute": (
         "AttributeError",
-        "a name of cutaway or torch that is not here",
+        "code reads a name of cutaway or torch that Cutaway does not have",
         "Cutaway has no {path}{hint}",
-        "what the message says is near, if it says so; else write it with what there is",
+        "use the name that the message suggests; if it suggests none, write the code with functions that exist",
     ),
     "subject_missing": (
         "AttributeError",
-        "a whole subject of torch's that is not here",
+        "code uses a part of torch that Cutaway leaves out entirely",
         "Cutaway has no {path}: {sentence}",
-        "what the sentence says",
+        "follow the sentence in the message",
     ),
     "module_missing": (
         "ModuleNotFoundError",
-        "code that runs under torch_api imports a module of torch's that is not here",
+        "code that runs under torch_api imports a torch module that Cutaway does not have",
         "Cutaway has no module {path}{hint}",
         "what the message says; code that can do without it catches ImportError",
     ),
     "name_missing": (
         "ImportError",
-        "code that runs under torch_api imports a name from a module of torch's, which is not there",
+        "code that runs under torch_api imports a name that Cutaway's version of the torch module does not have",
         "Cutaway has no {path}{hint}",
         "what the message says; code that can do without it catches ImportError",
     ),
     "no_artifacts": (
         "IndexError",
-        "artifacts are asked for before anything was compiled",
-        "{name} has no artifacts yet: nothing was compiled. Call it once, then ask; if it was called, it ran eagerly, "
-        "and cutaway.explain says why",
+        "you ask for artifacts before anything was compiled",
+        "{name} has no artifacts yet: nothing was compiled. Call it first; if you did call it, it ran eagerly, and "
+        "cutaway.explain says why",
         "call the compiled function first",
     ),
     "pipeline_expected": (
         "TypeError",
-        "compile is given something else for a Pipeline",
-        "pipeline expects a Pipeline, as replace(cutaway.DEFAULT_PIPELINE, partition=mine) makes one, got {got}",
-        "change one seam of the default pipeline",
+        "compile gets something other than a Pipeline as its pipeline",
+        "pipeline expects a Pipeline, for example replace(cutaway.DEFAULT_PIPELINE, partition=mine), but got {got}",
+        "start from the default pipeline and replace one seam",
     ),
     "seam_not_callable": (
         "SeamError",
-        "what is given for a seam is no function",
+        "a seam gets something that is not a function",
         "seam {seam!r} is {got}, expected a function ({parameters}): {contract}",
-        "give a function with these parameters",
+        "pass a function with these parameters",
     ),
     "seam_signature": (
         "SeamError",
-        "a function given for a seam takes other parameters; found before anything runs",
-        "seam {seam!r}: {function}{got} cannot be called with ({parameters}), its contract's: {contract}",
-        "give it these parameters, in this order",
+        "a function passed for a seam takes the wrong parameters; this is checked before anything runs",
+        "seam {seam!r}: {function}{got} cannot be called with its contract's parameters ({parameters}): {contract}",
+        "write the function with these parameters, in this order",
     ),
     "seam_result": (
         "SeamError",
-        "a function given for a seam returned None, or a value of another type",
+        "a function passed for a seam returned None, or a value of the wrong type",
         "seam {seam!r}: {function} returned {got}, expected {expected}: {contract}",
-        "return what the contract says (stage_contracts/pipeline.py)",
+        "return the type that the contract states (stage_contracts/pipeline.py)",
     ),
     "internal_error": (
         "warning",
-        "the compiler itself failed; the frame ran eagerly, and the event log has an event with what to report",
-        "cutaway: {name} runs eagerly, for the compiler failed in {stage}: {error}; CUTAWAY_LOGS=internal_errors "
+        "a bug in the compiler: the function ran eagerly, and the event log keeps the details for your report",
+        "cutaway: {name} runs eagerly because the compiler failed in {stage}: {error}; CUTAWAY_LOGS=internal_errors "
         "shows what to report",
-        "report it; config suppress_errors=False raises it instead",
+        "report it; with config suppress_errors=False the error is raised instead",
     ),
     "internal_error_raised": (
         "note",
-        "the compiler itself failed under fullgraph=True or suppress_errors=False: the error is raised as it is",
-        "cutaway: an error of the compiler itself, in {stage}, while it compiled {name}; please report it with this "
-        "traceback, the function and the shapes and dtypes of its arguments",
+        "a bug in the compiler, with fullgraph=True or suppress_errors=False: the original error is raised",
+        "cutaway: this is a bug in the compiler, in {stage}, while it compiled {name}; please report it with this "
+        "traceback, the function, and the shapes and dtypes of its arguments",
         "report it; without these settings the function runs eagerly",
     ),
     "verify_operator": (
@@ -156,84 +156,84 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
     ),
     "repro_saved": (
         "note",
-        "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and what comes after failed",
-        "cutaway: repro_after={after}: {path} fails as this did; it holds the whole graph and its inputs, for there "
-        "is no minifier yet",
-        "run the file; cut lines away by hand while it still fails",
+        "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and a later step failed",
+        "cutaway: repro_after={after}: {path} reproduces this failure; it has the whole graph and its inputs, because "
+        "there is no minifier yet",
+        "run the file; delete lines by hand as long as it still fails",
     ),
     "repro_not_saved": (
         "note",
-        "repro_after is set, and the program that would fail again could not be written",
-        "cutaway: repro_after={after}: no program was saved, for {problem}",
-        "mend what it names; the error itself is above",
+        "repro_after is set, but the program that reproduces the failure could not be written",
+        "cutaway: repro_after={after}: no program was saved: {problem}",
+        "fix the problem that the message names; the error itself is printed above it",
     ),
     "wrong_choice": (
         "TypeError",
-        "a field of the configuration that knows a few words is given another",
+        "a field of the configuration gets a word that is not one of its choices",
         "{field} expects one of {known}, got {value!r}{hint}",
-        "take one of these words",
+        "use one of these words",
     ),
     "graph_break": (
         "Unsupported",
-        "fullgraph=True meets what capture cannot take into the graph; the catalogue of breaks has each code",
+        "with fullgraph=True, capture meets code that it cannot put into the graph; the page of breaks lists the codes",
         "graph break {code} ({title}): {reason}",
-        "what the hint says, or compile without fullgraph=True: the frame is split there",
+        "follow the hint, or compile without fullgraph=True: the function is then split there",
     ),
     "class_out_of_range": (
         "IndexError",
-        "a loss is given a class that its scores have no column for; eager and compiled",
+        "a loss gets a class that the scores have no column for, eager or compiled",
         "Target {bad} is out of bounds.",
-        "give classes from 0 to the number of columns less one, or ignore_index",
+        "pass classes from 0 to the number of columns minus one, or ignore_index",
     ),
     "target_of_classes": (
         "RuntimeError",
-        "cross_entropy or nll_loss is given targets that are neither classes nor probabilities of the scores' shape",
+        "cross_entropy or nll_loss gets targets that are neither classes nor probabilities in the scores' shape",
         "0D or 1D target tensor expected, multi-target not supported",
-        "give one class a row, or probabilities of the scores' own shape",
+        "pass one class for each row, or probabilities of the same shape as the scores",
     ),
     "target_size": (
         "ValueError",
-        "binary_cross_entropy_with_logits is given targets of another shape",
+        "binary_cross_entropy_with_logits gets targets of another shape",
         "{function}: target size ({target}) must be the same as input size ({input})",
-        "give the targets the shape of the input",
+        "reshape the targets to the shape of the input",
     ),
     "target_broadcast": (
         "warning",
-        "a loss that broadcasts, as mse_loss, is given targets of another shape",
+        "a loss that broadcasts, such as mse_loss, gets targets of another shape",
         "Using a target size ({target}) that is different to the input size ({input}). This will likely lead to "
         "incorrect results due to broadcasting. Please ensure they have the same size.",
-        "give the targets the shape of the input",
+        "reshape the targets to the shape of the input",
     ),
     "variance_negative": (
         "ValueError",
-        "gaussian_nll_loss is given a negative variance; compiled too, for capture leaves the call to Python",
+        "gaussian_nll_loss gets a negative variance, eager or compiled (capture leaves the call to Python)",
         "var has negative entry/entries",
-        "give a variance, not its logarithm",
+        "pass the variance, not its logarithm",
     ),
     "probability_expected": (
         "RuntimeError",
-        "eager binary_cross_entropy is given what is no probability; compiled it gives NaN, as torch's",
+        "eager binary_cross_entropy gets a value outside 0 to 1; compiled, it returns NaN, as in torch",
         "all elements of {name} should be between 0 and 1",
-        "apply sigmoid first, or take binary_cross_entropy_with_logits",
+        "apply sigmoid first, or use binary_cross_entropy_with_logits",
     ),
     "backend_raised": (
         "BackendFailed",
         "a user-defined backend raised",
-        "backend {name!r} raised {error}\nits own lines are above; config suppress_errors=True runs such graphs "
+        "backend {name!r} raised {error}\nits traceback is above; with config suppress_errors=True such graphs run "
         "eagerly",
-        "look at the chained exception",
+        "read the chained exception, which is the backend's own",
     ),
     "backend_not_callable": (
         "BackendFailed",
-        "a backend of the user's gives no function back",
-        "the backend returned {got}, expected a callable on the graph's inputs",
-        "return a function of the graph's inputs, for example graph_module.forward",
+        "a user-defined backend does not return a function",
+        "the backend returned {got}, expected a function that takes the graph's inputs",
+        "return a function that takes the graph's inputs, for example graph_module.forward",
     ),
     "backend_result": (
         "BackendFailed",
-        "what a backend of the user's made returns something else than a tuple of the graph's outputs",
-        "backend {name!r} made a callable that returned {seen}, expected a tuple of the graph's outputs, {count} here; "
-        "return (out,) for one",
+        "the function that a user-defined backend made does not return a tuple of the graph's outputs",
+        "backend {name!r} made a function that returned {seen}, expected a tuple of the graph's outputs, {count} "
+        "here; for one output, return (out,)",
         "return a tuple with one entry for each output",
     ),
 }  # fmt: skip
@@ -244,18 +244,24 @@ def say(row: str, /, **values: Any) -> str:
     return MESSAGES[row][2].format(**values)
 
 
-# ---- names that are near ---------------------------------------------------------------------------------------
+# ---- similar names ---------------------------------------------------------------------------------------
 
 
 def near(name: Any, known: Iterable[Any]) -> str | None:
-    """The known name that is surely meant: the same letters, or a few typing errors for its length. Else None."""
+    """The known name that was probably meant: the same letters, or a few typing errors for its length. Else None."""
     name = str(name)
     names = list(dict.fromkeys(map(str, known)))
     same = next((k for k in names if k != name and _letters(k) == _letters(name)), None)
     if same is not None or len(name) < 4:
         return same
-    found = [(distance(name.lower(), k.lower()), k) for k in names if abs(len(k) - len(name)) <= 2]
-    found = [(d, k) for d, k in found if d <= (1 if min(len(name), len(k)) < 8 else 2) and len(k) >= 4]
+    wanted, found = name.lower(), []
+    for candidate in names:
+        other, limit = candidate.lower(), 1 if min(len(name), len(candidate)) < 8 else 2
+        # one error takes at most one letter away and brings one: that tells most names apart at once
+        if len(other) >= 4 and len({*wanted} ^ {*other}) <= 2 * limit:
+            errors = distance(wanted, other)
+            if errors <= limit:
+                found.append((errors, candidate))
     return min(found)[1] if found else None
 
 
@@ -290,7 +296,7 @@ T = TypeVar("T")
 
 
 def checks_options(function: F) -> F:
-    """Decorator: an option that the function does not have raises TypeError with the one that is surely meant."""
+    """Decorator: an option that the function does not have raises TypeError, which suggests the nearest one."""
     known = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
@@ -308,7 +314,7 @@ def checks_options(function: F) -> F:
 
 
 def checks_fields(cls: type[T]) -> type[T]:
-    """Decorator of a dataclass: `replace(record, fusee=...)` raises TypeError with the field that is surely meant."""
+    """Decorator of a dataclass: `replace(record, fusee=...)` raises TypeError, which suggests the nearest field."""
     make = cls.__init__
     known = list(inspect.signature(cls).parameters)
 

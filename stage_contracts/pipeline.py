@@ -164,6 +164,12 @@ DEFAULT_SEAMS: dict[str, str] = {
     "launch": "stage4_runtime.runtime:launch",
     "dispatch": "stage4_runtime.runtime:dispatch",
 }
+# Parts of one stage that can be replaced likewise, and have conformance tests, but are no part of a Pipeline.
+INNER_SEAMS: dict[str, str] = {
+    "interpret": "stage1_capture.frame.interpret:interpret",
+    "resume": "stage1_capture.breaks.resume:break_function",
+    "residualize": "stage1_capture.seams:residualize",
+}
 TINY_SEAMS: dict[str, str] = {
     seam: f"{path.split('.')[0]}.tiny:{seam}" for seam, path in DEFAULT_SEAMS.items()
 }

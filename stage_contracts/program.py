@@ -42,7 +42,7 @@ class PoolSlot:
     nbytes: Any  # an expression where open sizes decide
 
 
-BUFFER_ROLES = ("input", "constant", "temporary", "output")
+BUFFER_ROLES = ("input", "constant", "temporary", "output", "local")  # local: scratch of one RowBlocks step
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,18 @@ class Kernel:
     @property
     def origins(self) -> tuple[Origin, ...]:
         return tuple(dict.fromkeys(o for nest in self.nests for o in nest.origins))
+
+    def may_write_over(self, out: str, into: str) -> bool:
+        """Whether it reads each element of the param `into` at the place, and before, it writes the param `out`."""
+        stored, read = self._places("store", out), self._places("load", into)
+        if not stored or any(when > stored[0][0] for when, _ in read):
+            return False
+        return all(index == stored[-1][1] for _, index in read)
+
+    def _places(self, op: str, param: str) -> list[tuple[int, Any]]:
+        """When and at which index it loads from or stores to a parameter, in order."""
+        body = (instr for nest in self.nests for instr in nest.body)
+        return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
 
     def verify(self) -> Kernel:
         """Check that points of the loops do not depend on one another. Raises GraphError.
@@ -193,6 +205,39 @@ class External:
 
 
 @dataclass(frozen=True)
+class Product:
+    """`out = a @ b`, of views with two dimensions, inside RowBlocks; `adds`: the blocks' products are added up."""
+
+    a: BufferRef
+    b: BufferRef
+    out: BufferRef
+    adds: bool = False
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """`steps` for each block of rows, so that what they pass on stays in the cache and is never written whole.
+
+    The steps see as open sizes: an index per entry of `batch`, the block's first row of `count`, and how many rows it
+    has: `block`, the last one fewer. Blocks are independent, and each thread has `local` buffers of its own; only with
+    a product that `adds` do those of one batch point run in order.
+    """
+
+    batch: tuple[tuple[str, Any], ...]  # (the index's name, how many)
+    first: str
+    rows: str
+    count: Any
+    block: int
+    local: tuple[str, ...]
+    steps: tuple[Launch | Product, ...]
+    origins: tuple[Origin, ...] = ()
+
+    @property
+    def in_order(self) -> bool:
+        return any(isinstance(step, Product) and step.adds for step in self.steps)
+
+
+@dataclass(frozen=True)
 class Copy:
     source: str
     destination: str
@@ -234,12 +279,23 @@ class Return:
 
 
 Step = (
-    Allocate | Launch | External | Copy | RecordEvent | WaitEvent | Collective | HostCallback | Free | Return
+    Allocate
+    | Launch
+    | External
+    | RowBlocks
+    | Copy
+    | RecordEvent
+    | WaitEvent
+    | Collective
+    | HostCallback
+    | Free
+    | Return
 )
 STEP_TYPES = (
     Allocate,
     Launch,
     External,
+    RowBlocks,
     Copy,
     RecordEvent,
     WaitEvent,
@@ -338,6 +394,19 @@ def _kernel_accesses(kernel: Kernel, buffers: tuple[str, ...]) -> tuple[tuple[st
     return tuple(reads), tuple(writes)
 
 
+def _block_accesses(
+    steps: Sequence[Any], local: Sequence[str], kernels: Mapping[str, Kernel]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What the steps read before one of them writes it, and what they write that outlives a block."""
+    first_reads: dict[str, None] = {}
+    written: dict[str, None] = dict.fromkeys(local)
+    for step in steps:
+        reads, writes = step_accesses(step, kernels)
+        first_reads |= dict.fromkeys(name for name in reads if name not in written)
+        written |= dict.fromkeys(writes)
+    return tuple(first_reads), tuple(name for name in written if name not in local)
+
+
 def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(buffers read, buffers written) by a step."""
     match step:
@@ -345,6 +414,10 @@ def step_accesses(step: Any, kernels: Mapping[str, Kernel]) -> tuple[tuple[str, 
             return _kernel_accesses(kernels[kernel], buffers)
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return tuple(r.name for r in buffer_refs((args, dict(kwargs)))), outputs
+        case Product(a=a, b=b, out=out):
+            return (a.name, b.name), (out.name,)
+        case RowBlocks(steps=steps, local=local):
+            return _block_accesses(steps, local, kernels)
         case Copy(source=source, destination=destination):
             return (source,), (destination,)
         case Return(values=values):

@@ -31,7 +31,7 @@ from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.size_vars import plain
 from stage_contracts.tensor_meta import TensorMeta, parse_meta
 
-FORMAT = 1
+FORMAT = 2
 _SUFFIX = {"cpp": ".cpp", "triton": ".py"}
 
 # Dataclasses that are written as {"<name>": {field: value}}.
@@ -39,6 +39,7 @@ _RECORDS: dict[str, type] = {
     c.__name__: c
     for c in (
         *steps.STEP_TYPES,
+        steps.Product,
         Buffer,
         PoolSlot,
         Kernel,
@@ -84,7 +85,10 @@ def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None 
             if _digest(text) != entry["sha256"]:
                 raise ValueError(f"{entry['file']} is not the file that was saved with it")
             units.append(SourceUnit(text=text, **decode(entry["unit"], symbols)))
-        return Program(units=tuple(units), **decode(record["program"], symbols))
+        program = Program(units=tuple(units), **decode(record["program"], symbols))
+        for nest in (nest for kernel in program.kernels.values() for nest in kernel.nests):
+            nest.body  # noqa: B018 - damaged text is told now
+        return program
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
 
@@ -99,7 +103,7 @@ def record_of(program: Program) -> dict[str, Any]:
 
 
 def program_of(record: dict[str, Any]) -> Program:
-    """Read back `record_of(program)`. Raises ValueError, KeyError or TypeError for anything else."""
+    """Read back `record_of(program)`; its nests when they are asked for. Raises ValueError, KeyError or TypeError."""
     if record.get("format") != FORMAT:
         raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
     units = [SourceUnit(**{name: decode(value) for name, value in unit.items()}) for unit in record["units"]]
@@ -154,9 +158,41 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
 
 
-def _nest_of(record: Any, symbols: Any) -> LoopNest:
-    nest = parse_nest("\n".join(record["text"]) + "\n")
-    return dataclasses.replace(nest, origins=tuple(decode(o) for o in record["origins"]))
+def _once_read(method: Any) -> Any:
+    def read(nest: LoopNest, *others: Any) -> Any:
+        nest.body  # noqa: B018 - it is a LoopNest from here on
+        return method(nest, *others)
+
+    return read
+
+
+class _StoredNest(LoopNest):
+    """A nest as text, until somebody asks for more than `reads` and `writes`: a cached program runs without, and to
+    read an index expression takes half of sympy."""
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.__dict__["_record"] = record
+
+    reads = property(lambda self: tuple(self._record["reads"]))
+    writes = property(lambda self: tuple(self._record["writes"]))
+
+    def __getattr__(self, name: str) -> Any:
+        record = self.__dict__.get("_record")
+        if record is not None:  # else another thread has read it, or this is a copy that is being made
+            nest = parse_nest("\n".join(record["text"]) + "\n")
+            self.__dict__.update(vars(nest), origins=tuple(decode(o) for o in record["origins"]))
+            object.__setattr__(self, "__class__", LoopNest)  # which it now is
+            self.__dict__.pop("_record", None)
+        return object.__getattribute__(self, name)
+
+    __eq__ = _once_read(LoopNest.__eq__)
+    __hash__ = _once_read(LoopNest.__hash__)
+    __repr__ = _once_read(LoopNest.__repr__)
+
+
+def _stored(nest: LoopNest) -> dict[str, Any]:  # the text has no columns
+    lines, origins = print_nest(nest).splitlines(), [encode(o) for o in nest.origins]
+    return {"text": lines, "origins": origins, "reads": list(nest.reads), "writes": list(nest.writes)}
 
 
 # (the key, the type, how it is written, how it is read back with the symbols there are). The first that fits is taken.
@@ -167,12 +203,7 @@ _WORDS: tuple[tuple[str, type, Callable[[Any], Any], Callable[[Any, Any], Any]],
     ("device", Device, str, lambda word, symbols: device_of(word)),
     ("size", sympy.Basic, print_index, lambda word, symbols: plain(parse_index(word))),
     ("meta", TensorMeta, str, parse_meta),
-    (  # the text has no columns
-        "nest",
-        LoopNest,
-        lambda v: {"text": print_nest(v).splitlines(), "origins": [encode(o) for o in v.origins]},
-        _nest_of,
-    ),
+    ("nest", LoopNest, _stored, lambda record, symbols: _StoredNest(record)),
     (
         "slice",
         slice,

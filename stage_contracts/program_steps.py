@@ -29,8 +29,10 @@ from stage_contracts.program import (
     HostCallback,
     Launch,
     PoolSlot,
+    Product,
     RecordEvent,
     Return,
+    RowBlocks,
     WaitEvent,
 )
 from stage_contracts.size_vars import plain
@@ -106,6 +108,20 @@ def _external(step: External, buffers: Mapping[str, Buffer]) -> list[str]:
     return [*(f"# {' '.join(o.describe().split())}" for o in step.origins), result]
 
 
+def _row_blocks(step: RowBlocks, buffers: Mapping[str, Buffer]) -> list[str]:
+    names = ", ".join([*(name for name, _ in step.batch), step.first, step.rows])
+    sizes = [print_argument(size) for _, size in step.batch] + [print_argument(step.count)]
+    words = {"block": step.block, **({"local": step.local} if step.local else {})}
+    lines = [f"# {' '.join(o.describe().split())}" for o in step.origins]
+    lines.append(f"for {names} in {call('row_blocks', sizes, **words)}:")
+    return lines + [f"    {line}" for inner in step.steps for line in print_step(inner, buffers)]
+
+
+def _product(step: Product, buffers: Mapping[str, Buffer]) -> list[str]:
+    words = {"adds": True} if step.adds else {}
+    return [call("product", list(map(print_argument, (step.a, step.b, step.out))), **words)]
+
+
 def _on_stream(stream: int) -> dict[str, int]:
     return {"stream": stream} if stream else {}
 
@@ -114,6 +130,8 @@ _PRINTERS: dict[type, Callable[[Any, Mapping[str, Buffer]], list[str]]] = {
     Allocate: _allocate,
     Launch: lambda s, _: [call("launch", [s.kernel, *s.buffers], **_on_stream(s.stream))],
     External: _external,
+    RowBlocks: _row_blocks,
+    Product: _product,
     Copy: lambda s, _: [call("copy", [s.source, s.destination], **_on_stream(s.stream))],
     RecordEvent: lambda s, _: [call("record_event", [str(s.event)], stream=s.stream)],
     WaitEvent: lambda s, _: [call("wait_event", [str(s.event)], stream=s.stream)],
@@ -210,9 +228,34 @@ def parse_step(statement: ast.stmt, origins: tuple[Origin, ...]) -> Any:
         case ast.Expr(value=ast.Call(func=ast.Name(id=function)) as entry) if function in _READERS:
             words = {k.arg: read_value(k.value) for k in entry.keywords if k.arg}
             return _READERS[function](entry.args, words.get("stream", 0))
+        case ast.For(target=target, iter=ast.Call(args=sizes, keywords=found), body=body):
+            return _read_row_blocks(
+                _names(target), list(map(read_value, sizes)), _keywords(found), body, origins
+            )
+        case ast.Expr(value=ast.Call(func=ast.Name(id="product"), args=args, keywords=found)):
+            return Product(*map(read_value, args), **_keywords(found))
         case ast.Return(value=value):
             return Return(read_value(value))
     return None
+
+
+def _keywords(found: list[ast.keyword]) -> dict[str, Any]:
+    return {k.arg: read_value(k.value) for k in found if k.arg}
+
+
+def _read_row_blocks(
+    names: tuple[str, ...],
+    sizes: list[Any],
+    words: dict[str, Any],
+    body: list[ast.stmt],
+    origins: tuple[Origin, ...],
+) -> RowBlocks:
+    *indices, first, rows = names
+    *batch, count = sizes
+    steps = tuple(parse_step(statement, ()) for statement in body)
+    local = words.get("local", ())
+    pairs = tuple(zip(indices, batch, strict=True))
+    return RowBlocks(pairs, first, rows, count, words["block"], local, steps, origins)
 
 
 def _read_external(

@@ -12,7 +12,7 @@ from typing import Any
 
 from stage_contracts.blas import contraction
 from stage_contracts.device import CPU
-from stage_contracts.program import Allocate, Copy, External, Free, Launch, Program, step_accesses
+from stage_contracts.program import Allocate, Copy, External, Free, Launch, Program, RowBlocks, step_accesses
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Segment:
 
 def segments(program: Program) -> tuple[Any, ...]:
     """The program's steps, those that C++ can run gathered in Segments. Only for the CPU, and where a kernel is."""
-    if program.device != CPU or not any(isinstance(step, Launch) for step in program.steps):
+    if program.device != CPU or not any(isinstance(step, Launch | RowBlocks) for step in program.steps):
         return program.steps
     found: list[Any] = []
     for native, steps in _stretches(program):
-        if not native or not any(isinstance(step, Launch) for step in steps):
+        if not native or not any(isinstance(step, Launch | RowBlocks) for step in steps):
             found += steps
             continue
         number = sum(isinstance(f, Segment) for f in found)
@@ -67,7 +67,7 @@ def _stretches(program: Program) -> Iterator[tuple[bool, list[Any]]]:
 
 def can_run(step: Any, program: Program) -> bool:
     """Whether C++ runs this step: a kernel, or a contraction that BLAS takes."""
-    return isinstance(step, Launch) or (
+    return isinstance(step, Launch | RowBlocks) or (
         isinstance(step, External) and contraction(step, program.buffers) is not None
     )
 

@@ -7,11 +7,37 @@ the function itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar, dataclass_transform
+
+S = TypeVar("S")
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True)
+def source_class(cls: type[S]) -> type[S]:
+    """A frozen dataclass that computes its hash and its text once: capture asks for them many times a guard."""
+    made = dataclass(frozen=True)(cls)
+    for name in ("__hash__", "expression"):
+        setattr(
+            made, name, _computed_once(vars(made).get(name) or getattr(made, name), f"_{name.strip('_')}")
+        )
+    return made
+
+
+def _computed_once(method: Callable[[Any], Any], place: str) -> Callable[[Any], Any]:
+    @wraps(method)
+    def ask(self: Any) -> Any:
+        kept = self.__dict__
+        if place not in kept:
+            kept[place] = method(self)
+        return kept[place]
+
+    return ask
+
+
+@source_class
 class Source:
     """Base class. `expression()` is for machines; `str()` is what a person reads in a message."""
 
@@ -22,7 +48,7 @@ class Source:
         return self.expression()
 
 
-@dataclass(frozen=True)
+@source_class
 class ArgSource(Source):
     """A parameter of the function, by name."""
 
@@ -32,7 +58,7 @@ class ArgSource(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@source_class
 class GlobalSource(Source):
     """A global of the function's module, or a builtin."""
 
@@ -45,7 +71,7 @@ class GlobalSource(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@source_class
 class ClosureSource(Source):
     """A free variable of the function."""
 
@@ -58,7 +84,7 @@ class ClosureSource(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@source_class
 class FunctionSource(Source):
     """The captured function itself: what its defaults are, and its globals where a parameter is called G."""
 
@@ -71,21 +97,25 @@ class FunctionSource(Source):
         return self.name
 
 
-@dataclass(frozen=True)
+@source_class
 class AttrSource(Source):
-    """`base.name`."""
+    """`base.name`. A guard asks `type` for the class: an object of another class by now may compute its `__class__`."""
 
     base: Source
     name: str
 
     def expression(self) -> str:
-        return f"{self.base.expression()}.{self.name}"
+        return self.written(self.base.expression())
+
+    def written(self, base: str) -> str:
+        """The expression, of how its base is written."""
+        return f"type({base})" if self.name == "__class__" else f"{base}.{self.name}"
 
     def __str__(self) -> str:
         return f"{self.base}.{self.name}"
 
 
-@dataclass(frozen=True)
+@source_class
 class ItemSource(Source):
     """`base[key]`; `key` is a constant."""
 
@@ -99,7 +129,7 @@ class ItemSource(Source):
         return f"{self.base}[{self.key!r}]"
 
 
-@dataclass(frozen=True)
+@source_class
 class RegisteredSource(Source):
     """An object that no variable of the program holds: a function registered to be followed in another's place."""
 
@@ -109,7 +139,7 @@ class RegisteredSource(Source):
         return f"registered({self.number})"
 
 
-@dataclass(frozen=True)
+@source_class
 class CallSource(Source):
     """What a function without side effects gives: `base(*args, **kwargs)`, whose words are sources and constants."""
 
@@ -129,7 +159,7 @@ class CallSource(Source):
         return f"{self.base}({', '.join(self.words(str))})"
 
 
-@dataclass(frozen=True)
+@source_class
 class ExpressionSource(Source):
     """A number computed from the call's arguments: `text` is Python, `shown` what a person reads."""
 
@@ -143,7 +173,7 @@ class ExpressionSource(Source):
         return self.shown or self.text
 
 
-@dataclass(frozen=True)
+@source_class
 class ScalarSource(Source):
     """A Python number as a tensor of no dimensions, on `device` (its text), so that a graph takes it as an input."""
 
@@ -158,7 +188,7 @@ class ScalarSource(Source):
         return str(self.base)
 
 
-@dataclass(frozen=True)
+@source_class
 class ArraySource(Source):
     """An ndarray (or NumPy scalar) as a tensor on the same memory, so that a graph takes it as an input."""
 
@@ -171,7 +201,7 @@ class ArraySource(Source):
         return str(self.base)
 
 
-@dataclass(frozen=True)
+@source_class
 class KeySource(Source):
     """`base[key]` where the key is an object: the one that `register` gave this number."""
 
@@ -185,7 +215,7 @@ class KeySource(Source):
         return f"{self.base}[key]"
 
 
-@dataclass(frozen=True)
+@source_class
 class RowSource(Source):
     """Several values as a tuple. kept: they are the same objects for as long as the structure epoch stands still."""
 
@@ -204,15 +234,15 @@ def depth(source: Any) -> int:
     """How many reads lead from the call's arguments to a value; 0 for what is no source."""
     if not isinstance(source, Source):  # an expected value, maybe the user's: it is not asked for a `base`
         return 0
+    kept = source.__dict__
+    if "_depth" not in kept:
+        kept["_depth"] = _reads(source)
+    return kept["_depth"]
+
+
+def _reads(source: Source) -> int:
     if isinstance(source, RowSource):
         return max(map(depth, source.sources), default=0)
-    steps = 0
-    while isinstance(base := getattr(source, "base", None), Source):
-        if isinstance(source, CallSource):
-            return (
-                steps
-                + 1
-                + max(depth(base), *map(depth, source.args), *(depth(v) for _, v in source.kwargs), 0)
-            )
-        source, steps = base, steps + 1
-    return steps
+    base = getattr(source, "base", None)
+    words = (*source.args, *(v for _, v in source.kwargs)) if isinstance(source, CallSource) else ()
+    return 1 + max(map(depth, (base, *words))) if isinstance(base, Source) else 0

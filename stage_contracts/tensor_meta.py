@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -94,9 +94,9 @@ class TensorMeta:
 
     def with_(self, **changes: Any) -> TensorMeta:
         """A copy with some fields changed; a new shape without strides becomes row-major."""
-        if "shape" in changes and "strides" not in changes:
-            changes["strides"] = None
-        return replace(self, **changes)
+        strides = None if "shape" in changes else self.strides
+        kept = {"shape": self.shape, "dtype": self.dtype, "strides": strides, "device": self.device}
+        return TensorMeta(**{**kept, "requires_grad": self.requires_grad, **changes})
 
     def __str__(self) -> str:
         text = f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"

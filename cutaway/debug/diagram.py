@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 
-from stage_contracts.program import External, Launch, Program, step_accesses
+from stage_contracts.program import External, Launch, Program, RowBlocks, step_accesses
 
 INK, FILLS = "#333333", {"input": "#e8e8e8", "kernel": "#cfe3f5", "call": "#fbe3c4", "output": "#d7efd3"}
 CELL, ROW, BOX = 230, 90, (200, 46)
@@ -23,11 +23,10 @@ def boxes(program: Program) -> tuple[dict[str, tuple[str, str]], list[tuple[str,
         found[name] = ("input", f"{name}: {program.buffers[name].meta}")
         made[name] = name
     for number, step in enumerate(program.steps):
-        if not isinstance(step, (Launch, External)):
+        if not isinstance(step, (Launch, External, RowBlocks)):
             continue
-        label = step.kernel if isinstance(step, Launch) else step.target
         box = f"step{number}"
-        found[box] = ("kernel" if isinstance(step, Launch) else "call", label)
+        found[box] = ("call" if isinstance(step, External) else "kernel", _label(step))
         reads, writes = step_accesses(step, program.kernels)
         edges += [(made[name], box, name) for name in reads if name in made]
         made.update(dict.fromkeys(writes, box))
@@ -35,6 +34,13 @@ def boxes(program: Program) -> tuple[dict[str, tuple[str, str]], list[tuple[str,
     results = dict.fromkeys(getattr(value, "name", None) for value in program.return_step.values)
     edges += [(made[name], "return", name) for name in results if name in made]
     return found, edges
+
+
+def _label(step: Launch | External | RowBlocks) -> str:
+    if isinstance(step, RowBlocks):
+        inside = (inner.kernel if isinstance(inner, Launch) else "product" for inner in step.steps)
+        return f"by rows: {', '.join(inside)}"
+    return step.kernel if isinstance(step, Launch) else step.target
 
 
 def program_dot(program: Program) -> str:

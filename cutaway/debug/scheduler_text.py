@@ -31,7 +31,7 @@ def post_fusion(program: Program, lowered: LoweredGraph) -> str:
     users = _users(lowered.nodes, lowered.outputs)
     kept = {name for kernel in program.kernels.values() for name in (*kernel.internal, *_written(kernel))}
     texts = []
-    for step in program.steps:
+    for step in [inner for outer in program.steps for inner in getattr(outer, "steps", (outer,))]:
         if isinstance(step, Launch):
             kernel = program.kernels[step.kernel]
             ops = _ops_of(kernel, lowered, number, kept)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stage0_eager.control_flow import gradients as control_flow_gradients  # noqa: F401  (attaches the rules)
-from stage0_eager.control_flow.operators import apart, fold
+from stage0_eager.control_flow.operators import apart, scan_loop
 from stage0_eager.functions import rearranging, shape
 from stage0_eager.state import STATE
 from stage0_eager.table.core import core as c
@@ -106,7 +106,7 @@ def scan(
 
     dim = dim % rows[0].ndim
     along = [rearranging.movedim(x, dim, 0) for x in rows]
-    made = fold(combine, [*state, *along], len(state), len(rows), reverse, shape.stack)
+    made = scan_loop(combine, [*state, *along], len(state), len(rows), reverse, shape.stack)
     stacks = [rearranging.movedim(y, 0, dim) if dim < y.ndim else y for y in made[len(state) :]]
     return rebuilt(init, apart(made[: len(state)], [*state, *along])), rebuilt(form[0], stacks)
 
@@ -124,7 +124,7 @@ def map(f: Callable, xs: Any, *args: Any) -> Any:
         form[:] = [_pure("map", f, rebuilt(xs, flat), *args)]
         return tuple(leaves_of(form[0]))
 
-    made = fold(call, rows, 0, len(rows), False, shape.stack)
+    made = scan_loop(call, rows, 0, len(rows), False, shape.stack)
     return rebuilt(form[0], made)
 
 

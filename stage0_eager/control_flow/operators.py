@@ -50,7 +50,7 @@ def loop_backward(
     return gradients
 
 
-def fold(
+def scan_loop(
     combine_graph: Step,
     operands: Sequence[Any],
     carried: int,
@@ -90,12 +90,12 @@ def _while_loop_backward(cond_graph, body_graph, step_graph, operands, carried, 
 
 def _scan(combine_graph, operands, carried, scanned, reverse=False):
     """`combine_graph` over the rows of the scanned operands: the last state, then what each turn gives, stacked."""
-    return _settled(fold(combine_graph, operands, carried, scanned, reverse, shape.stack), operands)
+    return _settled(scan_loop(combine_graph, operands, carried, scanned, reverse, shape.stack), operands)
 
 
 def _map(graph, operands, scanned):
     """`graph` on every row of the first `scanned` operands; results stacked."""
-    return _settled(fold(graph, operands, 0, scanned, False, shape.stack), operands)
+    return _settled(scan_loop(graph, operands, 0, scanned, False, shape.stack), operands)
 
 
 def _settled(results: list[Any], operands: Sequence[Any]) -> tuple:
@@ -184,8 +184,8 @@ WHILE_LOOP = _row("while_loop", _while_loop, _while_loop_meta, _on_arrays(loop))
 WHILE_LOOP_BACKWARD = _row(
     "while_loop_backward", _while_loop_backward, _while_loop_backward_meta, _on_arrays(loop_backward)
 )
-SCAN = _row("scan", _scan, _scan_meta, _on_arrays(fold, stack=True))
+SCAN = _row("scan", _scan, _scan_meta, _on_arrays(scan_loop, stack=True))
 MAP = _row(
     "map", _map, _map_meta,
-    _on_arrays(lambda graph, operands, scanned, stack: fold(graph, operands, 0, scanned, False, stack), stack=True),
+    _on_arrays(lambda graph, operands, rows, stack: scan_loop(graph, operands, 0, rows, False, stack), stack=True),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """Cumulative operations, distances between rows, histograms, and the most frequent value.
 
-Input: tensors. Folds along a dimension are core operators; the rest is made of sort, scatter and norms.
+Input: tensors. Running reductions are core operators; the rest is made of sort, scatter and norms.
 """
 
 from __future__ import annotations

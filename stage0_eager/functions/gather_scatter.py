@@ -144,7 +144,7 @@ def take_along_dim(input, indices, dim=None):
     return c.gather(spread(input), dim, spread(indices))
 
 
-# ---- scatter with values and folds ---------------------------------------------------------------------------
+# ---- scatter with values and reductions ----------------------------------------------------------------------
 
 
 @method
@@ -177,7 +177,7 @@ _NEUTRAL = {
 @method
 @operator
 def scatter_reduce(input, dim, index, src, reduce, *, include_self=True):
-    """A copy of input with src folded into the places index names: sum, prod, mean, amax or amin.
+    """A copy of input with src reduced into the places that index names: sum, prod, mean, amax or amin.
 
     Without include_self the old values at those places do not count. The gradient of prod divides by the factors,
     so it is NaN where one is zero.

@@ -257,7 +257,7 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
         raise NotImplementedError("gradient: only edge_order=1 is here")
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(list(dims))
     if any(isinstance(step, Tensor) for step in steps):
-        raise NotImplementedError("gradient: spacing by coordinates is not here; give numbers")
+        raise NotImplementedError("gradient: spacing by coordinates is not supported; pass numbers")
     return [_central(input, wrap_dim(d, input.ndim), step) for d, step in zip(dims, steps, strict=True)]
 
 

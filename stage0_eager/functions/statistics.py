@@ -24,12 +24,12 @@ def _some(input):
         )
 
 
-def _extremum(input, dim, keepdim, fold, place, binary):
+def _extremum(input, dim, keepdim, reduce, place, binary):
     if isinstance(dim, Tensor):
         return binary(input, dim)
     if dim is None:
         _some(input)
-        return fold(input, tuple(range(input.ndim)), False)
+        return reduce(input, tuple(range(input.ndim)), False)
     dim = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         return ValuesIndices(c.clone(input), c.full((), 0, dt.int64, input.device))
@@ -134,7 +134,7 @@ def _norm(x, ord, dims, keepdim):
 def vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None):
     """(sum |x| ** ord) ** (1 / ord); the largest for inf, the smallest for -inf, how many are not 0 for 0.
 
-    Half precision is folded in float32.
+    Half precision accumulates in float32.
     """
     if not x.is_floating_point():
         raise RuntimeError(

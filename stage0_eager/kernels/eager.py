@@ -283,9 +283,9 @@ def numpy_where(condition: Any, x: Any, y: Any) -> Any:
     return eager_kernel("where")(namespace_of_all((condition, x, y)), condition, x, y)
 
 
-def numpy_fold(name: str) -> Callable[..., Any]:
+def numpy_reduction(name: str) -> Callable[..., Any]:
     """A reduction: 0.8 µs less than by way of `laid_out`."""
-    core, whole, fold = CORE_OPS[name], eager_kernel(name), REDUCE[name]
+    core, whole, reduce = CORE_OPS[name], eager_kernel(name), REDUCE[name]
     # integers are added in int64, half precision in float32; the others reduce any dtype as it is
     as_they_are = {
         d.numpy.num
@@ -293,13 +293,13 @@ def numpy_fold(name: str) -> Callable[..., Any]:
         if name not in ("sum", "prod") or d in (dt.float32, dt.float64)
     }
 
-    def folded(x: Any, dims: tuple, keepdim: bool = False) -> Any:
+    def reduced(x: Any, dims: tuple, keepdim: bool = False) -> Any:
         # what is large can do without the shorter way
         if type(x) is not np.ndarray or not x.ndim or x.size > MANY or x.dtype.num not in as_they_are:
             return whole(namespace_of_all((x,)), x, dims, keepdim)
         context = _silent_context()
         try:
-            out = context.run(fold, x, dims, None, None, keepdim)
+            out = context.run(reduce, x, dims, None, None, keepdim)
         except (ValueError, TypeError, IndexError):
             core.meta(_meta_of(x), dims, keepdim)
             raise
@@ -308,7 +308,7 @@ def numpy_fold(name: str) -> Callable[..., Any]:
             return np.asarray(out)
         return _settle(core, np, out, (x, dims, keepdim))
 
-    return folded
+    return reduced
 
 
 def numpy_cat(tensors: list, dim: int) -> Any:

@@ -128,11 +128,11 @@ def _axes(x: Any, dims: tuple) -> tuple:
     return ()  # dimension 0 of a 0-d tensor is a way to say: the one element
 
 
-MANY = 4096  # elements from which on another way of folding pays
+MANY = 4096  # from this number of elements on, another way to reduce is faster
 _BETWEEN = {"sum": np.add, "prod": np.multiply}
 
 
-def _fold_few(combine: Any, x: Any, axes: tuple, keepdim: bool) -> Any:
+def _reduce_few(combine: Any, x: Any, axes: tuple, keepdim: bool) -> Any:
     """A reduction of few elements each, slice by slice: along a short last axis NumPy's own takes ten times as long."""
     places = [range(size) if d in axes or d - x.ndim in axes else (None,) for d, size in enumerate(x.shape)]
     parts = [
@@ -145,7 +145,7 @@ def _fold_few(combine: Any, x: Any, axes: tuple, keepdim: bool) -> Any:
     return out
 
 
-def _wide_fold(name: str) -> Callable:
+def _wide_reduction(name: str) -> Callable:
     """sum and prod: integers in int64; half precision in float32, rounded once."""
 
     on_numpy = REDUCE[name]
@@ -155,14 +155,14 @@ def _wide_fold(name: str) -> Callable:
         if xp is np and dtype.kind == "f" and dtype.itemsize > 2:
             few = x.size > MANY and 1 < math.prod([x.shape[d] for d in axes]) <= 8
             if few and len({d % x.ndim for d in axes}) == len(axes):
-                return _fold_few(_BETWEEN[name], x, axes, keepdim)
+                return _reduce_few(_BETWEEN[name], x, axes, keepdim)
             return on_numpy(x, axes, None, None, keepdim)
-        fold = getattr(xp, name)
+        reduce = getattr(xp, name)
         if dtype.kind in "biu":
-            return fold(x, axis=axes, keepdims=keepdim, dtype=np.int64)
+            return reduce(x, axis=axes, keepdims=keepdim, dtype=np.int64)
         if dtype.itemsize == 2:
-            return fold(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(dtype)
-        return fold(x, axis=axes, keepdims=keepdim)
+            return reduce(x, axis=axes, keepdims=keepdim, dtype=np.float32).astype(dtype)
+        return reduce(x, axis=axes, keepdims=keepdim)
 
     return kernel
 
@@ -174,7 +174,7 @@ REDUCE: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def _fold(name: str) -> Callable:
+def _reduction(name: str) -> Callable:
     on_numpy = REDUCE[name]
 
     def kernel(xp: Any, x: Any, dims: tuple, keepdim: bool = False) -> Any:
@@ -409,12 +409,12 @@ KERNELS |= {
     "bitwise_right_shift": _right_shift,
     "cast": _cast,
     "bitcast": _bitcast,
-    "sum": _wide_fold("sum"),
-    "prod": _wide_fold("prod"),
-    "amax": _fold("amax"),
-    "amin": _fold("amin"),
-    "any": _fold("any"),
-    "all": _fold("all"),
+    "sum": _wide_reduction("sum"),
+    "prod": _wide_reduction("prod"),
+    "amax": _reduction("amax"),
+    "amin": _reduction("amin"),
+    "any": _reduction("any"),
+    "all": _reduction("all"),
     "argmax": _arg_extremum("argmax"),
     "argmin": _arg_extremum("argmin"),
     "cumsum": _cumsum,

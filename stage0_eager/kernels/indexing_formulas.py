@@ -78,13 +78,13 @@ def scatter_add(xp: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
     return out
 
 
-_FOLD_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
+_REDUCE_AT = {"prod": "multiply", "amax": "maximum", "amin": "minimum"}
 
 
 def scatter_reduce(xp: Any, x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     if xp is not np and reduce == "prod":  # CuPy has no multiply.at
         return xp.asarray(scatter_reduce(np, x.get(), dim, index.get(), src.get(), reduce))
     out = arrays.copy_as_laid_out(xp, x)
-    fold = getattr(xp, _FOLD_AT[reduce])
-    fold.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
+    ufunc = getattr(xp, _REDUCE_AT[reduce])
+    ufunc.at(out, _grid(xp, x, dim, index), src[tuple(slice(0, s) for s in index.shape)])
     return out

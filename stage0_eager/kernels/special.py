@@ -54,15 +54,15 @@ def _frexp(xp: Any, x: Any) -> tuple:
 # ---- cumulative -------------------------------------------------------------------------------------------
 
 
-def _running(xp: Any, fold: Callable, x: Any, dim: int) -> Any:
-    """x[0], fold(x[0], x[1]), ... along dim."""
+def _running(xp: Any, combine: Callable, x: Any, dim: int) -> Any:
+    """x[0], combine(x[0], x[1]), ... along dim."""
     if xp is np:
-        return fold.accumulate(x, axis=dim)  # type: ignore[attr-defined]
+        return combine.accumulate(x, axis=dim)  # type: ignore[attr-defined]
     out, step = x.copy(), 1  # doubling steps, for ufuncs that have no accumulate
     while step < x.shape[dim]:
         late, early = [slice(None)] * x.ndim, [slice(None)] * x.ndim
         late[dim], early[dim] = slice(step, None), slice(None, -step)
-        out[tuple(late)] = fold(out[tuple(late)], out[tuple(early)].copy())
+        out[tuple(late)] = combine(out[tuple(late)], out[tuple(early)].copy())
         step *= 2
     return out
 

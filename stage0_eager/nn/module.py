@@ -157,8 +157,9 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         for registry in _REGISTRIES:
-            if name in self.__dict__[registry]:
-                del self.__dict__[registry][name]
+            entries = self.__dict__.get(registry)
+            if entries is not None and name in entries:
+                del entries[name]
                 break
         else:
             object.__delattr__(self, name)
@@ -190,7 +191,9 @@ class Module:
         prepend: before those there are. with_kwargs: `hook(module, args, kwargs, output)`.
         """
         if always_call:
-            raise NotImplementedError("always_call=True is not here: hooks do not run when forward raises")
+            raise NotImplementedError(
+                "always_call=True is not supported: hooks do not run when forward raises"
+            )
         return HookHandle(self._forward_hooks, WithKeywords(hook) if with_kwargs else hook, prepend)
 
     def register_forward_pre_hook(

@@ -182,12 +182,12 @@ def _vector_norm(x: Any, ord: Any, axes: tuple, keepdims: bool) -> Any:
 def _matrix_norm(x: Any, ord: Any, axes: tuple, keepdims: bool) -> Any:
     if ord in (None, "fro", "f"):
         return c.sqrt(c.sum(c.mul(x, x), axes, keepdims))
-    folds = {1: (0, c.amax), -1: (0, c.amin), float("inf"): (1, c.amax), float("-inf"): (1, c.amin)}
-    if ord not in folds:
+    by_order = {1: (0, c.amax), -1: (0, c.amin), float("inf"): (1, c.amax), float("-inf"): (1, c.amin)}
+    if ord not in by_order:
         raise NotHere(f"the norm {ord!r} of matrices")
-    place, fold = folds[ord]
+    place, reduce = by_order[ord]
     sums = c.sum(c.abs(x), (axes[place],), True)
-    out = fold(sums, (axes[1 - place],), True)
+    out = reduce(sums, (axes[1 - place],), True)
     if keepdims:
         return out
     return c.reshape(out, tuple(s for d, s in enumerate(x.shape) if d not in axes))

@@ -89,12 +89,12 @@ def std(a, axis=None, dtype=None, ddof=0, keepdims=False, *, correction=None):
     return cast(c.sqrt(out), wanted)
 
 
-def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, fold: Any, pick: Any) -> Any:
+def _extremum(a: Any, axis: Any, keepdims: bool, initial: Any, reduce: Any, pick: Any) -> Any:
     a = array(a)
     axes = axes_of(axis, a.ndim)
     if initial is None and any_empty(a, axes):
         raise NotHere("an extremum of nothing")
-    return _start(fold(a, axes, bool(keepdims)), initial, pick)
+    return _start(reduce(a, axes, bool(keepdims)), initial, pick)
 
 
 def any_empty(x: Any, axes: tuple[int, ...]) -> bool:

@@ -263,12 +263,12 @@ def pad(array_, pad_width, mode="constant", *, constant_values=0):
 _PLACES = {
     "edge": lambda i, n: c.minimum(c.maximum(i, 0), n - 1),
     "wrap": lambda i, n: c.remainder(i, n),
-    "reflect": lambda i, n: _folded(i, 2 * (n - 1) if n > 1 else 1),
+    "reflect": lambda i, n: _reflected(i, 2 * (n - 1) if n > 1 else 1),
     "symmetric": lambda i, n: _doubled(i, n),
 }
 
 
-def _folded(i: Any, period: Any) -> Any:
+def _reflected(i: Any, period: Any) -> Any:
     """0 1 2 1 0 1 ...: the edge once."""
     i = c.remainder(i, period)
     return c.minimum(i, c.add(c.neg(i), period))

@@ -138,16 +138,16 @@ def polyval(p, x):
 # ---- without the NaNs -------------------------------------------------------------------------------------------
 
 
-def _extremum(name: str, fold: Any, worst: float) -> None:
+def _extremum(name: str, reduce: Any, worst: float) -> None:
     def body(a, axis=None, keepdims=False):
         a = array(a)
         axes = axes_of(axis, a.ndim)
         if reductions.any_empty(a, axes):
             raise NotHere("an extremum of nothing")
         if a.dtype.category < FLOATING:
-            return fold(a, axes, bool(keepdims))
+            return reduce(a, axes, bool(keepdims))
         missing = c.isnan(a)
-        found = fold(c.where(missing, worst, a), axes, bool(keepdims))
+        found = reduce(c.where(missing, worst, a), axes, bool(keepdims))
         return c.where(c.all(missing, axes, bool(keepdims)), float("nan"), found)
 
     body.__name__, body.__doc__ = name, f"np.{name}: of those that are not NaN."

@@ -6,7 +6,7 @@ Input: parameters with `.grad`. As in optimizer.py, each update is a pure functi
 from __future__ import annotations
 
 from stage0_eager.functions import creation, pointwise
-from stage0_eager.optim.optimizer import Optimizer, speed_options
+from stage0_eager.optim.optimizer import Optimizer, keep, speed_options
 
 
 def refuse_negative(**values):
@@ -103,12 +103,11 @@ class Adam(Optimizer):
         state["step"] += 1
         (beta1, beta2), step = group["betas"], state["step"]
         start, g = decayed(p, g, group)
-        new, state["exp_avg"], state["exp_avg_sq"], largest = adam_update(
+        new, exp_avg, exp_avg_sq, largest = adam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], state.get("max_exp_avg_sq"),
             group["lr"], beta1, beta2, group["eps"], 1 - beta1**step, (1 - beta2**step) ** 0.5,
         )  # fmt: skip
-        if largest is not None:
-            state["max_exp_avg_sq"] = largest
+        keep(state, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq, max_exp_avg_sq=largest)
         p.copy_(new)
 
 
@@ -162,10 +161,11 @@ class NAdam(Optimizer):
         mu, mu_next = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (step, step + 1))
         state["mu_product"] *= mu
         start, g = decayed(p, g, group)
-        new, state["exp_avg"], state["exp_avg_sq"] = nadam_update(
+        new, exp_avg, exp_avg_sq = nadam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2,
             group["eps"], mu, mu_next, state["mu_product"], 1 - beta2**step,
         )  # fmt: skip
+        keep(state, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq)
         p.copy_(new)
 
 
@@ -207,13 +207,11 @@ class RMSprop(Optimizer):
         if not state:
             self.init_state(p, state, group)
         state["step"] += 1
-        new, state["square_avg"], mean, buffer = rmsprop_update(
+        new, square_avg, mean, buffer = rmsprop_update(
             p, gradient_of(p, g, group), state["square_avg"], state.get("grad_avg"),
             state.get("momentum_buffer"), group["lr"], group["alpha"], group["eps"], group["momentum"],
         )  # fmt: skip
-        for name, value in (("grad_avg", mean), ("momentum_buffer", buffer)):
-            if value is not None:
-                state[name] = value
+        keep(state, square_avg=square_avg, grad_avg=mean, momentum_buffer=buffer)
         p.copy_(new)
 
 
@@ -249,5 +247,6 @@ class Adagrad(Optimizer):
             self.init_state(p, state, group)
         state["step"] += 1
         lr = group["lr"] / (1 + (state["step"] - 1) * group["lr_decay"])
-        new, state["sum"] = adagrad_update(p, gradient_of(p, g, group), state["sum"], lr, group["eps"])
+        new, total = adagrad_update(p, gradient_of(p, g, group), state["sum"], lr, group["eps"])
+        keep(state, sum=total)
         p.copy_(new)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from stage0_eager.functions import creation, pointwise
 from stage0_eager.functions.gather_scatter import where
 from stage0_eager.optim.adaptive import check_betas, decayed, gradient_of, refuse_negative
-from stage0_eager.optim.optimizer import Optimizer, speed_options
+from stage0_eager.optim.optimizer import Optimizer, keep, speed_options
 
 
 def adadelta_update(p, g, square_avg, acc_delta, lr, rho, eps):
@@ -40,7 +40,7 @@ class Adadelta(Optimizer):
         if not state:
             self.init_state(p, state, group)
         state["step"] += 1
-        new, state["square_avg"], state["acc_delta"] = adadelta_update(
+        new, square_avg, acc_delta = adadelta_update(
             p,
             gradient_of(p, g, group),
             state["square_avg"],
@@ -49,6 +49,7 @@ class Adadelta(Optimizer):
             group["rho"],
             group["eps"],
         )
+        keep(state, square_avg=square_avg, acc_delta=acc_delta)
         p.copy_(new)
 
 
@@ -81,10 +82,11 @@ class Adamax(Optimizer):
             self.init_state(p, state, group)
         state["step"] += 1
         beta1, beta2 = group["betas"]
-        new, state["exp_avg"], state["exp_inf"] = adamax_update(
+        new, exp_avg, exp_inf = adamax_update(
             p, gradient_of(p, g, group), state["exp_avg"], state["exp_inf"], group["lr"], beta1, beta2, group["eps"],
             1 - beta1 ** state["step"],
         )  # fmt: skip
+        keep(state, exp_avg=exp_avg, exp_inf=exp_inf)
         p.copy_(new)
 
 
@@ -123,9 +125,10 @@ class RAdam(Optimizer):
             self.init_state(p, state, group)
         state["step"] += 1
         (beta1, beta2), (start, g) = group["betas"], decayed(p, g, group)
-        new, state["exp_avg"], state["exp_avg_sq"] = radam_update(
+        new, exp_avg, exp_avg_sq = radam_update(
             start, g, state["exp_avg"], state["exp_avg_sq"], group["lr"], beta1, beta2, group["eps"], state["step"]
         )  # fmt: skip
+        keep(state, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq)
         p.copy_(new)
 
 
@@ -161,9 +164,10 @@ class Rprop(Optimizer):
             self.init_state(p, state, group)
         state["step"] += 1
         g = -g if group["maximize"] else g
-        new, state["prev"], state["step_size"] = rprop_update(
+        new, prev, step_size = rprop_update(
             p, g, state["prev"], state["step_size"], *group["etas"], *group["step_sizes"]
         )
+        keep(state, prev=prev, step_size=step_size)
         p.copy_(new)
 
 
@@ -193,9 +197,10 @@ class ASGD(Optimizer):
             self.init_state(p, state, group)
         state["step"] += 1
         step = state["step"]
-        new, state["ax"] = asgd_update(
+        new, ax = asgd_update(
             p, gradient_of(p, g, group), state["ax"], state["eta"], state["mu"], group["lambd"]
         )
+        keep(state, ax=ax)
         p.copy_(new)
         state["eta"] = group["lr"] / (1 + group["lambd"] * group["lr"] * step) ** group["alpha"]
         state["mu"] = 1 / max(1, step - group["t0"])

@@ -22,7 +22,7 @@ def speed_options(differentiable: bool = False, **options: Any) -> dict[str, Any
     """
     if differentiable:
         raise NotImplementedError(
-            "differentiable=True is not here: a step writes parameters off the tape; to differentiate through an "
+            "differentiable=True is not supported: a step writes parameters off the tape; to differentiate through an "
             "update call the pure function of its optimizer (sgd_update, adam_update, ...)"
         )
     if options.get("foreach") and options.get("fused"):
@@ -47,6 +47,17 @@ def _loaded(key: str, value: Any, p: Tensor) -> Any:
         number = value.item()
         return int(number) if float(number).is_integer() else number
     return (value.to(p.dtype) if value.is_floating_point() else value).to(p.device).clone()
+
+
+def keep(state: dict[str, Any], **new: Tensor | None) -> None:
+    """Write new values into the state's own tensors, which stay the same objects, as torch's do; None is left out."""
+    for key, value in new.items():
+        if value is None:
+            continue
+        if key in state:
+            state[key].copy_(value)
+        else:
+            state[key] = value
 
 
 class Optimizer:
@@ -181,6 +192,5 @@ class SGD(Optimizer):
         options = {k: group[k] for k in ("lr", "momentum", "dampening", "weight_decay", "nesterov")}
         g = -g if group["maximize"] else g
         new, buffer = sgd_update(p, g, buffer, first=buffer is None, **options)
-        if buffer is not None:
-            state["momentum_buffer"] = buffer
+        keep(state, momentum_buffer=buffer)
         p.copy_(new)

@@ -20,8 +20,8 @@ from stage0_eager.kernels.eager import (
     FLOATS,
     namespace_of_all,
     numpy_cat,
-    numpy_fold,
     numpy_pair,
+    numpy_reduction,
     numpy_single,
     numpy_where,
     silently,
@@ -191,7 +191,7 @@ def _anywhere(kernel: Callable[..., Any]) -> Callable[..., Any]:
 def _first(op: Any) -> Callable[..., Any]:
     """One tensor, then plain arguments."""
     bind, arity = op.bind, op.arity
-    kernel = numpy_fold(op.name) if op.name in REDUCE else _anywhere(op.kernel)
+    kernel = numpy_reduction(op.name) if op.name in REDUCE else _anywhere(op.kernel)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs or len(args) != arity:

@@ -101,7 +101,7 @@ def put(change):
     return out
 
 
-def fold(name, include):
+def scattered(name, include):
     x, src, index = np.array([1.0, 2, 3]), np.array([5.0, -1, 4, 2]), np.array([0, 0, 2, 2])
     out = Tensor(x).scatter_reduce(0, Tensor(index), Tensor(src), name, include_self=include)
     f = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "amax": np.max, "amin": np.min}[name]
@@ -115,7 +115,7 @@ def fold(name, include):
 @pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin"])
 @pytest.mark.parametrize("include", [True, False])
 def test_scatter_reduce(name, include):
-    fold(name, include)
+    scattered(name, include)
 
 
 CASES = {
@@ -159,7 +159,7 @@ WRONG = {
     "take": (lambda x: x.take(tensor([60])), IndexError),
     "index dtype": (lambda x: x.take(tensor([1.0])), RuntimeError),
     "source": (lambda x: x.index_add(0, tensor([0]), tensor([1])), RuntimeError),
-    "fold": (lambda x: x.scatter_reduce(0, tensor([[[0]]]), x, "max"), RuntimeError),
+    "reduce": (lambda x: x.scatter_reduce(0, tensor([[[0]]]), x, "max"), RuntimeError),
     "mask": (lambda x: x.masked_select(x), RuntimeError),
     "count": (lambda x: tensor([-1]).bincount(), RuntimeError),
 }

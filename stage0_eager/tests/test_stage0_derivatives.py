@@ -61,7 +61,7 @@ SAMPLES = {
     "scatter": [[away(2, 3), 0, np.array([[0, 1, 0]]), away(2, 3)]],
     "scatter_add": [[away(2, 3), 0, INDEX, away(2, 3)], [away(2, 3), 1, INDEX[:1], away(2, 3)]],
     "scatter_reduce": [
-        [away(2, 3), 0, INDEX, away(2, 3), fold] for fold in ("prod", "amax", "amin")
+        [away(2, 3), 0, INDEX, away(2, 3), reduce] for reduce in ("prod", "amax", "amin")
     ],
     "diagonal": [[away(3, 4), 1, 0, 1], [away(2, 3, 4), -1, 2, 0]],
     "unfold": [[away(5, 2), 0, 3, 1], [away(2, 5), -1, 2, 2]],

@@ -44,9 +44,9 @@ def triangular(a, b, up, unit):
     return solve(a - np.triu(np.tril(a)) + np.eye(a.shape[-1]) if unit else a, b)
 
 
-def running(fold, place):
+def running(ufunc, place):
     def both(x, dim):
-        values = fold.accumulate(x, dim)
+        values = ufunc.accumulate(x, dim)
         places = np.where(
             x == values, np.arange(x.shape[dim]).reshape([-1 if i == dim else 1 for i in range(x.ndim)]), 0
         )
@@ -272,7 +272,7 @@ def test_elementwise_rows_keep_dtype_and_layout(name, dtype):
 
 @pytest.mark.parametrize("name", ["cumprod", "logcumsumexp", "cummax", "cummin"])
 @pytest.mark.parametrize("dtype", [dt.uint8, dt.int32, dt.bfloat16, dt.float32], ids=lambda d: d.name)
-def test_running_folds_in_every_layout(name, dtype):
+def test_running_reductions_in_every_layout(name, dtype):
     if name == "logcumsumexp" and not dtype.is_floating_point:
         with pytest.raises(NotImplementedError):
             core.logcumsumexp(Tensor(np.ones(2, dtype.numpy)), 0)
@@ -304,8 +304,8 @@ def test_doubling_is_what_accumulate_gives():
     from stage0_eager.kernels.special import _running
 
     x = numbers(3, 7, 2)
-    for fold in (np.maximum, np.minimum):
-        np.testing.assert_array_equal(_running(object(), fold, x, 1), fold.accumulate(x, 1))
+    for ufunc in (np.maximum, np.minimum):
+        np.testing.assert_array_equal(_running(object(), ufunc, x, 1), ufunc.accumulate(x, 1))
     np.testing.assert_allclose(_running(object(), np.logaddexp, x, 1), np.logaddexp.accumulate(x, 1), 1e-12)
 
 

@@ -18,18 +18,20 @@ RNG = np.random.default_rng(0)
     "turn", [lambda a: a, lambda a: a.T, lambda a: a[::-1, ..., ::-1]], ids="plain T back".split()
 )
 @pytest.mark.parametrize("shape", [(70, 2, 3, 16), (4, 2000), (2, 64, 32, 2), (5000, 1)])
-def test_folds_of_few_elements(shape, turn):
+def test_reductions_of_few_elements(shape, turn):
     x = turn(RNG.standard_normal(shape))
     for count in range(1, x.ndim + 1):
         for axes in combinations(range(x.ndim), count):
             for dims, keep in ((axes, False), (tuple(a - x.ndim for a in axes), True)):
-                for fold in ("sum", "prod"):
-                    out = getattr(core, fold)(Tensor(x), dims, keep)
-                    np.testing.assert_allclose(out.numpy(), getattr(x, fold)(axes, keepdims=keep), atol=1e-9)
-                    assert out.meta == getattr(core, fold).meta(Tensor(x).meta, dims, keep)
+                for reduction in ("sum", "prod"):
+                    out = getattr(core, reduction)(Tensor(x), dims, keep)
+                    np.testing.assert_allclose(
+                        out.numpy(), getattr(x, reduction)(axes, keepdims=keep), atol=1e-9
+                    )
+                    assert out.meta == getattr(core, reduction).meta(Tensor(x).meta, dims, keep)
 
 
-def test_a_fold_refuses_the_same_dimensions_at_any_size():
+def test_a_reduction_refuses_the_same_dimensions_at_any_size():
     for shape in ((2, 3), (2, 9000)):
         for dims, error in (((0, 0), RuntimeError), ((0, -2), RuntimeError), ((2,), IndexError)):
             with pytest.raises(error):

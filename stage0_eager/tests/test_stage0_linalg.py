@@ -1,4 +1,4 @@
-"""torch.linalg's names, the older ones, norms, distances, running folds: values, gradients, and torch where installed.
+"""torch.linalg's names, the older ones, norms, distances, running reductions: values, gradients, torch if installed.
 
 Input: a table of calls on float64 arrays, each with a NumPy reference; gradients against finite differences.
 """

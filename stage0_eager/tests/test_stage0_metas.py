@@ -161,7 +161,7 @@ def cases(name, dtype):
             if name == "scatter_reduce":
                 zeros = Tensor(np.zeros(x.shape, np.int64))
                 yield from (
-                    [x, d, zeros, x, fold] for d in shapes(rank) for fold in ("prod", "amax", "median")
+                    [x, d, zeros, x, reduce] for d in shapes(rank) for reduce in ("prod", "amax", "median")
                 )
                 continue
             zeros = Tensor(np.zeros(x.shape, np.int64))

@@ -34,7 +34,7 @@ def test_hooks_with_keyword_arguments():
     )
     layer.register_forward_hook(lambda m, args, kwargs, out: out + kwargs["by"], with_kwargs=True)
     assert layer(ones(2), by=3).tolist() == [8, 8] and seen == [{"by": 3}]
-    with pytest.raises(NotImplementedError, match="always_call=True is not here"):
+    with pytest.raises(NotImplementedError, match="always_call=True is not supported"):
         layer.register_forward_hook(print, always_call=True)
 
 

@@ -72,9 +72,9 @@ CASES = {
 def test_margin_losses(name):
     function, reference, args, options = CASES[name]
     want = reference(*args, **options)
-    for reduction, fold in {"none": lambda v: v, "sum": np.sum, "mean": np.mean}.items():
+    for reduction, reduce in {"none": lambda v: v, "sum": np.sum, "mean": np.mean}.items():
         got = function(*tensors(args), reduction=reduction, **options)
-        np.testing.assert_allclose(value(got), fold(want), rtol=1e-12)
+        np.testing.assert_allclose(value(got), reduce(want), rtol=1e-12)
     check_gradients(function, args, **options)
 
 
@@ -171,11 +171,11 @@ BAG, STARTS = np.array([1, 5, 2, 2, 0]), np.array([0, 2, 2, 4])
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 2])
 def test_embedding_bags(mode, padding):
-    def fold(places):
+    def reduced(places):
         rows = TABLE[[i for i in places if i != padding]]
         return getattr(np, mode)(rows, 0) if len(rows) else np.zeros(2)
 
-    want = np.stack([fold(BAG[a:b]) for a, b in zip(STARTS, [*STARTS[1:], 5], strict=True)])
+    want = np.stack([reduced(BAG[a:b]) for a, b in zip(STARTS, [*STARTS[1:], 5], strict=True)])
     flat = lambda w: F.embedding_bag(tensor(BAG), w, tensor(STARTS), mode=mode, padding_idx=padding)  # noqa: E731
     np.testing.assert_allclose(value(flat(Tensor(TABLE))), want)
     check_gradients(flat, [TABLE])
@@ -190,7 +190,7 @@ def test_embedding_bags(mode, padding):
     np.testing.assert_allclose(value(last), want)
     square = np.array([[1, 2, 3], [4, 2, 2]])
     got = F.embedding_bag(tensor(square), Tensor(TABLE), mode=mode, padding_idx=padding)
-    np.testing.assert_allclose(value(got), np.stack([fold(row) for row in square]))
+    np.testing.assert_allclose(value(got), np.stack([reduced(row) for row in square]))
 
 
 def test_weighted_bags_and_the_module():

@@ -52,7 +52,7 @@ def test_a_rule_of_the_page_is_true(rule, example, result):
 
 
 @pytest.mark.parametrize("a", DTYPES, ids=str)
-def test_folds_of_integers(a):
+def test_reductions_of_integers(a):
     ones = np.ones((2, 2), a.numpy)
     tensor = Tensor(ones)
     for name in ("sum", "prod", "cumsum", "cumprod", "mean", "std", "max", "argmax", "any", "median"):

@@ -117,14 +117,14 @@ def test_nan_and_minus_infinity():
     assert g.tolist() == [[[0, 0, 1, 0, 1, 0, 0, 0]]]
 
 
-def adaptive(x, counts, fold):
+def adaptive(x, counts, reduce):
     out = np.zeros((*x.shape[: x.ndim - len(counts)], *counts))
     sizes = x.shape[x.ndim - len(counts) :]
     for at in product(*map(range, counts)):
         part = tuple(
             slice(a * n // c, -(-(a + 1) * n // c)) for a, n, c in zip(at, sizes, counts, strict=True)
         )
-        out[(..., *at)] = fold(x[(..., *part)], axis=tuple(range(x.ndim - len(counts), x.ndim)))
+        out[(..., *at)] = reduce(x[(..., *part)], axis=tuple(range(x.ndim - len(counts), x.ndim)))
     return out
 
 

@@ -18,10 +18,10 @@ from stage1_capture.breaks.special_methods import (
     TRUTH,
     Compiled,
     Row,
-    answering,
     call_found,
     get_attribute,
     length,
+    method_stub,
     named,
     no_detail,
     python_method,
@@ -37,7 +37,7 @@ from stage1_capture.variables.base import Variable
 def iterator(compiled: Compiled, _: Any, value: Any) -> Any:
     """iter(value)."""
     method = python_method(value, "__iter__")
-    return iter(answering("__iter__", call_found(compiled, method, value)) if method else value)
+    return iter(method_stub("__iter__", call_found(compiled, method, value)) if method else value)
 
 
 def walked(compiled: Compiled, _: Any, value: Any) -> Any:
@@ -66,7 +66,7 @@ def text(compiled: Compiled, function: str, value: Any) -> str:
     if function == "str" and class_lookup(cls, "__str__") is not object.__str__:
         names = ["__str__"]
     method = python_method(value, names[0])
-    return convert(answering(names[0], call_found(compiled, method, value)) if method else value)
+    return convert(method_stub(names[0], call_found(compiled, method, value)) if method else value)
 
 
 _CONVERSIONS = (None, "str", "repr", "ascii")
@@ -79,7 +79,7 @@ def formatted(compiled: Compiled, conversion: int, value: Any, spec: str = "") -
         value = text(compiled, convert, value)
     method = python_method(value, "__format__")
     if method is not None:
-        value = answering("__format__", call_found(compiled, method, value, spec))
+        value = method_stub("__format__", call_found(compiled, method, value, spec))
     elif not spec and class_lookup(type(value), "__format__") is object.__format__:
         return text(compiled, "str", value)
     return format(value, spec)
@@ -123,7 +123,7 @@ def number(compiled: Compiled, function: str, value: Any) -> Any:
     method = python_method(value, name)
     if method is None:
         return ask(value)
-    return ask(answering(name, call_found(compiled, method, value), type(value).__name__))
+    return ask(method_stub(name, call_found(compiled, method, value), type(value).__name__))
 
 
 def direct(compiled: Compiled, function: str, value: Any) -> Any:

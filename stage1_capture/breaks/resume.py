@@ -85,18 +85,19 @@ def break_function(
     """
     exits = _exits(code, entry)
     resumes = tuple(
-        ResumeFunction(_function(function, _resume_code(code, code.co_filename, exit_))) for exit_ in exits
+        ResumeFunction(function_like(function, _resume_code(code, code.co_filename, exit_)))
+        for exit_ in exits
     )
-    return _function(function, _break_code(code, entry, exits, resumes, row)), resumes
+    return function_like(function, _break_code(code, entry, exits, resumes, row)), resumes
 
 
 @functools.lru_cache(maxsize=1024)
 def _resume_code(code: types.CodeType, file: str, entry: Entry) -> types.CodeType:
     """The same object for the same place, so that who compiles it can keep what it compiled."""
-    return _entered(code, entry, bytecode.instructions(code)[entry.index].start)
+    return entered(code, entry, bytecode.instructions(code)[entry.index].start)
 
 
-def _function(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+def function_like(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars)
     made = types.FunctionType(code, function.__globals__, function.__name__, None, closure or None)
@@ -218,7 +219,7 @@ def _break_code(
 ) -> types.CodeType:
     program = bytecode.instructions(code)
     if not exits:
-        return _entered(code, entry, program[entry.index].start)
+        return entered(code, entry, program[entry.index].start)
     last = _last_index(program, entry.index)
     instruction = program[last]
     place = location_of(instruction)
@@ -245,7 +246,7 @@ def _break_code(
     # An error in a call is looked up, in 3.13, one unit before the CALL: there must be one that belongs to the block.
     run = emit("NOP", location=place) + run
     tail = [one for stub in stubs for one in stub]
-    return _entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes)
+    return entered(code, entry, len(code.co_code), depth, (instruction, run), tail, resumes)
 
 
 def _called(row: Row, place: Any) -> list[ConcreteInstr]:
@@ -294,7 +295,7 @@ def _variables(code: types.CodeType, entry: Entry, depth: int) -> tuple[str, ...
     return (*given, *(name for name in map(stack_name, range(depth)) if name not in given))
 
 
-def _entered(
+def entered(
     code: types.CodeType,
     entry: Entry,
     target: int,

@@ -122,23 +122,23 @@ def unary(compiled: Compiled, detail: tuple[str, str], value: Any) -> Any:
 
 
 def truth(compiled: Compiled, negated: bool, value: Any) -> bool:
-    """bool(value): by `__bool__`, else by `__len__`. Python itself judges what they answer."""
+    """bool(value): by `__bool__`, else by `__len__`. Python itself checks what they return."""
     for name in ("__bool__", "__len__"):
         if class_lookup(type(value), name) is not MISSING:
             method = python_method(value, name)
-            value = answering(name, call_found(compiled, method, value)) if method else value
+            value = method_stub(name, call_found(compiled, method, value)) if method else value
             break
     return bool(value) is not negated
 
 
 def length(compiled: Compiled, _: Any, value: Any) -> int:
     method = python_method(value, "__len__")
-    return len(answering("__len__", call_found(compiled, method, value)) if method else value)
+    return len(method_stub("__len__", call_found(compiled, method, value)) if method else value)
 
 
-def answering(name: str, answer: Any, kind: str = "answer") -> Any:
-    """An object of a class called `kind` whose method gives this answer, for Python to judge."""
-    return type(kind, (), {name: lambda *_: answer})()
+def method_stub(name: str, result: Any, kind: str = "stub") -> Any:
+    """An object of a class called `kind` whose method returns this, for Python to check."""
+    return type(kind, (), {name: lambda *_: result})()
 
 
 def enter(compiled: Compiled, _: Any, manager: Any) -> tuple[Any, Any]:

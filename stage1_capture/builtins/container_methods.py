@@ -14,14 +14,21 @@ from stage1_capture.builtins.python import dict_, next_, sorted_
 from stage1_capture.state.machine import METHODS, Args, Builtin, Kwargs, Tx, attempt
 from stage1_capture.variables.base import Variable, equal, from_constant, iterate, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
+from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.exception import ExceptionVariable, as_exception
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable, DefaultDictVariable, DictViewVariable
 from stage1_capture.variables.method import UserMethodVariable
-from stage1_capture.variables.sequence import DequeVariable, ListVariable, SliceVariable, TupleVariable
+from stage1_capture.variables.sequence import (
+    DequeVariable,
+    ListVariable,
+    SequenceVariable,
+    SliceVariable,
+    TupleVariable,
+)
 from stage1_capture.variables.set import SetVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
@@ -68,7 +75,8 @@ def _on_items(name: str, *, numbers: int = 0) -> Builtin:
     return call
 
 
-METHODS.update({(ListVariable, n): _on_items(n) for n in ("append", "reverse", "clear")})
+METHODS.update({(ListVariable, n): _on_items(n) for n in ("append", "reverse")})
+METHODS[ContainerVariable, "clear"] = _on_items("clear")
 METHODS.update({(ListVariable, n): _on_items(n, numbers=1) for n in ("insert", "pop")})
 
 
@@ -100,8 +108,8 @@ def _fill_deque(tx: Tx, receiver: DequeVariable, *args: Variable, **options: Var
     receiver.items[:], receiver.limit = made.items, made.limit
 
 
-@method(ListVariable, "index")
-def _index(tx: Tx, receiver: ListVariable, value: Variable, *bounds: Variable) -> Variable:
+@method(SequenceVariable, "index")
+def _index(tx: Tx, receiver: Any, value: Variable, *bounds: Variable) -> Variable:
     first, last = (*(_number(tx, b) for b in bounds), None, None)[:2]
     begin, end, _ = slice(first, last).indices(len(receiver.items))
     for i in range(begin, end):
@@ -122,15 +130,9 @@ def _refused(tx: Tx, receiver: ListVariable, name: str, *words: Variable) -> NoR
     raise AssertionError(f"{name} of nothing")
 
 
-METHODS[TupleVariable, "index"] = METHODS[ListVariable, "index"]
-
-
-@method(ListVariable, "count")
-def _count(tx: Tx, receiver: ListVariable, value: Variable) -> Variable:
+@method(SequenceVariable, "count")
+def _count(tx: Tx, receiver: SequenceVariable, value: Variable) -> Variable:
     return ConstantVariable(sum(equal(tx, realize(i), value) for i in receiver.items))
-
-
-METHODS[TupleVariable, "count"] = METHODS[ListVariable, "count"]
 
 
 @method(ListVariable, "remove")
@@ -175,7 +177,6 @@ _deque("extend", lambda items, words: items.extend(words), many=True)
 _deque("extendleft", lambda items, words: items.__setitem__(slice(0, 0), words[::-1]), many=True)
 _deque("pop", lambda items, words: realize(items.pop()))
 _deque("popleft", lambda items, words: realize(items.pop(0)))
-_deque("clear", lambda items, words: items.clear())
 
 
 @method(DequeVariable, "insert")
@@ -246,12 +247,6 @@ def _fill_defaultdict(tx: Tx, receiver: DefaultDictVariable, *args: Variable, **
     update_entries(tx, receiver, *args[1:], **more)
 
 
-@method(ConstDictVariable, "clear")
-def _clear(tx: Tx, receiver: ConstDictVariable) -> None:
-    receiver.will_change(tx, "the method clear")
-    receiver.items.clear()
-
-
 @method(ConstDictVariable, "copy", "__copy__")
 def _copy_dict(tx: Tx, receiver: ConstDictVariable) -> Variable:
     if isinstance(receiver, DefaultDictVariable):
@@ -280,12 +275,11 @@ def _move_to_end(tx: Tx, receiver: ConstDictVariable, key: Variable, last: Varia
     receiver.items.update(rest)
 
 
-def _view(name: str) -> None:
-    METHODS[ConstDictVariable, name] = lambda tx, args, kwargs: DictViewVariable(args[0], name)  # type: ignore
+def _view(name: str) -> Builtin:
+    return lambda tx, args, kwargs: DictViewVariable(args[0], name)  # type: ignore[arg-type]
 
 
-for _name in ("keys", "values", "items"):
-    _view(_name)
+METHODS.update({(ConstDictVariable, name): _view(name) for name in ("keys", "values", "items")})
 
 
 # ---- sets ----------------------------------------------------------------------------------------
@@ -309,18 +303,12 @@ def _set_method(name: str, changes: bool) -> None:
     METHODS[SetVariable, name] = call
 
 
-for _name in (
-    "union",
-    "intersection",
-    "difference",
-    "symmetric_difference",
-    "issubset",
-    "issuperset",
-    "isdisjoint",
-):
+for _name in ("intersection", "difference", "symmetric_difference"):
     _set_method(_name, changes=False)
-for _name in ("update", "intersection_update", "difference_update", "symmetric_difference_update"):
-    _set_method(_name, changes=True)
+    _set_method(f"{_name}_update", changes=True)
+for _name in ("union", "issubset", "issuperset", "isdisjoint"):
+    _set_method(_name, changes=False)
+_set_method("update", changes=True)
 
 
 @method(SetVariable, "__init__")
@@ -331,27 +319,18 @@ def _fill_set(tx: Tx, receiver: SetVariable, *values: Variable) -> None:
     receiver.items |= elements
 
 
-@method(SetVariable, "add")
-def _add(tx: Tx, receiver: SetVariable, value: Variable) -> None:
-    element = hashable(tx, value)
-    receiver.will_change(tx, "the method add")
-    receiver.items.add(element)
+def _on_element(name: str) -> None:
+    @method(SetVariable, name)
+    def call(tx: Tx, receiver: SetVariable, value: Variable) -> None:
+        element = hashable(tx, value)
+        if name == "remove" and element not in receiver.items:
+            tx.throw(KeyError, element)
+        receiver.will_change(tx, f"the method {name}")
+        getattr(receiver.items, name)(element)
 
 
-@method(SetVariable, "discard")
-def _discard(tx: Tx, receiver: SetVariable, value: Variable) -> None:
-    element = hashable(tx, value)
-    receiver.will_change(tx, "the method discard")
-    receiver.items.discard(element)
-
-
-@method(SetVariable, "remove")
-def _remove_element(tx: Tx, receiver: SetVariable, value: Variable) -> None:
-    element = hashable(tx, value)
-    if element not in receiver.items:
-        tx.throw(KeyError, element)
-    receiver.will_change(tx, "the method remove")
-    receiver.items.remove(element)
+for _name in ("add", "discard", "remove"):
+    _on_element(_name)
 
 
 @method(SetVariable, "pop")
@@ -361,12 +340,6 @@ def _pop_element(tx: Tx, receiver: SetVariable) -> Variable:
     if receiver.source is not None:
         tx.unsupported("GB0097", "pop from a set from outside")
     return from_constant(receiver.items.pop())
-
-
-@method(SetVariable, "clear")
-def _clear_set(tx: Tx, receiver: SetVariable) -> None:
-    receiver.will_change(tx, "the method clear")
-    receiver.items.clear()
 
 
 @method(SetVariable, "copy", "__copy__")

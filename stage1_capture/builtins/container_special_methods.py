@@ -9,7 +9,7 @@ from collections import deque
 from typing import Any
 
 from stage1_capture.builtins.python import repr_
-from stage1_capture.state.machine import DUNDERS, Tx
+from stage1_capture.state.machine import SPECIAL_METHODS, Tx
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, DECLINED, binary, compare
 from stage1_capture.variables.base import Variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
@@ -49,7 +49,7 @@ def _delete(tx: Tx, receiver: Variable, key: Variable) -> Variable:
     return NONE
 
 
-DUNDERS.update(
+SPECIAL_METHODS.update(
     {
         "__init__": lambda tx, receiver, *args, **kwargs: NONE,
         "__getitem__": lambda tx, receiver, key: receiver.subscript(tx, key),

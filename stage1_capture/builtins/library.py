@@ -19,10 +19,11 @@ import operator
 import struct
 import types
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 from stage1_capture.builtins.python import dict_
-from stage1_capture.state import polyfills, polyfills_order
+from stage1_capture.state import polyfills, pure_python
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.variables.arithmetic import BINARY, COMPARISONS, binary, compare, is_same, unary
 from stage1_capture.variables.base import (
@@ -34,6 +35,7 @@ from stage1_capture.variables.base import (
     load_attribute,
     walked,
 )
+from stage1_capture.variables.builder import object_of
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.folding import fold
 from stage1_capture.variables.function import PartialVariable, UserFunctionVariable, function_variable
@@ -51,12 +53,9 @@ POLYFILLS: dict[Any, Any] = {
     functools.cmp_to_key: polyfills.cmp_to_key,
     functools.update_wrapper: polyfills.update_wrapper,
     math.prod: polyfills.prod,
-    dict.fromkeys: polyfills.dict_fromkeys,
-    collections.OrderedDict.fromkeys: polyfills.ordered_fromkeys,
-    collections.defaultdict.fromkeys: polyfills.default_fromkeys,
-    **{getattr(heapq, name): getattr(polyfills_order, name)
+    **{getattr(heapq, name): getattr(pure_python.heapq, name)
        for name in ("heappush", "heappop", "heapreplace", "heappushpop", "heapify")},
-    **{getattr(bisect, name): getattr(polyfills_order, name)
+    **{getattr(bisect, name): getattr(pure_python.bisect, name)
        for name in ("bisect_left", "bisect_right", "insort_left", "insort_right")},
     collections._count_elements: polyfills.count_elements,  # type: ignore[attr-defined]
     itertools.chain.from_iterable: polyfills.chain_from_iterable,
@@ -64,14 +63,20 @@ POLYFILLS: dict[Any, Any] = {
 }  # fmt: skip
 
 
-def _followed(polyfill: types.FunctionType) -> Any:
+def _followed(polyfill: Any) -> Any:
     def call(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
         return tx.inline(function_variable(tx.output, polyfill, None), args, kwargs)
 
     return call
 
 
+def _fromkeys(cls: type) -> Any:
+    follow = _followed(polyfills.fromkeys)
+    return lambda tx, args, kwargs: follow(tx, [object_of(cls), *args], kwargs)
+
+
 BUILTINS.update({original: _followed(polyfill) for original, polyfill in POLYFILLS.items()})
+BUILTINS.update({c.fromkeys: _fromkeys(c) for c in (dict, collections.OrderedDict, collections.defaultdict)})
 
 
 @builtin(polyfills.copy_attributes)
@@ -104,6 +109,10 @@ def _compare_call(symbol: str) -> Any:
     return lambda tx, args, kwargs: compare(tx, symbol, *args)
 
 
+def _unary_call(opname: str) -> Any:
+    return lambda tx, args, kwargs: unary(tx, opname, *args)
+
+
 BUILTINS.update({function: _binary_call(symbol) for function, symbol in (_SYMBOLS | _IN_PLACE).items()})
 BUILTINS.update({function: _compare_call(symbol) for symbol, (function, *_) in COMPARISONS.items()})
 _UNARY = {
@@ -112,55 +121,27 @@ _UNARY = {
     operator.invert: "INVERT",
     operator.inv: "INVERT",
 }
-for _function, _name in _UNARY.items():
-    BUILTINS[_function] = (lambda name: lambda tx, args, kwargs: unary(tx, f"UNARY_{name}", *args))(_name)
+BUILTINS.update({function: _unary_call(f"UNARY_{name}") for function, name in _UNARY.items()})
 
 
-@builtin(operator.getitem)
-def _getitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    return container.subscript(tx, key)
-
-
-@builtin(operator.setitem)
-def _setitem(tx: Tx, container: Variable, key: Variable, value: Variable) -> Variable:
-    container.store_subscript(tx, key, value)
+def _and_none(_: None) -> Variable:
     return NONE
 
 
-@builtin(operator.delitem)
-def _delitem(tx: Tx, container: Variable, key: Variable) -> Variable:
-    container.delete_subscript(tx, key)
-    return NONE
-
-
-@builtin(operator.contains)
-def _contains(tx: Tx, container: Variable, item: Variable) -> Variable:
-    return ConstantVariable(container.contains(tx, item))
-
-
-@builtin(operator.not_)
-def _not(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(not value.truth(tx))
-
-
-@builtin(operator.truth)
-def _truth(tx: Tx, value: Variable) -> Variable:
-    return ConstantVariable(value.truth(tx))
-
-
-@builtin(operator.is_)
-def _is(tx: Tx, left: Variable, right: Variable) -> Variable:
-    return ConstantVariable(is_same(tx, left, right))
-
-
-@builtin(operator.is_not)
-def _is_not(tx: Tx, left: Variable, right: Variable) -> Variable:
-    return ConstantVariable(not is_same(tx, left, right))
-
-
-@builtin(operator.call)
-def _call(tx: Tx, function: Variable, *args: Variable, **kwargs: Variable) -> Variable:
-    return tx.call(function, list(args), kwargs)
+_OPERATIONS: dict[Any, Callable[..., Variable]] = {
+    operator.getitem: lambda tx, container, key: container.subscript(tx, key),
+    operator.setitem: lambda tx, container, *entry: _and_none(container.store_subscript(tx, *entry)),
+    operator.delitem: lambda tx, container, key: _and_none(container.delete_subscript(tx, key)),
+    operator.contains: lambda tx, container, item: ConstantVariable(container.contains(tx, item)),
+    operator.not_: lambda tx, value: ConstantVariable(not value.truth(tx)),
+    operator.truth: lambda tx, value: ConstantVariable(value.truth(tx)),
+    operator.is_: lambda tx, left, right: ConstantVariable(is_same(tx, left, right)),
+    operator.is_not: lambda tx, left, right: ConstantVariable(not is_same(tx, left, right)),
+    operator.call: lambda tx, function, *args, **kwargs: tx.call(function, list(args), kwargs),
+    math.fsum: lambda tx, values: fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {}),
+}
+for _function, _operation in _OPERATIONS.items():
+    builtin(_function)(_operation)
 
 
 @builtin(operator.countOf)
@@ -195,11 +176,6 @@ BUILTINS[operator.abs] = BUILTINS[abs]
 @builtin(pow)
 def _pow(tx: Tx, base: Variable, exp: Variable, mod: Variable | None = None) -> Variable:
     return binary(tx, "**", base, exp) if mod is None else fold(tx, pow, [base, exp, mod], {})
-
-
-@builtin(math.fsum)
-def _fsum(tx: Tx, values: Variable) -> Variable:
-    return fold(tx, math.fsum, [ListVariable(iterate(tx, values))], {})
 
 
 # ---- functools -----------------------------------------------------------------------------------

@@ -15,13 +15,13 @@ import os
 import re
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from stage0_eager.type_info import finfo, iinfo
 from stage1_capture.state import polyfills
 from stage1_capture.state.machine import BUILTINS, FOLDED, Args, Kwargs, Tx, builtin
 from stage1_capture.state.mro import MISSING, class_lookup
-from stage1_capture.variables.answers import ASKED, judged
 from stage1_capture.variables.arithmetic import binary, compare
 from stage1_capture.variables.base import (
     Variable,
@@ -34,15 +34,16 @@ from stage1_capture.variables.base import (
 )
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.folding import fold
+from stage1_capture.variables.formatting import in_text, stand_in
 from stage1_capture.variables.function import function_variable
 from stage1_capture.variables.generator import GeneratorVariable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
 from stage1_capture.variables.iterators import EnumerateIterator, FilterIterator, MapIterator, ZipIterator
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable
-from stage1_capture.variables.shown import in_text, stand_in
+from stage1_capture.variables.special_method_results import CHECKED, checked_result
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.device import Device, device_of
 from stage_contracts.dtype import dtype_of
@@ -64,27 +65,34 @@ FOLDED.update({os.fspath, sys.intern, str.maketrans, bytes.fromhex, float.fromhe
 FOLDED.update(f for f in vars(math).values() if isinstance(f, types.BuiltinFunctionType))
 
 
-# ---- size, truth, sums ---------------------------------------------------------------------------
+# ---- size, truth, sums, iterators ----------------------------------------------------------------
 
 
-@builtin(len)
-def len_(tx: Tx, value: Variable) -> Variable:
-    return value.length(tx)
+def _elements(tx: Tx, values: Variable) -> set[Any]:
+    return {hashable(tx, v) for v in iterate(tx, values)}
 
 
-@builtin(bool)
-def bool_(tx: Tx, value: Variable = FALSE) -> Variable:
-    return ConstantVariable(value.truth(tx))
-
-
-@builtin(any)
-def any_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(any(v.truth(tx) for v in walked(tx, values)))
-
-
-@builtin(all)
-def all_(tx: Tx, values: Variable) -> Variable:
-    return ConstantVariable(all(v.truth(tx) for v in walked(tx, values)))
+_OF_STRUCTURE: dict[Any, Callable[..., Variable]] = {
+    len: lambda tx, value: value.length(tx),
+    bool: lambda tx, value=FALSE: ConstantVariable(value.truth(tx)),
+    any: lambda tx, values: ConstantVariable(any(v.truth(tx) for v in walked(tx, values))),
+    all: lambda tx, values: ConstantVariable(all(v.truth(tx) for v in walked(tx, values))),
+    set: lambda tx, values=EMPTY: SetVariable(_elements(tx, values)),
+    frozenset: lambda tx, values=EMPTY: SetVariable(_elements(tx, values), frozenset),
+    reversed: lambda tx, values: values.reversed(tx),
+    enumerate: lambda tx, iterable, start=ZERO: EnumerateIterator(
+        inner=iterable.iterator(tx), count=tx.constant(start, "enumerate")
+    ),
+    zip: lambda tx, *several, strict=FALSE: ZipIterator(
+        iterators=[v.iterator(tx) for v in several], strict=strict.truth(tx)
+    ),
+    map: lambda tx, function, *several: MapIterator(
+        function=function, iterators=[v.iterator(tx) for v in several]
+    ),
+    filter: lambda tx, function, values: FilterIterator(function=function, inner=values.iterator(tx)),
+}
+for _function, _handler in _OF_STRUCTURE.items():
+    builtin(_function)(_handler)
 
 
 @builtin(sum)
@@ -94,7 +102,7 @@ def sum_(tx: Tx, values: Variable, start: Variable = ZERO) -> Variable:
     return start
 
 
-# ---- containers and iterators --------------------------------------------------------------------
+# ---- containers ----------------------------------------------------------------------------------
 
 
 @builtin(list)
@@ -176,41 +184,6 @@ def next_(tx: Tx, iterator: Variable, *default: Variable) -> Variable:
     if found is None:
         return default[0] if default else tx.throw(StopIteration)
     return realize(found)
-
-
-@builtin(enumerate)
-def enumerate_(tx: Tx, iterable: Variable, start: Variable = ZERO) -> Variable:
-    return EnumerateIterator(inner=iterable.iterator(tx), count=tx.constant(start, "enumerate"))
-
-
-@builtin(zip)
-def zip_(tx: Tx, *several: Variable, strict: Variable = FALSE) -> Variable:
-    return ZipIterator(iterators=[v.iterator(tx) for v in several], strict=strict.truth(tx))
-
-
-@builtin(reversed)
-def reversed_(tx: Tx, values: Variable) -> Variable:
-    return values.reversed(tx)
-
-
-@builtin(map)
-def map_(tx: Tx, function: Variable, *several: Variable) -> Variable:
-    return MapIterator(function=function, iterators=[v.iterator(tx) for v in several])
-
-
-@builtin(filter)
-def filter_(tx: Tx, function: Variable, values: Variable) -> Variable:
-    return FilterIterator(function=function, inner=values.iterator(tx))
-
-
-@builtin(set)
-def set_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return SetVariable({hashable(tx, v) for v in iterate(tx, values)})
-
-
-@builtin(frozenset)
-def frozenset_(tx: Tx, values: Variable = EMPTY) -> Variable:
-    return SetVariable({hashable(tx, v) for v in iterate(tx, values)}, frozenset)
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -295,7 +268,7 @@ def _of_object(function: Any, names: tuple[str, ...]) -> Any:
                     method = value.special_method(tx, name)
                     assert method is not None
                     found = tx.call(method, args[1:], kwargs)
-                    found = judged(tx, value, name, found) if name in ASKED else found
+                    found = checked_result(tx, value, name, found) if name in CHECKED else found
                     again = name in ("__index__", "__float__") and function is not operator.index
                     return fold(tx, function, [found], {}) if again else found
         return fold(tx, function, [realize(a).unwrapped() for a in args], kwargs)

@@ -107,15 +107,13 @@ def _is_registered(tx: Tx, found: type, protocol: Any) -> bool:
     once meets the protocol ever after."""
     if made_inside(found) or made_inside(protocol):
         return False
-    if any(cls in tx.output.class_stores for cls in found.__mro__):
-        tx.unsupported("GB0047", f"whether {found.__name__}, which the program changes, meets a protocol")
     return _is_subclass(tx, found, UserDefinedObjectVariable(protocol), abc.ABCMeta.__subclasscheck__)
 
 
 def _guard_class_lacks(tx: Tx, value: UserDefinedObjectVariable, name: str) -> None:
     """A property that raises would count as there."""
     if isinstance(value.real, type):
-        tx.output.guard("LACKS", value.source, name)
+        tx.output.guard_members(value.source, value.real, name)
     else:
         guard_lacking(tx.output, value, name)
 
@@ -149,6 +147,8 @@ def _plainly(wanted: Any, found: type) -> bool:
 
 def _is_subclass(tx: Tx, found: type, cls: Any, ask: Callable[[Any, type], bool] = _plainly) -> bool:
     wanted: Any = cls.real
+    if _is_protocol(wanted) and any(c in tx.output.class_stores for c in found.__mro__):
+        tx.unsupported("GB0047", f"whether {found.__name__}, which the program changes, meets a protocol")
     asked = class_lookup(type(wanted), "__subclasscheck__")
     hook = class_lookup(wanted, "__subclasshook__")
     own = getattr(hook, "__func__", None)

@@ -21,7 +21,7 @@ from stage1_capture.variables.builder import class_variable
 from stage1_capture.variables.constant import NONE, ConstantVariable
 from stage1_capture.variables.exception import TracebackVariable
 from stage1_capture.variables.function import CellVariable, UserFunctionVariable
-from stage1_capture.variables.keys import IdVariable
+from stage1_capture.variables.hash_keys import IdVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.store import delete_attribute, delete_plainly, store_plainly
@@ -88,7 +88,7 @@ def _plain_delattr(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
 def _plain_getattribute(tx: Tx, args: Args, kwargs: Kwargs) -> Variable:
     target, name = _given(tx, object.__getattribute__, args, 2)
     if not isinstance(target, UserDefinedObjectVariable) or isinstance(target.real, (type, types.ModuleType)):
-        tx.unsupported("GB0022", f"object.__getattribute__ of {describe(target)}")
+        tx.unsupported("GB0071", f"object.__getattribute__ of {describe(target)}")
     found = plain_attribute(tx, target, tx.constant(name, "getattr"))
     if found is None:
         tx.throw(AttributeError, target.lacks(tx.constant(name, "getattr")))

@@ -1,4 +1,4 @@
-"""Residual code: what runs in place of the user's function, as Python source and as a code object.
+"""residualize: the code that runs in place of the user's function, as Python source and as a code object.
 
 Input: what the frame returns, or where it broke, and the finished graph. The text gathers the graph's inputs by
 their sources, calls the compiled graph, makes the objects that live on, replays the side effects, and returns
@@ -14,29 +14,43 @@ from typing import Any
 
 from stage0_eager import is_grad_enabled, set_grad_enabled
 from stage0_eager.state import set_modes
+from stage1_capture.higher_order.backward_graphs import check_followed
 from stage1_capture.residual.gather import gather
+from stage1_capture.residual.mutation_guards import guard_mutation
 from stage1_capture.residual.rebuild import Rebuilder
 from stage1_capture.residual.replay import replay
-from stage1_capture.residual.signature import fresh_name, signature_text
 from stage1_capture.state.graph_builder import OutputGraph, Restart
 from stage1_capture.state.mro import of_a_prototype
 from stage1_capture.state.side_effects import DELETED
+from stage1_capture.state.signature import fresh_name, signature_text
 from stage1_capture.variables.base import Variable
+from stage_contracts.capture import CapturedFrame
 from stage_contracts.controls import registered
 from stage_contracts.source import AttrSource, CallSource, ClosureSource, ItemSource, Source
 
 
-class PyCodegen:
-    """Writes the residual function of one capture. Named as in Dynamo, which writes bytecode here.
+def residualize(
+    output: OutputGraph,
+    function: types.FunctionType,
+    values: list[Variable | None],
+    finish: Callable[[list[str]], str],
+    resume: Any,
+) -> tuple[str, types.CodeType, dict[str, Any]]:
+    """The residual function's source, its code, and the globals it needs. It ends in `finish` of what makes `values`.
 
     resume: breaks/resume.py, which makes generators and tracebacks that stand in the middle of a function.
     """
+    check_followed(output)
+    guard_mutation(output)
+    codegen = PyCodegen(output, function, resume)
+    return *codegen.generate(values, finish), codegen.globals
 
-    def __init__(
-        self, output: OutputGraph, function: types.FunctionType, graph_name: str, resume: Any
-    ) -> None:
-        self.resume = resume
-        self.output, self.function, self.graph_name = output, function, graph_name
+
+class PyCodegen:
+    """Writes the residual function of one capture. Named as in Dynamo, which writes bytecode here."""
+
+    def __init__(self, output: OutputGraph, function: types.FunctionType, resume: Any) -> None:
+        self.output, self.function, self.resume = output, function, resume
         self.globals: dict[str, Any] = {}
         self.reads: list[str] = []  # values from outside, read before anything changes them
         self.read: dict[str, str] = {}
@@ -47,7 +61,6 @@ class PyCodegen:
     def generate(
         self, values: list[Variable | None], finish: Callable[[list[str]], str]
     ) -> tuple[str, types.CodeType]:
-        """The residual function's source and code. It ends in `finish` of the expressions that make `values`."""
         self._draw()
         rebuilder = Rebuilder(self)
         effects = self.output.effects
@@ -69,7 +82,7 @@ class PyCodegen:
             first, arguments, needed = gather(sources, self.output.kept_inputs(), self._path, self.name_of)
             body += first
             self.globals |= needed
-            call = f"{self.graph_name}({arguments})"
+            call = f"{CapturedFrame.graph_name}({arguments})"
             body += self._restoring(
                 f"{rebuilder.outputs_name} = {call}" if rebuilder.outputs else call,
                 self._switch(graph_state, at_call),

@@ -34,8 +34,8 @@ from stage1_capture.variables.function import (
     PartialVariable,
     UserFunctionVariable,
 )
+from stage1_capture.variables.hash_keys import IdVariable, holds_object
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import IdVariable, holds_object
 from stage1_capture.variables.mapping import (
     ConstDictVariable,
     DefaultDictVariable,

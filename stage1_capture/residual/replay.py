@@ -37,7 +37,7 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
     for before in effects.changed.values():
         target = r.expression(before.variable)
         lines += _REPLAY[_family(before.variable)](r, before, target)
-    if any(_is_registry(before.variable) for before in effects.changed.values()):
+    if any(_is_registry(before.variable) or _loses(before.variable) for before in effects.changed.values()):
         lines.append(f"{codegen.named(bump_structure_epoch)}()")
     for module, name in effects.globals:
         _, value = effects.globals[module, name]
@@ -55,6 +55,11 @@ def replay(codegen: PyCodegen, r: Rebuilder, effects: SideEffects) -> list[str]:
 def _is_registry(variable: Any) -> bool:
     """Whether it is what a module keeps its parameters, buffers, submodules or hooks in."""
     return isinstance(variable.source, AttrSource) and variable.source.name in REGISTRIES
+
+
+def _loses(variable: Any) -> bool:
+    """Whether it is a module that lost an attribute, past its `__delattr__`, which would tell."""
+    return isinstance(getattr(variable, "real", None), Module) and None in variable.attrs.values()
 
 
 def _family(variable: Any) -> type:
@@ -133,9 +138,8 @@ def _object(r: Rebuilder, before: Before, target: str) -> list[str]:
             lines.append(f"del {what}" if value is None else f"{what} = {r.expression(value)}")
         elif value is None:
             past = class_lookup(type(real), "__delattr__") is not object.__delattr__
-            past = past and (not isinstance(real, Module) or (_registered(real, name) and name in vars(real)))
             lines.append(f"{r.named(object.__delattr__ if past else delattr)}({target}, {name!r})")
-        elif not _plain(real) or _registered(real, name):
+        elif not _plain(real) or _past_module(before.variable, name):
             lines.append(f"{r.named(object.__setattr__)}({target}, {name!r}, {r.expression(value)})")
         elif name.isidentifier():
             lines.append(f"{target}.{name} = {r.expression(value)}")
@@ -156,10 +160,12 @@ def _plain(real: Any) -> bool:
     return class_lookup(type(real), "__setattr__") in _PLAIN or isinstance(real, BaseException)
 
 
-def _registered(real: Any, name: str) -> bool:
-    """Whether a module has registered something under a name that it stores beside: its own methods would find that."""
-    return isinstance(real, Module) and any(
-        name in vars(real).get(rows, ()) for rows in ("_parameters", "_buffers", "_modules")
+def _past_module(variable: Any, name: str) -> bool:
+    """Whether a module has registered something under a name that it stores beside, or has lost a registry: its own
+    methods would look there."""
+    return isinstance(variable.real, Module) and any(
+        variable.attrs.get(rows, rows) is None or name in vars(variable.real).get(rows, (name,))
+        for rows in REGISTRIES[:3]
     )
 
 

@@ -11,6 +11,7 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage0_eager import is_grad_enabled
@@ -24,7 +25,7 @@ from stage1_capture.state.side_effects import SideEffects
 from stage_contracts.breaks import Unsupported
 from stage_contracts.class_guards import facts_of
 from stage_contracts.graph import Graph, Node
-from stage_contracts.guard_constants import computed, lacks
+from stage_contracts.guard_constants import computes, lacks
 from stage_contracts.guards import Guard
 from stage_contracts.origin import Origin
 from stage_contracts.sizes import STATIC, SizePolicy
@@ -115,27 +116,20 @@ class OutputGraph:
         self.optimizer_sources: set[Source] = set()
         self.epoch_sources: set[Source] = set()  # what cannot change unless the structure epoch does
         self.mutated: dict[TensorVariable, None] = {}
-        self.keys: dict[
-            Variable, None
-        ] = {}  # objects from outside that are keys, each guarded to be no other
+        self.keys: dict[Variable, None] = {}  # objects from outside, each guarded to be no other
         # detached -> the input it is a view of
         self.mutable_through: dict[TensorVariable, TensorVariable] = {}
         self.detached_inside: set[Node] = set()  # by no_grad blocks
         self.data_of: dict[TensorVariable, TensorVariable] = {}  # x.data -> x: variables/data_reads.py
-        self.taken: dict[TensorVariable, Node] | None = (
-            None  # set while higher_order/transforms.py follows a function
-        )
-        self.follows_since: int | None = (
-            None  # set while higher_order/backward_graphs.py follows one: when it began
-        )
+        # set while higher_order/transforms.py follows a function; while backward_graphs.py does: when it began
+        self.taken: dict[TensorVariable, Node] | None = None
+        self.follows_since: int | None = None
         # what runs in the backward: its name, and whether it still reads the same
         self.followed: list[tuple[str, Callable[[], bool]]] = []
         self.written: list[TensorVariable] = []  # every write to a tensor, in order
         self.hooked: dict[TensorVariable, Node] = {}  # the node that computes it, under those of its hooks
         self.effects = SideEffects()
-        self.class_stores: dict[
-            type, dict[str, Any]
-        ] = {}  # what the program stored on classes; None: deleted
+        self.class_stores: dict[type, dict[str, Any]] = {}  # what the program stored; None: deleted
         self.class_places: dict[type, Source] = {}  # where guards find a user-defined class
         self.prototypes: list[Any] = []  # of the classes that the program defines: variables/local_classes.py
         self.shadows: dict[Graph, ShadowTape] = {}  # where something asked for gradients
@@ -247,25 +241,24 @@ class OutputGraph:
             self.guards[key] = Guard(kind, source, expected, origin or self.origin(), under_epoch)
 
     def guard_plain(self, source: Source, cls: type, name: str) -> None:
-        """Rely on a class to lack a name, or to have a plain value there: one guard for all such names of a class."""
-        if lacks(cls, name):
-            return self.guard_members(source, cls, name)
-        known = self.guards.get(("PLAIN", source, None))
-        names = known.expected if known else ()
-        if name not in names and not computed(cls, (name,)):
-            self.guard("PLAIN", source, ())
-            known = self.guards["PLAIN", source, None]
-            self.guards["PLAIN", source, None] = replace(known, expected=(*names, name))
+        """Rely on a class to lack a name, or to have a plain value there."""
+        same = lacks(cls, name) or computes(cls, name)
+        self._look_into(source, cls, (name,) if same else (), () if same else (name,))
 
-    def guard_members(self, source: Source, cls: type, *names: str) -> None:
-        """Rely on what a class has under these names, as it lies there: one guard for all of a class."""
+    def guard_members(self, source: Source | None, cls: type, *names: str) -> None:
+        """Rely on what a class has under these names, as it lies there."""
+        self._look_into(source, cls, names, ())
+
+    def _look_into(self, source: Source | None, cls: type, names: tuple, plain: tuple) -> None:
+        """One guard for all of a class. A name that is to be the same is plain too."""
         known = self.guards.get(("CLASS", source, None))
-        before = known.expected.names if known else ()
-        new = tuple(name for name in names if name not in before)
-        if new:
+        asked, before = (known.expected.names, known.expected.plain) if known else ((), ())
+        names = tuple(dict.fromkeys((*asked, *names)))
+        plain = tuple(name for name in dict.fromkeys((*before, *plain)) if name not in names)
+        if source is not None and (names, plain) != (asked, before):
             self.guard("CLASS", source, None)
             known = self.guards["CLASS", source, None]
-            facts = facts_of(cls, (*before, *new), _may_change)
+            facts = facts_of(cls, names, _may_change, plain)
             self.guards["CLASS", source, None] = replace(known, expected=facts)
 
     def _known_without_drawing(self, source: Source | None, expected: Any) -> None:
@@ -349,14 +342,23 @@ class OutputGraph:
 def is_library(module_globals: dict[str, Any]) -> bool:
     """Whether a function's globals are a module of stage 0 or the contracts, which nobody rebinds."""
     name = module_globals.get("__name__", "")
-    return isinstance(name, str) and name.split(".")[0] in _LIBRARY and ".tests" not in name
+    return type(name) is str and _is_library(name)
 
 
 def is_users(module_globals: dict[str, Any]) -> bool:
     """Whether a line is the user's to change: neither the library's nor Python's own, nor NumPy's."""
-    name = str(module_globals.get("__name__", ""))
+    return _is_users(str(module_globals.get("__name__", "")))
+
+
+@cache
+def _is_library(name: str) -> bool:
+    return name.split(".")[0] in _LIBRARY and ".tests" not in name
+
+
+@cache
+def _is_users(name: str) -> bool:
     top = name.split(".")[0]
-    if is_library(module_globals) or top in sys.stdlib_module_names:
+    if _is_library(name) or top in sys.stdlib_module_names:
         return False
     return top not in _NOT_THE_USERS or ".tests" in name
 

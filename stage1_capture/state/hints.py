@@ -28,17 +28,20 @@ CODES: dict[Any, str] = {
 # What a module's own functions break at, followed from the user's call.
 MODULES = {"logging": _OUTPUT, "random": _RANDOM, "numpy.random": _RANDOM, "pdb": _OUTPUT}
 
+_BOUND = (types.MethodType, types.BuiltinMethodType, types.MethodWrapperType)
+
 
 def code_of(called: Any) -> str:
-    """The row for a function or a bound method."""
-    function = getattr(called, "__func__", called)
+    """The code for a call of a function or a bound method. It reads no attribute of other user objects."""
+    function = called.__func__ if isinstance(called, types.MethodType) else called
     try:
         found = CODES.get(function)
     except TypeError:  # it does not hash
         return "GB0002"
     if found:
         return found
-    if isinstance(getattr(called, "__self__", None), (logging.Logger, random.Random)):
-        return _OUTPUT if isinstance(called.__self__, logging.Logger) else _RANDOM
+    owner = called.__self__ if isinstance(called, _BOUND) else None
+    if isinstance(owner, (logging.Logger, random.Random)):
+        return _OUTPUT if isinstance(owner, logging.Logger) else _RANDOM
     is_function = isinstance(function, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
     return MODULES.get(getattr(function, "__module__", None) or "", "GB0002") if is_function else "GB0002"

@@ -80,16 +80,12 @@ FOLDED: set[Any] = set()  # pure functions, computed at capture when all argumen
 CALLED: dict[type, Called] = {}  # kinds of value that are called in their own way
 CALLED_BY_CLASS: dict[type, Called] = {}  # objects of C's that are called, by their class
 CALLED_BY_CODE: dict[Any, Called] = {}  # Python's own functions that are not followed, by their code
-CONTROLLED: dict[
-    str, Callable[..., Variable]
-] = {}  # what the user said of a function -> how it is called then
+CONTROLLED: dict[str, Callable[..., Variable]] = {}  # what the user said of a function -> how it is called
 KINDS: dict[str, Any] = {}  # kinds of value that files below theirs make
 CONSTRUCTORS: dict[type, Called] = {}  # classes that are called, by a base of theirs
 METHODS: dict[tuple[type, str], Builtin] = {}  # of lists, dicts, iterators: (kind, name)
-DUNDERS: dict[str, Any] = {}  # special methods of all containers, by name
-FRAMES: dict[
-    int, Callable[..., Variable]
-] = {}  # a flag of the code -> what a call of it gives, instead of running it
+SPECIAL_METHODS: dict[str, Any] = {}  # special methods of all containers, by name
+FRAMES: dict[int, Callable[..., Variable]] = {}  # a flag of the code -> what a call gives, instead of running
 
 
 def attempt(tx: Tx, what: str, compute: Callable[[], Any], exact: bool = False) -> Any:

@@ -6,7 +6,6 @@ documentation; only what capture may follow is here.
 
 from __future__ import annotations
 
-import collections
 import functools
 from typing import Any
 
@@ -64,21 +63,6 @@ def cached_property_get(self: Any, instance: Any, owner: Any = None) -> Any:
 
 # What the originals do when they are called, and not when the first item is asked for, stands in a function that
 # returns a generator: checks of arguments, and pools that are read to their end.
-
-
-def combinations_with_replacement(iterable: Any, r: Any) -> Any:
-    if r < 0:
-        raise ValueError("r must be non-negative")
-    return some_with_replacement(tuple(iterable), r)
-
-
-def some_with_replacement(pool: Any, r: Any) -> Any:
-    if r == 0:
-        yield ()
-        return
-    for position, item in enumerate(pool):
-        for rest in some_with_replacement(pool[position:], r - 1):
-            yield (item, *rest)
 
 
 def batched(iterable: Any, n: Any, *, strict: Any = False) -> Any:
@@ -188,23 +172,11 @@ def prod(iterable: Any, /, *, start: Any = 1) -> Any:
     return start
 
 
-def fill(made: Any, iterable: Any, value: Any = None) -> Any:
-    """cls.fromkeys, of an empty one of the class."""
+def fromkeys(cls: Any, iterable: Any, value: Any = None) -> Any:
+    made = cls()
     for key in iterable:
         made[key] = value
     return made
-
-
-def dict_fromkeys(iterable: Any, value: Any = None) -> Any:
-    return fill({}, iterable, value)
-
-
-def ordered_fromkeys(iterable: Any, value: Any = None) -> Any:
-    return fill(collections.OrderedDict(), iterable, value)
-
-
-def default_fromkeys(iterable: Any, value: Any = None) -> Any:
-    return fill(collections.defaultdict(), iterable, value)
 
 
 def reduce(function: Any, iterable: Any, initial: Any = MISSING, /) -> Any:
@@ -364,34 +336,31 @@ def zip_longest(*iterables: Any, fillvalue: Any = None) -> Any:
 
 
 def combinations(iterable: Any, r: Any) -> Any:
-    if r < 0:
-        raise ValueError("r must be non-negative")
-    return some(tuple(iterable), r)
+    return rows_of(tuple(iterable), r, lambda pool, place: pool[place + 1 :])
 
 
-def some(pool: Any, r: Any) -> Any:
-    if r == 0:
-        yield ()
-        return
-    for position, item in enumerate(pool):
-        for rest in some(pool[position + 1 :], r - 1):
-            yield (item, *rest)
+def combinations_with_replacement(iterable: Any, r: Any) -> Any:
+    return rows_of(tuple(iterable), r, lambda pool, place: pool[place:])
 
 
 def permutations(iterable: Any, r: Any = None) -> Any:
     pool = tuple(iterable)
-    r = len(pool) if r is None else r
+    return rows_of(pool, len(pool) if r is None else r, lambda pool, place: pool[:place] + pool[place + 1 :])
+
+
+def rows_of(pool: Any, r: Any, behind: Any) -> Any:
     if r < 0:
         raise ValueError("r must be non-negative")
-    return orders(pool, r)
+    return rows_from(pool, r, behind)
 
 
-def orders(pool: Any, r: Any) -> Any:
+def rows_from(pool: Any, r: Any, behind: Any) -> Any:
+    """Tuples of r items: each item in turn, and then rows of what may stand behind it."""
     if r == 0:
         yield ()
         return
-    for position, item in enumerate(pool):
-        for rest in orders(pool[:position] + pool[position + 1 :], r - 1):
+    for place, item in enumerate(pool):
+        for rest in rows_from(behind(pool, place), r - 1, behind):
             yield (item, *rest)
 
 

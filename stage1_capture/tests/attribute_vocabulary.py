@@ -52,8 +52,12 @@ def same(one, other):
 
 
 def some(value):
-    """super() of None says one thing at first and another when Python has specialised the call."""
-    return 0 if value is None else value
+    """super() says one thing at first and another when Python has specialised the call (from 3.12 on): of None, and
+    of a class whose metaclass reads attributes as objects do, where it binds methods to the class (seed 1805)."""
+    unsure = (
+        value is None or type(value).__getattribute__ is object.__getattribute__ and isinstance(value, type)
+    )
+    return 0 if unsure else value
 
 
 def number(value):

@@ -9,10 +9,15 @@ import typing
 import numpy as np
 import pytest
 
-from stage0_eager.nn import Module
-from stage0_eager.tensor import Tensor
-from stage1_capture.tests.driver import Compiled
-from stage1_capture.tests.harness import tensor
+from stage1_capture.tests.attribute_objects import (
+    Watched,
+    attribute_comes,
+    attribute_goes,
+    both_ways,
+    nothing,
+    noting,
+    watched,
+)
 
 ARRAY = np.arange(4.0)
 
@@ -20,63 +25,6 @@ ARRAY = np.arange(4.0)
 @typing.runtime_checkable
 class HasBar(typing.Protocol):
     bar: int
-
-
-def made():
-    """Classes and an object that nobody else has changed."""
-
-    class Other:
-        pass
-
-    class Another(Other):
-        pass
-
-    class Second(Other):
-        def method(self):
-            return 1
-
-        @property
-        def computed(self):
-            return 2
-
-        @staticmethod
-        def still():
-            return 3
-
-        @classmethod
-        def on_class(cls):
-            return 4
-
-    class Meta(type):
-        pass
-
-    class Made(metaclass=Meta):
-        pass
-
-    class Net(Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("bar", tensor(2))
-            self.foo = Module()
-
-    class Slotted:
-        __slots__ = ("bar",)
-
-    class OwnTensor(Tensor):
-        bar = "own"
-
-    names = (Other, Another, Second, Meta, Made, Net, OwnTensor)
-    slotted = Slotted()
-    slotted.bar = 1
-    objects = {
-        "o": Second(),
-        "made": Made(),
-        "net": Net(),
-        "slotted": slotted,
-        "seen": [],
-        "tensor": tensor(2),
-    }
-    return {cls.__name__: cls for cls in names} | objects
 
 
 def is_callable(x, w):
@@ -94,16 +42,6 @@ def is_one_made_inside(x, w):
 
 def is_derived(x, w):
     return issubclass(w["Second"], w["Another"])
-
-
-def stores_and_pops(x, w):
-    w["o"].bar = 1
-    return w["o"].__dict__.pop("bar")
-
-
-def stores_and_deletes(x, w):
-    w["o"].bar = 1
-    del w["o"].bar
 
 
 def reads_behind(x, w):
@@ -145,44 +83,60 @@ def computes(x, w):
     return type(w["tensor"] * 2).__name__, getattr(w["tensor"], "bar", "none")
 
 
-def stores(x, w):
-    w["made"].bar = 1
-
-
-def stores_beside_a_module(x, w):
-    w["net"].__dict__["foo"] = 1.5
-
-
-def stores_past_a_module(x, w):
-    object.__setattr__(w["net"], "foo", 1.5)
-    object.__setattr__(w["net"], "bar", 2.5)
-    object.__delattr__(w["net"], "bar")
-
-
 def classes_of_values(x, w):
     values = ({1}, frozenset({1}), slice(1), zip([1]), {}.items(), [1], (1,), "a")
     return [value.__class__.__name__ for value in values]
 
 
-def stores_on_a_metaclass(x, w):
-    w["Meta"].bar = 1
-    return w["Made"].bar
+def reads_a_named_tuple(x, w):
+    return w["pair"].bar, getattr(w["pair"], "kept", "none")
+
+
+def reads_an_empty_slot(x, w):
+    try:
+        return w["slotted"].bar
+    except AttributeError as error:
+        return str(error)
 
 
 def calls_what_is_described(x, w):
     return w["o"].method(), w["o"].computed, w["o"].still(), w["o"].on_class()
 
 
-def noting(w, answer):
-    """A function of any arguments that leaves a trace."""
+def reads_kept(x, w):
+    return w["o"].kept, w["o"].kept
 
-    def note(*_):
-        w["seen"].append("asked")
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
-    return note
+def stores_and_reads_behind(x, w):
+    w["Other"].foo = 1
+    return getattr(super(w["Second"], w["o"]), "foo", "none")
+
+
+def class_of_python(x, w):
+    return type(w["python"]).__name__
+
+
+def pops_registries(x, w):
+    return [vars(w["net"]).pop(name, None) is None for name in ("_modules", "_buffers")]
+
+
+def reads_field(x, w):
+    return w["pair"].foo
+
+
+def computes_with_a_buffer(x, w):
+    return (w["net"].bar * 2).shape
+
+
+def reads_of(name):
+    return lambda x, w: [type(getattr(o, "bar", "none")).__name__ for o in (w[name], w[name])]
+
+
+def calls_what_is_not_callable(x, w):
+    try:
+        return w["o"]()
+    except TypeError as error:
+        return str(error)
 
 
 def base_gets_it(w):
@@ -239,12 +193,50 @@ def noted_getattribute(w):
     w["Second"].__getattribute__ = note
 
 
-def getattribute_of_the_metaclass(w):
-    w["Meta"].__getattribute__ = object.__getattribute__
+def slot_is_emptied(w):
+    if hasattr(w["slotted"], "bar"):
+        del w["slotted"].bar
+
+
+def class_loses_its_slot(w):
+    del type(w["slotted"]).bar
+
+
+def reads_before(w):
+    w["o"].__dict__["kept"] = 5
+
+
+def net_becomes_another(w):
+    watched("Seeing", "__class__", "bar")(w)
+    w["net"].__class__ = w["Seeing"]
 
 
 def noted_buffer(w):
     w["Net"].bar = property(noting(w, 1))
+
+
+def noted_raising_buffer(w):
+    def asked(self):
+        w["seen"].append("asked")
+        return self.nowhere
+
+    w["Net"].bar = property(asked)
+
+
+def python_getattr(w):
+    w["python"].__getattr__ = noting(w, 1)
+
+
+def python_becomes_another(w):
+    w["python"].__class__ = type("Derived", (types.ModuleType,), {})
+
+
+def noted_kept(w):
+    w["Second"].kept = property(noting(w, 2))
+
+
+def noted_field(w):
+    w["Pair"].foo = Watched(w, 5)
 
 
 def own_getattr(w):
@@ -255,57 +247,42 @@ def other_base(w):
     w["Second"].__bases__ = (w["Another"],)
 
 
-def attribute_comes(w):
-    w["o"].bar = 2
-
-
-def attribute_goes(w):
-    vars(w["o"]).pop("bar", None)
-
-
 def tensor_becomes_one_of_the_users(w):
     w["tensor"].__class__ = w["OwnTensor"]
-
-
-class Watched:
-    """A descriptor in Python that notes who asks it: an object or the class."""
-
-    def __init__(self, w, answer):
-        self.w, self.answer = w, answer
-
-    def __get__(self, owner, cls=None):
-        self.w["seen"].append(owner is None)
-        return self.answer
 
 
 def described_anew(name, answer=lambda: 5):
     return lambda w: setattr(w["Second"], name, Watched(w, answer))
 
 
-def nothing(w):
-    pass
-
-
 # program, what happens before the first call, and between the two; the seeds that found it
 FOUND = {
+    "stored on a base, read by super() (9460447)": (stores_and_reads_behind, nothing, nothing),
+    "a Python module of another class (9410547)": (class_of_python, nothing, python_becomes_another),
+    "registries popped from a module's __dict__ (9860221)": (pops_registries, nothing, nothing),
+    "a module of another class, that sees reads of its class (919, 3905, 9304450)": (reads_buffer, nothing, net_becomes_another),
+    "a getter over what a cached property kept (11365, 13041)": (reads_kept, reads_before, noted_kept),
+    "a buffer under a property that raises (4747)": (computes_with_a_buffer, noted_raising_buffer, nothing),
+    "a call of an object whose __func__ is not read (7583)": (calls_what_is_not_callable, noted_getattr, nothing),
+    "a __getattr__ of a Python module (9513)": (reads_of("python"), nothing, python_getattr),
+    "an array that sees reads (11207)": (reads_of("array"), watched("OwnArray", "bar", on="array"), nothing),
+    "an enum's member that sees reads (12422)": (reads_of("color"), watched("Color", "bar"), nothing),
+    "a NumPy number that sees reads (12725)": (reads_of("number"), watched("OwnNumber", "bar", "dtype"), nothing),
+    "a descriptor in place of a named tuple's field (1615)": (reads_field, nothing, noted_field),
     "a descriptor in place of a method (9301691, 9600917)": (calls_what_is_described, nothing, described_anew("method")),
     "in place of a property": (calls_what_is_described, nothing, described_anew("computed", 6)),
     "in place of a static method": (calls_what_is_described, nothing, described_anew("still")),
     "in place of a class method": (calls_what_is_described, nothing, described_anew("on_class")),
-    "past a module's registered names (9302620, 9600932)": (stores_past_a_module, nothing, nothing),
     "the class of a set or a slice (9602712)": (classes_of_values, nothing, nothing),
-    "stored on a metaclass (9200309 on 3.12)": (stores_on_a_metaclass, nothing, nothing),
     "a tensor becomes one of the user's": (computes, nothing, tensor_becomes_one_of_the_users),
     "a method of type's, of an array (7001031, 7002965)": (is_callable, nothing, nothing),
     "another base (7001327)": (is_one, nothing, other_base),
     "another base, of a class that the program calls (7001327)": (is_one_made_inside, nothing, other_base),
     "another base, by issubclass (7001327)": (is_derived, nothing, other_base),
-    "stored and popped, there before and then not (7002646)": (stores_and_pops, attribute_comes, attribute_goes),
-    "stored and popped, not there before and then there": (stores_and_pops, nothing, attribute_comes),
-    "stored and deleted, there before and then not": (stores_and_deletes, attribute_comes, attribute_goes),
-    "stored and deleted, not there before and then there": (stores_and_deletes, nothing, attribute_comes),
     "a base behind super() gets it (9210153)": (reads_behind, nothing, base_gets_it),
     "a protocol that the class met once (9220246, from Python 3.12 on)": (meets_a_protocol, class_has_it, class_loses_it),
+    "a __getattribute__ of a named tuple, added (14835, 19570)": (reads_a_named_tuple, nothing, watched("Pair", "bar", "kept")),
+    "an empty slot, which the class loses (9800245 on 3.13)": (reads_an_empty_slot, slot_is_emptied, class_loses_its_slot),
     "a getter that leaves a trace, added (9300434)": (reads, attribute_comes, noted_property),
     "the same, that raises, on a base": (reads, attribute_comes, noted_property_of_a_base),
     "the same, where the class had a value": (reads, class_has_it, noted_property),
@@ -317,29 +294,12 @@ FOUND = {
     "an attribute gone, that such a one is asked for": (reads, there_and_noted_getattr, attribute_goes),
     "a __getattr__ of a metaclass, added (9300676)": (reads_class, nothing, noted_getattr_of_the_metaclass),
     "a __getattribute__, added (9300358)": (reads, attribute_comes, noted_getattribute),
-    "a __getattribute__ of a metaclass (9300357)": (stores, getattribute_of_the_metaclass, nothing),
     "a __getattr__ in place of Module's (9300932, 9301141)": (reads_buffer, own_getattr, nothing),
     "a buffer by object.__getattribute__": (reads_buffer_plainly, nothing, nothing),
-    "stored in a __dict__ beside a submodule (9300296, 9300386)": (stores_beside_a_module, nothing, nothing),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FOUND)
 def test_what_was_found_is_noticed(case):
-    program, before, between = FOUND[case]
-
-    def run(x, w):
-        return (x * 2).shape, program(x, w)
-
-    seen = []
-    for function in (run, Compiled(run)):
-        w, x = made(), tensor(2)
-        before(w)
-        first = function(x, w)
-        left = dict(vars(w["o"]))
-        attribute_goes(w)
-        before(w)
-        between(w)
-        second = function(x, w)
-        seen.append((first, left, second, object.__getattribute__(w["o"], "__dict__"), w["seen"]))
-    assert seen[0] == seen[1]
+    eager, compiled = both_ways(*FOUND[case])
+    assert compiled == eager

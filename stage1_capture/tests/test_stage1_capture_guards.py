@@ -321,6 +321,21 @@ def shadowed(name, value):
     del globals()[name]
 
 
+def named_as_what_checks_call(x, type, len, tuple, *, hasattr, lacks):
+    y = x * 2 if "k" in tuple and not getattr(lacks, "absent", None) else x
+    return y + len[0] + hasattr
+
+
+@pytest.mark.conformance("capture", tier="core")
+def test_parameters_may_have_the_names_of_what_checks_call(seam):
+    args, kwargs = (X, 1, [2], {"k": 3}), {"hasattr": 4, "lacks": Net()}
+    frame = seam("capture")(named_as_what_checks_call, args, kwargs)
+    check = guard_function(frame, named_as_what_checks_call)
+    assert check(*args, **kwargs)
+    assert not check(X, 1, [2, 2], {"k": 3}, **kwargs)
+    assert not check(X, 1, [2], {}, **kwargs)
+
+
 # the program, the call it was captured from, a call that must not run it
 OTHER_CALLS = {
     "shape": (two, (X, X), (tensor(5, 4), tensor(5, 4))),

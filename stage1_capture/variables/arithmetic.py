@@ -1,7 +1,7 @@
 """Operators and comparisons of abstract values, as Python defines them.
 
 Input: abstract operands. Constants are computed now; containers answer `binary` and `compare_contents`; a tensor's
-dunder methods are operators of the table, so `x + y` becomes a node.
+special methods are operators of the table, so `x + y` becomes a node.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from stage1_capture.state.machine import Tx, attempt
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import NotConstant, Variable, as_constant, describe, from_constant, is_same
 from stage1_capture.variables.constant import ConstantVariable
+from stage1_capture.variables.formatting import percent
 from stage1_capture.variables.ndarray import dtype_comparison
 from stage1_capture.variables.number import hint_of, open_binary, open_compare, open_negative
-from stage1_capture.variables.shown import percent
 
 # symbol -> the function for constants, and the name between the underscores of its methods
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
@@ -75,9 +75,9 @@ def _folded(tx: Tx, symbol: str, function: Callable, left: Variable, right: Vari
 
 
 def _first_answer(tx: Tx, symbol: str, left: Variable, right: Variable, order: Order) -> Variable:
-    for is_left, dunder in order:
+    for is_left, method_name in order:
         receiver, other = (left, right) if is_left else (right, left)
-        method = receiver.special_method(tx, dunder)
+        method = receiver.special_method(tx, method_name)
         result = DECLINED if method is None else tx.call(method, [other], {})
         if not _declines(result):
             return result
@@ -141,15 +141,15 @@ def _declines(result: Variable) -> bool:
 
 
 def unary(tx: Tx, opname: str, value: Variable) -> Variable:
-    function, dunder = UNARY[opname]
+    function, method_name = UNARY[opname]
     still_open = open_negative(value) if opname == "UNARY_NEGATIVE" else None
     if still_open is not None:
         return still_open
     if value.is_python_constant():
-        return attempt(tx, dunder, lambda: ConstantVariable(function(as_constant(value))))
-    method = value.special_method(tx, dunder)
+        return attempt(tx, method_name, lambda: ConstantVariable(function(as_constant(value))))
+    method = value.special_method(tx, method_name)
     if method is None:
-        tx.unsupported("GB0038", f"{dunder} of {describe(value)}")
+        tx.unsupported("GB0038", f"{method_name} of {describe(value)}")
     return tx.call(method, [], {})
 
 
@@ -158,7 +158,7 @@ def unary(tx: Tx, opname: str, value: Variable) -> Variable:
 
 def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     """A comparison: a node between tensors, a constant between constants."""
-    function, dunder, reflected = COMPARISONS[symbol]
+    function, method_name, reflected = COMPARISONS[symbol]
     decided = open_compare(symbol, function, left, right) or dtype_comparison(function, left, right)
     if decided is not None:
         return decided
@@ -176,9 +176,9 @@ def compare(tx: Tx, symbol: str, left: Variable, right: Variable) -> Variable:
     if None not in kinds and equality:
         return ConstantVariable(symbol == "!=")
     first = derives(left.operand_class(), right.operand_class())
-    if not first and _of_plain_values(left, right, dunder):
+    if not first and _of_plain_values(left, right, method_name):
         return compare(tx, symbol, left, right.unwrapped())
-    tries = [(left, right, dunder), (right, left, reflected)]
+    tries = [(left, right, method_name), (right, left, reflected)]
     answers = (_rich_compare(tx, *each) for each in (reversed(tries) if first else tries))
     answer = next((one for one in answers if not _declines(one)), None)
     if answer is not None:

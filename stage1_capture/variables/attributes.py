@@ -54,7 +54,9 @@ def module_attribute(tx: Tx, module: UserDefinedObjectVariable, name: str) -> Va
     own = "__getattr__" in vars(module.real)
     if own or class_lookup(type(module.real), "__getattr__") is not MISSING:
         tx.unsupported("GB0099", f"{name}, which {module.real.__name__} computes in __getattr__")
-    tx.output.guard("ABSENT", module.source, name)
+    tx.output.guard("TYPE", module.source, type(module.real))
+    for absent in (name, "__getattr__"):  # which `hasattr` would ask
+        tx.output.guard("ABSENT_KEY", module.child("__dict__"), absent)
     return None
 
 
@@ -91,37 +93,49 @@ def plain_attribute(
         return dict_of(tx.output, value)
     waiting = pending(tx, cls, name)
     found = class_lookup(cls, name) if waiting is MISSING else MISSING
-    stored = value.attrs.get(name, MISSING)
-    deleted = stored is None  # here
     if not value.fresh:
         refuse_second_way(tx.output, real)
-    if deleted and isinstance(found, types.MemberDescriptorType):
-        tx.throw(AttributeError, _empty_slot(cls, name))
-    if deleted and found is MISSING and waiting is MISSING:
-        return None
-    own = {} if value.fresh or deleted else own_dict(real)
+    stored: Any = value.attrs.get(name, MISSING)
+    if stored is None:
+        return _behind_deleted(tx, value, found, waiting, name)
     by_class = found is not MISSING and read_by_class(cls, name)
-    if stored not in (MISSING, None) and not by_class:
-        return realize(stored)  # type: ignore[arg-type]
-    if isinstance(found, property):
-        return call_property(tx, value, found, name)
-    if isinstance(found, types.MemberDescriptorType):
-        return _slot(tx, value, found, name)
-    if by_class:
+    if stored is not MISSING and not by_class:
+        return realize(stored)
+    if by_class or isinstance(found, (property, types.MemberDescriptorType)):
         return _by_descriptor(tx, value, found, name)
+    own = {} if value.fresh else own_dict(real)
     if name in own:
         return tx.wrap(own[name], attribute_source(tx.output, value, name))
-    nowhere = registries and found is MISSING and waiting is MISSING
-    registered = _registered(tx, value, own, name) if nowhere else None
+    if found is not MISSING:
+        return bind(tx, value, found, name, on_instance=True)
+    return _nowhere_in_class(tx, value, own, waiting, name, registries)
+
+
+def _behind_deleted(
+    tx: Tx, value: UserDefinedObjectVariable, found: Any, waiting: Any, name: str
+) -> Variable | None:
+    """What the class has, where the program deleted what the object had."""
+    if isinstance(found, types.MemberDescriptorType):
+        tx.throw(AttributeError, _empty_slot(type(value.real), name))
+    if found is MISSING:
+        return None if waiting in (MISSING, None) else realize(waiting)
+    if isinstance(found, property) or read_by_class(type(value.real), name):
+        return _by_descriptor(tx, value, found, name)
+    return bind(tx, value, found, name, on_instance=False)
+
+
+def _nowhere_in_class(
+    tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], waiting: Any, name: str, registries: bool
+) -> Variable | None:
+    """What the program stored on the class, else what a module has registered; else nothing, which is guarded."""
+    if waiting is not MISSING:
+        if not value.fresh and has_dict(value.real):  # where one of that name would go first
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
+        return None if waiting is None else realize(waiting)
+    registered = _registered(tx, value, own, name) if registries else None
     if registered is not None:
         guard_plain(tx.output, value, name)
         return registered
-    if waiting is not MISSING:
-        if not deleted and not value.fresh and has_dict(real):  # where one of that name would go first
-            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
-        return None if waiting is None else realize(waiting)
-    if found is not MISSING:
-        return bind(tx, value, found, name, on_instance=not deleted)
     _guard_absent(tx, value, name, registries)
     return None
 
@@ -135,17 +149,21 @@ def _slot(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Va
     except AttributeError:
         computed = class_lookup(cls, "__getattr__") is not MISSING
         if value.source is not None and computed:
-            tx.unsupported("GB0022", f"the slot {name} of {describe(value)} is empty")
+            tx.unsupported("GB0104", f"the slot {name} of {describe(value)} is empty")
         tx.output.guard("ABSENT", value.source, name)
-        if value.fresh:  # the class may get something else under the name
-            tx.output.guard("IDENTITY", dict_source(value, name), found)
-            if not computed:
-                guard_lacking(tx.output, value, "__getattr__")
+        # the class may get something else under the name, or lose it: Python says another thing then
+        tx.output.guard("IDENTITY", dict_source(value, name), found)
+        if value.fresh and not computed:
+            guard_lacking(tx.output, value, "__getattr__")
         tx.throw(AttributeError, _empty_slot(cls, name))
 
 
 def _by_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: str) -> Variable | None:
     """A data descriptor of the class, which goes before what the object has."""
+    if isinstance(found, property):
+        return call_property(tx, value, found, name)
+    if isinstance(found, types.MemberDescriptorType):
+        return _slot(tx, value, found, name)
     if isinstance(class_lookup(type(found), "__get__"), types.FunctionType):
         return call_descriptor(tx, value, found, name)
     if value.base is not None and isinstance(found, types.GetSetDescriptorType):
@@ -161,7 +179,11 @@ def _guard_absent(tx: Tx, value: UserDefinedObjectVariable, name: str, registrie
         if computed is MISSING:
             guard_lacking(tx.output, value, "__getattr__")
     elif registries or computed is MISSING:
-        tx.output.guard("ABSENT", value.source, name)
+        if registries and any(name in own_dict(value.real).get(place, ()) for place in REGISTRIES):
+            # the program has just deleted it: when the call begins, it is there
+            tx.output.guard("ABSENT_KEY", value.child("__dict__"), name)
+        else:
+            tx.output.guard("ABSENT", value.source, name)
         guard_lacking(tx.output, value, name)  # a descriptor that raises is something else
     elif value.source is not None:  # hasattr would ask the user's __getattr__
         guard_lacking(tx.output, value, name)
@@ -189,14 +211,16 @@ def _empty_slot(cls: type, name: str) -> str:
 def _registered(tx: Tx, value: UserDefinedObjectVariable, own: dict[str, Any], name: str) -> Variable | None:
     """A parameter, buffer or submodule: where the program changed a registry, as it left it."""
     for place in REGISTRIES[:3]:
-        registry: Any = value.attrs.get(place) if value.fresh else tx.output.known.get(id(own.get(place)))
-        if registry is not None and (value.fresh or id(registry) in tx.output.effects.changed):
+        stored = place in value.attrs  # another registry, or none any more
+        registry: Any = value.attrs[place] if stored else tx.output.known.get(id(own.get(place)))
+        if registry is not None and (stored or id(registry) in tx.output.effects.changed):
             if name in (entries := realize(registry).items):
                 return realize(entries[name])
-        elif name in own.get(place, ()):
+        elif not stored and name in own.get(place, ()):
             source: Source | None = value.child(name)
             spelled = name.isidentifier() and not keyword.iskeyword(name)
-            if value.source is not None and not spelled:  # getattr(self, "0")
+            shown = spelled and class_lookup(type(value.real), name) is MISSING  # a property would be asked
+            if value.source is not None and not shown:  # getattr(self, "0")
                 source = ItemSource(AttrSource(value.source, place), name)
             if source is not None:
                 tx.output.epoch_sources.add(source)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stage1_capture.state.hints import code_of
-from stage1_capture.state.machine import CALLED, DUNDERS, METHODS, Args, Kwargs, Raised, Tx
+from stage1_capture.state.machine import CALLED, METHODS, SPECIAL_METHODS, Args, Kwargs, Raised, Tx
 from stage1_capture.state.mro import full_name
 from stage1_capture.state.polyfills import items_backwards, items_by_index
 from stage_contracts.source import AttrSource, Source
@@ -30,8 +30,9 @@ class Variable:
     born: int = field(default_factory=BIRTHS.__next__, repr=False)  # later than all that were there before it
     part_of: Any = None  # of what an object is made of (its dict, the list it derives from): the object
 
-    if TYPE_CHECKING:  # who knows which kind it is reads its fields
-
+    if TYPE_CHECKING:
+        # A kind's fields are read where a question has told the kind (`value.is_tensor()`, `value.family() is dict`).
+        # mypy narrows by isinstance only, which would name the kinds everywhere: the protocol is there to avoid that.
         def __getattr__(self, name: str) -> Any: ...
 
     def python_type(self, tx: Tx) -> type:
@@ -87,11 +88,11 @@ class Variable:
         method = next((METHODS[c, name] for c in type(self).__mro__ if (c, name) in METHODS), None)
         if method is not None:
             return method(tx, [self, *args], kwargs)
-        if name in DUNDERS and self.has_dunder(args):
-            return DUNDERS[name](tx, self, *args, **kwargs)
+        if name in SPECIAL_METHODS and self.has_special_method(args):
+            return SPECIAL_METHODS[name](tx, self, *args, **kwargs)
         return self.call_other_method(tx, name, args, kwargs)
 
-    def has_dunder(self, args: Args) -> bool:
+    def has_special_method(self, args: Args) -> bool:
         """Whether a special method is followed here, rather than called on a constant."""
         return True
 
@@ -125,12 +126,12 @@ class Variable:
         """`value[key] = other`."""
         method = self.special_method(tx, "__setitem__")
         if method is None:
-            tx.unsupported("GB0006", f"an assignment to an item of {describe(self)}")
+            tx.unsupported("GB0100", f"an assignment to an item of {describe(self)}")
         tx.call(method, [key, value], {})
 
     def delete_subscript(self, tx: Tx, key: Variable) -> None:
         """`del value[key]`."""
-        tx.unsupported("GB0006", f"a del of an item of {describe(self)}")
+        tx.unsupported("GB0100", f"a del of an item of {describe(self)}")
 
     def iterator(self, tx: Tx) -> Variable:
         """`iter(value)`."""
@@ -305,7 +306,7 @@ class Variable:
         raise NotConstant(self)
 
     def hash_key(self, tx: Tx) -> Any:
-        """What stands for it as the key of a dict: a constant, or an `ObjectKey` (variables/keys.py)."""
+        """What stands for it as the key of a dict: a constant, or an `ObjectKey` (variables/hash_keys.py)."""
         constant = tx.constant(self, "a key")
         try:
             hash(constant)

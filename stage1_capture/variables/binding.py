@@ -99,9 +99,10 @@ def dict_source(value: UserDefinedObjectVariable, name: str) -> Source | None:
     return in_class(value.class_place(), type(value.real), name)
 
 
-def pending(tx: Tx, cls: type, name: str) -> Any:
-    """What the program stored on a class under this name (None: deleted it), as instances see it; else MISSING."""
-    for c in cls.__mro__ if tx.output.class_stores else ():
+def pending(tx: Tx, cls: type, name: str, start: int = 0) -> Any:
+    """What the program stored on a class under this name (None: deleted it), as instances see it, and super() from
+    `start` on; else MISSING."""
+    for c in cls.__mro__[start:] if tx.output.class_stores else ():
         if name in (stored := tx.output.class_stores.get(c, {})):
             return stored[name]
         if name in c.__dict__:
@@ -134,22 +135,20 @@ def call_descriptor(tx: Tx, value: UserDefinedObjectVariable, found: Any, name: 
 
 
 def guard_lacking(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
-    """A user-defined class may get the method later. Those of modules are taken for what they are."""
-    cls = type(value.real)
-    if cls.__flags__ & _HEAP and is_users_class(cls):
-        output.guard("LACKS", value.class_place(), name)  # of which no module's epoch tells
+    """A user-defined class may get the method later, of which no module's epoch tells."""
+    output.guard_members(class_place(output, value), type(value.real), name)
 
 
 def guard_getters(output: OutputGraph, value: UserDefinedObjectVariable) -> None:
     """A user-defined class may get a `__getattribute__` or a `__getattr__` later: they would see reads of guards."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, "__getattribute__", "__getattr__")
 
 
 def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined class may compute the attribute later: its code is not to run where a guard reads it."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if isinstance(value.real, Module) and (name in REGISTRIES or name == "training"):
         return  # what Module itself has, not to be described anew
     if (place := class_place(output, value)) is not None:
@@ -159,12 +158,14 @@ def guard_plain(output: OutputGraph, value: UserDefinedObjectVariable, name: str
 
 def guard_member(output: OutputGraph, value: UserDefinedObjectVariable, name: str) -> None:
     """A user-defined method or property, as it lies in its class: a descriptor in its place is not to be asked."""
-    cls = class_at_place(value)
+    cls = type(value.real)
     if (place := class_place(output, value)) is not None:
         output.guard_members(place, cls, name)
         guard_metaclass(output, place, cls, name)
-        if place == value.class_place():  # which says all that an IDENTITY of these would
-            output.described |= {AttrSource(place, name), AttrSource(AttrSource(place, name), "fget")}
+        own = value.class_place()
+        if own is not None and (place == own or ("TYPE", value.source, None) in output.guards):
+            # which says all that an IDENTITY of these would
+            output.described |= {AttrSource(own, name), AttrSource(AttrSource(own, name), "fget")}
 
 
 def guard_metaclass(output: OutputGraph, place: Source, cls: type, name: str) -> None:
@@ -181,17 +182,14 @@ def guard_present(output: OutputGraph, value: UserDefinedObjectVariable, name: s
         output.guard("PRESENT", AttrSource(value.source, "__dict__"), name)
 
 
-def class_at_place(value: UserDefinedObjectVariable) -> type:
-    """What guards find at `value.__class__`: a module that was compiled in place says it is of its plain class."""
-    cls = type(value.real)
-    return vars(cls).get("_plain_class", cls) if isinstance(value.real, Module) else cls
-
-
 def class_place(output: OutputGraph, value: UserDefinedObjectVariable) -> Source | None:
     """Where guards find the class of an object: one place for all its objects, as near as any. None for classes that
     do not change, and for those made inside."""
-    cls, place = class_at_place(value), value.class_place()
-    if place is None or not cls.__flags__ & _HEAP or not is_users_class(cls):
+    cls = type(value.real)
+    if not cls.__flags__ & _HEAP or not is_users_class(cls):
+        return None
+    place = value.class_place()
+    if place is None:
         return None
     if depth(place) < depth(output.class_places.setdefault(cls, place)):
         output.class_places[cls] = place

@@ -7,11 +7,13 @@ looked at, and the values of Python constants; no user code runs.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
-from stage1_capture.state.graph_builder import OutputGraph
+from stage1_capture.state.graph_builder import OutputGraph, is_users
 from stage1_capture.state.machine import KINDS, Tx
+from stage1_capture.state.mro import class_lookup
 from stage1_capture.variables.base import LazyVariable, Variable
 from stage_contracts.source import ArgSource, AttrSource, ItemSource, KeySource, Source
 
@@ -20,12 +22,10 @@ REGISTRIES = ("_parameters", "_buffers", "_modules", "_forward_hooks", "_forward
 
 
 Builder = Callable[[OutputGraph, Any, Source | None], Variable]
-BUILDERS: dict[
-    type, Builder
-] = {}  # objects of exactly this class -> what makes their value: each kind has its rows
-BUILDERS_BY_CLASS: dict[
-    type, Builder
-] = {}  # objects of a class derived from it; that of `object` is for all others
+# Objects of exactly this class -> what makes their value (each kind has its rows); and of a class derived from it:
+# that of `object` is for all others.
+BUILDERS: dict[type, Builder] = {}
+BUILDERS_BY_CLASS: dict[type, Builder] = {}
 
 
 def object_of(real: Any, source: Source | None = None) -> Any:
@@ -42,8 +42,20 @@ def wrap(output: OutputGraph, real: Any, source: Source | None) -> Variable:
     """The abstract value of `real`. `source` None: an object of the library, trusted not to change."""
     builder = BUILDERS.get(type(real))
     if builder is None:
+        refuse_watched(output, type(real))
         builder = next(BUILDERS_BY_CLASS[c] for c in type(real).__mro__ if c in BUILDERS_BY_CLASS)
     return builder(output, real, source)
+
+
+def refuse_watched(output: OutputGraph, cls: type) -> None:
+    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
+    asked = class_lookup(cls, "__getattribute__")
+    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
+        output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
+    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
+        output.unsupported(
+            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
+        )
 
 
 def lazily(output: OutputGraph, real: Any, source: Source | None) -> LazyVariable:
@@ -94,6 +106,8 @@ def identical(output: OutputGraph, real: Any, source: Source | None, build: Call
 
 def class_variable(tx: Tx, value: Variable, cls: type) -> Variable:
     """The class of an object, as a value: the one there is of it, or one that the object's own guards describe."""
+    if cls is types.ModuleType:  # one of Python's modules may become one of a derived class
+        tx.output.guard("TYPE", value.source, cls)
     known = tx.output.known.get(id(cls))
     if known is None:
         known = object_of(cls)

@@ -13,7 +13,7 @@ from stage1_capture.state.mro import MISSING
 from stage1_capture.variables.base import Variable, describe
 from stage1_capture.variables.binding import pending
 from stage1_capture.variables.function import CellVariable
-from stage1_capture.variables.keys import by_identity
+from stage1_capture.variables.hash_keys import by_identity
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 

@@ -51,11 +51,11 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
     if isinstance(meta, property) and isinstance(meta.fget, types.FunctionType):
         return tx.inline(tx.wrap(meta.fget, cls.child("__class__", name, "fget")), [cls], {})
     if meta is not MISSING and hasattr(type(meta), "__set__"):
-        tx.unsupported("GB0022", f"the attribute {name} of the class {real.__name__}")
+        tx.unsupported("GB0105", f"the attribute {name} of the class {real.__name__}")
     found = class_lookup(real, name)
     _guard_read(tx, cls, name)
     if meta is MISSING and type(real) is not type:
-        tx.output.guard("LACKS", cls.child("__class__"), name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name)
     if found is MISSING:
         return _on_metaclass(tx, cls, meta, name)
     if isinstance(found, staticmethod):
@@ -69,7 +69,7 @@ def class_attribute(tx: Tx, cls: UserDefinedObjectVariable, name: str) -> Variab
 def _refuse_new_on_metaclass(tx: Tx, real: type, name: str) -> None:
     if pending(tx, type(real), name) is not MISSING:
         tx.unsupported(
-            "GB0022", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
+            "GB0105", f"the attribute {name} of the class {real.__name__}, whose metaclass has just got it"
         )
 
 
@@ -132,7 +132,7 @@ def _on_metaclass(tx: Tx, cls: UserDefinedObjectVariable, meta: Any, name: str) 
     if meta is type.mro or meta is type.__subclasses__:
         return UserMethodVariable(object_of(meta), cls)
     if meta is not MISSING or class_lookup(type(cls.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0022", f"the attribute {name} of the class {cls.real.__name__}")
+        tx.unsupported("GB0105", f"the attribute {name} of the class {cls.real.__name__}")
     tx.output.guard("ABSENT", cls.source, name)
     return None
 
@@ -145,6 +145,8 @@ def super_attribute(tx: Tx, value: SuperVariable, name: str) -> Variable | None:
     cls = real if of_class else type(real)
     order = cls.__mro__
     start = order.index(value.owner) + 1
+    if (stored := pending(tx, cls, name, start)) is not MISSING:
+        return None if stored is None else realize(stored)
     index = next((i for i in range(start, len(order)) if name in order[i].__dict__), None)
     if index is None:
         _guard_nothing_behind(tx, receiver, cls, start, name, of_class)
@@ -174,7 +176,7 @@ def _seen_by(tx: Tx, receiver: Any, found: Any, source: Source | None, name: str
         function = tx.wrap(found, None if is_library(found.__globals__) else source)
         return function if unbound else UserMethodVariable(function, receiver)
     if hasattr(type(found), "__get__"):
-        tx.unsupported("GB0022", f"super().{name}, which is not a plain method")
+        tx.unsupported("GB0098", f"super().{name}, which is not a plain method")
     return tx.wrap(found, source)
 
 
@@ -198,4 +200,4 @@ def _guard_nothing_behind(tx: Tx, receiver: Any, cls: type, start: int, name: st
     if not made_inside(cls):
         tx.output.guard("IDENTITY", _found_behind(receiver, start, name, of_class), MISSING)
     for outside in cls.__mro__[start:] if made_inside(cls) else ():
-        tx.output.guard("LACKS", base_place(outside), name)
+        tx.output.guard_members(base_place(outside), outside, name)

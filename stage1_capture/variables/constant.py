@@ -58,7 +58,7 @@ class ConstantVariable(Variable):
             return UserMethodVariable(tx.wrap(class_lookup(Device, name), None), self)
         return None
 
-    def has_dunder(self, args: Args) -> bool:
+    def has_special_method(self, args: Args) -> bool:
         return any(a.unwrapped() is not a for a in args)
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
@@ -144,10 +144,10 @@ IMMUTABLE = (
 )  # fmt: skip
 
 
-def wrap_constant(kind: str) -> Builder:
+def wrap_constant(kind: str, make: Callable[[Any], Variable] = ConstantVariable) -> Builder:
     def build(output: OutputGraph, real: Any, source: Source | None) -> Variable:
         output.guard(kind, source, real, source in output.epoch_sources)
-        return ConstantVariable(real)
+        return make(real)
 
     return build
 

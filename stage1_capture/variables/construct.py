@@ -17,11 +17,11 @@ from stage1_capture.state.machine import BUILTINS, CONSTRUCTORS, Args, Kwargs, T
 from stage1_capture.state.mro import MISSING, class_lookup
 from stage1_capture.variables.base import Variable, describe, from_constant, load_attribute, realize
 from stage1_capture.variables.binding import guard_class
-from stage1_capture.variables.builder import wrap
+from stage1_capture.variables.builder import refuse_watched, wrap
 from stage1_capture.variables.derived import EMPTY, FIXED, blank, python_base
 from stage1_capture.variables.exception import new_exception
 from stage1_capture.variables.sequence import TupleVariable
-from stage1_capture.variables.user_object import UserDefinedObjectVariable, refuse_watched
+from stage1_capture.variables.user_object import UserDefinedObjectVariable
 from stage_contracts.source import AttrSource, ItemSource
 
 _MAKERS = (object.__new__, BaseException.__new__, Exception.__new__)

@@ -119,7 +119,7 @@ def _module(tx: Tx, rule: Rule, function: Variable, args: Args, kwargs: Kwargs) 
     call = class_lookup(plain, "__call__")  # the class may have one of its own
     if not isinstance(call, types.FunctionType):
         tx.unsupported("GB0002", f"a call of {describe(function)}, whose __call__ is no Python function")
-    place = function.source and AttrSource(AttrSource(function.source, "__class__"), "__call__")
+    place = function.child("__class__", "_plain_class", "__call__")
     own = wrap(tx.output, call, None if call is Module.__call__ else place)
     return tx.call(own, [function, *args], kwargs)
 

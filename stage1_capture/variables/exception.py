@@ -42,8 +42,6 @@ class ExceptionVariable(UserDefinedObjectVariable):
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         if name not in (*_STORED, "__suppress_context__"):
             return super().store_attribute(tx, name, value)
-        if not self.fresh:
-            tx.unsupported("GB0006", f"an assignment to {name} of an exception from outside")
         if name == "__suppress_context__":
             self.suppress = bool(tx.constant(value, name))
         else:
@@ -53,10 +51,8 @@ class ExceptionVariable(UserDefinedObjectVariable):
         if name in self.attrs or name not in (*_FIELDS, "value", "with_traceback"):
             in_c = types.GetSetDescriptorType | types.MemberDescriptorType
             if isinstance(class_lookup(type(self.real), name), in_c):
-                tx.unsupported("GB0022", f"the attribute {name} of an exception")
+                tx.unsupported("GB0098", f"the attribute {name} of an exception")
             return super().var_getattr(tx, name)
-        if not self.fresh:
-            tx.unsupported("GB0022", f"{name} of an exception from outside")
         if name in _FIELDS:
             return _FIELDS[name](self)
         if name == "value" and isinstance(self.real, StopIteration):

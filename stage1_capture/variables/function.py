@@ -27,7 +27,7 @@ from stage1_capture.state.machine import (
 from stage1_capture.variables.base import Variable, describe, from_constant, realize
 from stage1_capture.variables.builder import BUILDERS, identical, lazily, object_of, once, wrap, wrap_identity
 from stage1_capture.variables.constant import NONE
-from stage1_capture.variables.keys import ObjectKey
+from stage1_capture.variables.hash_keys import ObjectKey
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import call_in_numpy, is_numpys

@@ -1,7 +1,7 @@
 """Dicts, defaultdicts, the `__dict__` of an object, and the views of a dict.
 
 Input: variables/builder.py makes one of a real one, opcodes and builtins make the rest. Keys are constants, or objects
-as `ObjectKey`: variables/keys.py.
+as `ObjectKey`: variables/hash_keys.py.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ from stage1_capture.variables.builder import (
     wrap,
     wrap_as_object,
 )
+from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_keys, item_source
+from stage1_capture.variables.hash_keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import ObjectKey, hashable, holds_object, object_keys
 from stage1_capture.variables.method import builtin_attribute
 from stage1_capture.variables.sequence import ListVariable, SequenceIterator, TupleVariable
 from stage_contracts.controls import register
@@ -49,7 +50,7 @@ from stage_contracts.source import AttrSource, ItemSource, KeySource, Registered
 
 
 @dataclass(eq=False)
-class ConstDictVariable(Variable):
+class ConstDictVariable(ContainerVariable):
     """A dict (or OrderedDict: `kind`) whose keys are constants."""
 
     items: dict[Any, Variable]
@@ -63,12 +64,6 @@ class ConstDictVariable(Variable):
             return class_variable(tx, self, self.kind)
         return builtin_attribute(tx, self, name, dict)
 
-    def truth(self, tx: Tx) -> bool:
-        return bool(self.items)
-
-    def length(self, tx: Tx) -> Variable:
-        return from_constant(len(self.items))
-
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items
 
@@ -80,12 +75,6 @@ class ConstDictVariable(Variable):
 
     def as_proxy(self, leaf: Callable[[Any], Any], refuse: Callable[[Variable], NoReturn]) -> Any:
         return {k: realize(v).as_proxy(leaf, refuse) for k, v in self.items.items()}
-
-    def is_plain_data(self) -> bool:
-        return True
-
-    def operand_class(self) -> type | None:
-        return self.kind
 
     def family(self) -> Any:
         return dict
@@ -143,9 +132,6 @@ class ConstDictVariable(Variable):
     def reversed(self, tx: Tx) -> Variable:
         return SequenceIterator(sequence=ListVariable(iterate(tx, self)[::-1]))
 
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
-
     def as_constant(self) -> Any:
         if self.kind not in (dict, OrderedDict) or any(map(holds_object, self.items)):
             raise NotConstant(self)
@@ -153,9 +139,6 @@ class ConstDictVariable(Variable):
 
     def hash_key(self, tx: Tx) -> Any:
         tx.throw(TypeError, f"unhashable type: {self.kind.__name__!r}")
-
-    def snapshot(self) -> Any:
-        return dict(self.items)
 
 
 @dataclass(eq=False)

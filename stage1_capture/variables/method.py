@@ -77,5 +77,5 @@ def builtin_attribute(tx: Tx, value: Any, name: str, known: type | None = None) 
         tx.unsupported("GB0098", f"the descriptor {kind.__name__}.{name}")
     if not there and known not in (None, kind) and is_users_class(kind):
         place = value.child("__class__") or RegisteredSource(register(kind))
-        tx.output.guard("LACKS", place, name)
+        tx.output.guard_members(place, kind, name)
     return UserMethodVariable(name, value) if there else None

@@ -119,12 +119,13 @@ def wrap_array(output: OutputGraph, real: np.ndarray, source: Source | None) -> 
 
 def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) -> Variable:
     """A NumPy scalar as an array without dimensions, that nothing writes to."""
-    captured = real.dtype.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
-    captured = captured and type(real) is real.dtype.type  # and not a class derived from it
+    dtype = _DTYPE.__get__(real)  # past a class derived from NumPy's, which may compute it
+    captured = dtype.num in CAPTURED_DTYPES and config.current().capture.trace_numpy
+    captured = captured and type(real) is dtype.type
     if source is None or not captured:
         return builder.wrap_as_object(output, real, source)
     output.guard("TYPE", source, type(real))
-    meta = TensorMeta((), CAPTURED_DTYPES[real.dtype.num])
+    meta = TensorMeta((), CAPTURED_DTYPES[dtype.num])
     inside = TensorVariable(meta, real=Tensor(np.asarray(real)), source=ArraySource(source))
     made = NumpyNdarrayVariable(inside, scalar=True, real=real, source=source)
     return builder.once(output, real, source, lambda: made)
@@ -133,6 +134,9 @@ def wrap_scalar(output: OutputGraph, real: np.generic, source: Source | None) ->
 def wrap_dtype(output: OutputGraph, real: np.dtype, source: Source | None) -> Variable:
     output.guard("EQUALS", source, real, source in output.epoch_sources)
     return ConstantVariable(real)
+
+
+_DTYPE: Any = np.generic.__dict__["dtype"]
 
 
 # ---- attributes -------------------------------------------------------------------------------------------------
@@ -146,9 +150,8 @@ FACTS: dict[str, Callable[[TensorMeta], Any]] = {
     "itemsize": lambda m: m.dtype.itemsize,
     "nbytes": lambda m: m.numel * m.dtype.itemsize,
 }
-COMPUTED: dict[
-    str, Callable[[Tx, NumpyNdarrayVariable], Variable]
-] = {}  # T, mT, real, flat: builtins/numpy/methods.py
+# T, mT, real, flat: builtins/numpy/methods.py
+COMPUTED: dict[str, Callable[[Tx, NumpyNdarrayVariable], Variable]] = {}
 NAMES: set[str] = set()  # methods that builtins/numpy/methods.py has
 
 

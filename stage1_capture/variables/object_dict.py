@@ -162,10 +162,10 @@ class ObjectDict(MutableMapping):
         """An object has two things of one name where its class has a slot, or a module such a parameter: `attrs` holds
         one."""
         if isinstance(class_lookup(type(self.owner.real), name), types.MemberDescriptorType):
-            self.output.unsupported("GB0006", f"a change of {name} in a __dict__ beside the slot {name}")
+            self.output.unsupported("GB0051", f"a change of {name} in a __dict__ beside the slot {name}")
         if isinstance(self.owner.real, Module) and any(name in self._own.get(r, ()) for r in REGISTRIES[:3]):
             self.output.unsupported(
-                "GB0006", f"a change of {name} in a __dict__ beside the registered {name}"
+                "GB0051", f"a change of {name} in a __dict__ beside the registered {name}"
             )
 
     def __iter__(self) -> Iterator[str]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from stage0_eager.nn import Parameter
 from stage1_capture.state.graph_builder import OutputGraph, is_users_class
 from stage1_capture.state.machine import Args, Kwargs, Tx, attempt
-from stage1_capture.state.mro import class_lookup
+from stage1_capture.state.mro import class_lookup, made_inside
 from stage1_capture.variables.base import (
     FROM_CONSTANT,
     Variable,
@@ -27,9 +27,10 @@ from stage1_capture.variables.base import (
     realize,
 )
 from stage1_capture.variables.builder import BUILDERS, Builder, class_variable, in_arguments, lazily, once
+from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY, HELD, guard_length, item_source, python_base
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import hashable
 from stage1_capture.variables.method import UserMethodVariable, builtin_attribute
 from stage_contracts.controls import register
 from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
@@ -39,15 +40,12 @@ _BOUNDS = ("start", "stop", "step")
 
 
 @dataclass(eq=False)
-class SequenceVariable(Variable):
+class SequenceVariable(ContainerVariable):
     """What lists and tuples have in common."""
 
     items: list[Variable]
     kind: ClassVar[type]
     known: ClassVar[type]
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
 
     def parts(self) -> list[Variable]:
         return self.items
@@ -57,23 +55,11 @@ class SequenceVariable(Variable):
             return class_variable(tx, self, self.python_type(tx))
         return builtin_attribute(tx, self, name, self.known)
 
-    def truth(self, tx: Tx) -> bool:
-        return bool(self.items)
-
-    def length(self, tx: Tx) -> Variable:
-        return from_constant(len(self.items))
-
     def contains(self, tx: Tx, item: Variable) -> bool:
         return any(equal(tx, realize(i), item) for i in self.items)
 
     def tensors(self) -> list[Any]:
         return [t for item in self.items for t in realize(item).tensors()]
-
-    def is_plain_data(self) -> bool:
-        return True
-
-    def operand_class(self) -> type | None:
-        return self.kind
 
     def family(self) -> Any:
         return self.known
@@ -185,9 +171,6 @@ class ListVariable(SequenceVariable):
     def hash_key(self, tx: Tx) -> Any:
         tx.throw(TypeError, "unhashable type: 'list'")
 
-    def snapshot(self) -> Any:
-        return list(self.items)
-
 
 @dataclass(eq=False)
 class DequeVariable(ListVariable):
@@ -237,22 +220,24 @@ class TupleVariable(SequenceVariable):
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         """Of a named tuple also its fields, and what the user wrote in its class."""
         found = class_lookup(self.kind, name)
+        if is_users_class(self.kind) and not made_inside(self.kind):
+            tx.output.guard_members(self._class_place(), self.kind, "__getattribute__", "__getattr__", name)
         if name in getattr(self.kind, "_fields", ()) and name != "__class__":
             if type(found) is not _FIELD:  # the user put something else there
-                tx.unsupported("GB0022", f"the attribute {name} of {describe(self)}")
-            if is_users_class(self.kind):
-                place = self.child("__class__") or RegisteredSource(register(self.kind))
-                tx.output.guard("IDENTITY", AttrSource(place, name), found)
+                tx.unsupported("GB0106", f"the attribute {name} of {describe(self)}")
             return self.items[self.kind._fields.index(name)]  # type: ignore[attr-defined]
         if not isinstance(found, (types.FunctionType, property)) or name == "__class__":
             return super().var_getattr(tx, name)
         if name in ("_replace", "_asdict"):
             return UserMethodVariable(name, self)
-        base = self.class_place() or self.class_source or RegisteredSource(register(self.kind))
+        base = self._class_place()
         if isinstance(found, property):
             getter = tx.wrap(found.fget, AttrSource(AttrSource(base, name), "fget"))
             return tx.inline(getter, [self], {})
         return UserMethodVariable(tx.wrap(found, AttrSource(base, name)), self)
+
+    def _class_place(self) -> Source:
+        return self.class_place() or self.class_source or RegisteredSource(register(self.kind))
 
     def call_other_method(self, tx: Tx, name: str, args: Args, kwargs: Kwargs) -> Variable:
         own = not hasattr(tuple, name) or name in ("__getattribute__", "__setattr__", "__delattr__")

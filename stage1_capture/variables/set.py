@@ -13,15 +13,16 @@ from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Tx, attempt
 from stage1_capture.variables.base import FROM_CONSTANT, NotConstant, Variable, from_constant
 from stage1_capture.variables.builder import BUILDERS, once, wrap_as_object
+from stage1_capture.variables.container import ContainerVariable
 from stage1_capture.variables.derived import EMPTY
-from stage1_capture.variables.keys import hashable, holds_object, object_keys
+from stage1_capture.variables.hash_keys import hashable, holds_object, object_keys
 from stage1_capture.variables.mapping import HASHED, DictIterator
 from stage1_capture.variables.method import builtin_attribute
 from stage_contracts.source import Source
 
 
 @dataclass(eq=False)
-class SetVariable(Variable):
+class SetVariable(ContainerVariable):
     """A set (or frozenset: `kind`) of constants. Its order is Python's own, for the elements are."""
 
     items: set[Any]
@@ -33,23 +34,11 @@ class SetVariable(Variable):
     def var_getattr(self, tx: Tx, name: str) -> Variable | None:
         return builtin_attribute(tx, self, name, set)
 
-    def truth(self, tx: Tx) -> bool:
-        return bool(self.items)
-
-    def length(self, tx: Tx) -> Variable:
-        return from_constant(len(self.items))
-
     def contains(self, tx: Tx, item: Variable) -> bool:
         return hashable(tx, item) in self.items
 
     def iterator(self, tx: Tx) -> Variable:
         return DictIterator(walked=self, entries=self.items, empty=set())
-
-    def is_plain_data(self) -> bool:
-        return True
-
-    def operand_class(self) -> type | None:
-        return self.kind
 
     def family(self) -> Any:
         return set
@@ -74,11 +63,8 @@ class SetVariable(Variable):
 
     def will_change(self, tx: Tx, what: str) -> None:
         if self.kind is frozenset:
-            tx.unsupported("GB0006", f"{what} of a frozenset")
+            tx.unsupported("GB0066", f"{what} of a frozenset")
         super().will_change(tx, what)
-
-    def python_type(self, tx: Tx) -> type:
-        return self.kind
 
     def as_constant(self) -> Any:
         if any(map(holds_object, self.items)):
@@ -89,9 +75,6 @@ class SetVariable(Variable):
         if self.kind is not frozenset:
             tx.throw(TypeError, f"unhashable type: {self.kind.__name__!r}")
         return super().hash_key(tx)
-
-    def snapshot(self) -> Any:
-        return set(self.items)
 
 
 FROM_CONSTANT[set] = FROM_CONSTANT[frozenset] = lambda value: SetVariable(set(value), type(value))

@@ -18,7 +18,7 @@ from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.binding import dict_source, guard_class, guard_plain, guard_storing, on_class
 from stage1_capture.variables.constant import NONE
 from stage1_capture.variables.object_dict import ObjectDict, described, dict_of
-from stage_contracts.source import AttrSource, Source
+from stage_contracts.source import Source
 
 if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -33,12 +33,12 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
         if is_library(vars(real)):
             tx.unsupported("GB0092", "a change of the library's own state")
         if hasattr(types.ModuleType, name):  # `__dict__`
-            tx.unsupported("GB0006", f"an assignment to the attribute {name} of a module")
+            tx.unsupported("GB0102", f"an assignment to the attribute {name} of a module")
         tx.output.effects.store_global(vars(real), name, value)
     elif isinstance(real, type):
         _store_on_class(tx, target, name, value)
     elif isinstance(real, types.ModuleType):
-        refuse_store(tx, target, name)
+        refuse(tx, target, name, STORE)
     else:
         setter = class_lookup(type(real), "__setattr__")
         if setter is object.__setattr__ or isinstance(real, BaseException):
@@ -47,17 +47,22 @@ def store_on_object(tx: Tx, target: UserDefinedObjectVariable, name: str, value:
             method = tx.wrap(setter, _class_source(target, "__setattr__", setter))
             tx.call(method, [target, from_constant(name), value], {})
         else:
-            refuse_store(tx, target, name)
+            tx.unsupported("GB0103", f"{STORE} {name} of {describe(target)}")
 
 
-def refuse_store(tx: Tx, target: Variable, name: str) -> NoReturn:
-    tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(target)}")
+STORE, DELETE = "an assignment to the attribute", "a del of the attribute"
+
+
+def refuse(tx: Tx, target: Variable, name: str, what: str) -> NoReturn:
+    """Of a class or a module, of a tensor, or of a built-in value, which has no attributes of its own."""
+    code = "GB0101" if target.is_tensor() else "GB0006" if target.known_object() is None else "GB0102"
+    tx.unsupported(code, f"{what} {name} of {describe(target)}")
 
 
 def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
     """object.__setattr__(target, name, value): a data descriptor of the class, or the object's own dict."""
     if not is_instance(target):
-        refuse_store(tx, target, name)
+        refuse(tx, target, name, STORE)
     found = class_lookup(type(target.real), name)
     if isinstance(found, property):
         if found.fset is None:
@@ -77,7 +82,7 @@ def store_plainly(tx: Tx, target: Any, name: str, value: Variable) -> Variable:
             tx.call(method, [descriptor, target, value], {})
             return NONE
         if writer is not MISSING:
-            tx.unsupported("GB0006", f"the descriptor {type(target.real).__name__}.{name}")
+            tx.unsupported("GB0098", f"the descriptor {type(target.real).__name__}.{name}")
         if class_lookup(type(found), "__delete__") is not MISSING:
             tx.output.guard("IDENTITY", dict_source(target, name), found)
             tx.throw(AttributeError, "__set__")
@@ -109,9 +114,9 @@ def _store_on_class(tx: Tx, cls: UserDefinedObjectVariable, name: str, value: Va
         and class_lookup(type(real), name) is MISSING
     )
     if not (data and shown and user and plain) or name.startswith("__"):
-        tx.unsupported("GB0006", f"an assignment to the attribute {name} of {describe(cls)}")
+        refuse(tx, cls, name, STORE)
     if type(real) is not type:
-        tx.output.guard("LACKS", AttrSource(cls.source, "__class__") if cls.source else None, name)
+        tx.output.guard_members(cls.child("__class__"), type(real), name, "__setattr__")
     tx.output.will_change(cls)
     cls.attrs[name] = value
     tx.output.class_stores.setdefault(real, {})[name] = value
@@ -129,12 +134,12 @@ def is_instance(target: Variable) -> bool:
 def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
     """`del target.name`: by a user-defined `__delattr__` where there is one."""
     if not is_instance(target):
-        tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
+        refuse(tx, target, name, DELETE)
     deleter = class_lookup(type(target.real), "__delattr__")
     if deleter is object.__delattr__:
         return delete_plainly(tx, target, name)
     if not isinstance(deleter, types.FunctionType):
-        tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
+        tx.unsupported("GB0103", f"{DELETE} {name} of {describe(target)}")
     method = tx.wrap(deleter, _class_source(target, "__delattr__", deleter))
     return tx.call(method, [target, from_constant(name)], {})
 
@@ -142,7 +147,7 @@ def delete_attribute(tx: Tx, target: Any, name: str) -> Variable:
 def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
     """object.__delattr__(target, name)."""
     if not is_instance(target):
-        tx.unsupported("GB0006", f"a del of the attribute {name} of {describe(target)}")
+        refuse(tx, target, name, DELETE)
     found = class_lookup(type(target.real), name)
     if isinstance(found, property) and isinstance(found.fdel, types.FunctionType):
         deleter = tx.wrap(found.fdel, _class_source(target, name, found.fdel, "fdel"))
@@ -153,7 +158,7 @@ def delete_plainly(tx: Tx, target: Any, name: str) -> Variable:
         method = tx.wrap(remover, _class_source(descriptor, "__delete__", remover))
         return tx.call(method, [descriptor, target], {})
     if described(type(target.real), name):
-        tx.unsupported("GB0006", f"a del of {name}, which the class describes")
+        tx.unsupported("GB0098", f"a del of {name}, which the class describes")
     guard_storing(tx.output, target, "__delattr__")
     slot = _slot(tx, target.real, found, name)
     in_dict = not slot and has_dict(target.real)
@@ -179,7 +184,7 @@ def _filled(tx: Tx, target: Any, slot: Any, name: str) -> bool:
         tx.wrap(slot.__get__(target.real), target.child(name))
         return True
     if class_lookup(type(target.real), "__getattr__") is not MISSING:
-        tx.unsupported("GB0006", f"a del of the empty slot {name}, of a class with a __getattr__")
+        tx.unsupported("GB0104", f"a del of the empty slot {name}, of a class with a __getattr__")
     tx.output.guard("ABSENT", target.source, name)
     return False
 
@@ -199,7 +204,7 @@ def _slot(tx: Tx, real: Any, found: Any, name: str) -> bool:
     """Whether it is a slot of a Python class. What C keeps in an object may be read-only, as `__dict__` often is."""
     slot = isinstance(found, types.MemberDescriptorType)
     if slot and not found.__objclass__.__flags__ & _HEAP:
-        tx.unsupported("GB0006", f"a change of {name}, which {type(real).__name__} keeps in C")
+        tx.unsupported("GB0098", f"a change of {name}, which {type(real).__name__} keeps in C")
     return slot
 
 

@@ -15,8 +15,8 @@ from stage1_capture.state.graph_builder import OutputGraph
 from stage1_capture.state.machine import KINDS, Args, Kwargs, Tx
 from stage1_capture.variables.base import Variable, describe, from_constant
 from stage1_capture.variables.builder import BUILDERS_BY_CLASS, class_variable, once, wrap_as_object
+from stage1_capture.variables.hash_keys import by_identity
 from stage1_capture.variables.iterator import IteratorVariable
-from stage1_capture.variables.keys import by_identity
 from stage1_capture.variables.tensor_attributes import (
     TENSOR_FACT_METHODS,
     TENSOR_REFUSALS,
@@ -77,13 +77,13 @@ class TensorVariable(Variable):
     def store_attribute(self, tx: Tx, name: str, value: Variable) -> None:
         """`tensor.grad = value`, of a tensor from outside."""
         if name != "grad" or self.real is None:
-            super().store_attribute(tx, name, value)
+            tx.unsupported("GB0101", f"an assignment to the attribute {name} of {describe(self)}")
         self.store_gradient(tx, value)
 
     def store_gradient(self, tx: Tx, value: Variable) -> None:
         if self.source is None or not (value.is_none() or value.is_tensor()):
             what = f"the gradient of {describe(self)}"
-            tx.unsupported("GB0006", f"an assignment of {describe(value)} to {what}")
+            tx.unsupported("GB0101", f"an assignment of {describe(value)} to {what}")
         tx.output.will_change(self)
         self.attrs["grad"] = value
 

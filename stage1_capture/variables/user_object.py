@@ -36,7 +36,6 @@ from stage1_capture.state.machine import (
     control_of,
 )
 from stage1_capture.state.mro import MISSING, class_lookup, full_name, made_inside
-from stage1_capture.variables.answers import judged
 from stage1_capture.variables.attributes import instance_attribute, module_attribute
 from stage1_capture.variables.base import (
     FROM_CONSTANT_BY_CLASS,
@@ -54,7 +53,7 @@ from stage1_capture.variables.constant import union
 from stage1_capture.variables.derived import constant_of, contents_of, python_base
 from stage1_capture.variables.function import TritonLaunchVariable
 from stage1_capture.variables.generic_alias import parametrised, takes_types
-from stage1_capture.variables.keys import ObjectKey, by_identity, hashable
+from stage1_capture.variables.hash_keys import ObjectKey, by_identity, hashable
 from stage1_capture.variables.method import UserMethodVariable
 from stage1_capture.variables.numpy_functions import (
     FUNCTION_KINDS,
@@ -63,6 +62,7 @@ from stage1_capture.variables.numpy_functions import (
     is_numpys,
 )
 from stage1_capture.variables.sequence import TupleVariable, sequence_items
+from stage1_capture.variables.special_method_results import checked_result
 from stage1_capture.variables.store import DESCRIPTOR, store_on_object
 from stage1_capture.variables.tensor import TensorVariable
 from stage_contracts.controls import register
@@ -213,14 +213,14 @@ class UserDefinedObjectVariable(Variable):
         for name in ("__bool__", "__len__"):
             method = self.special_method(tx, name)
             if method is not None:
-                return judged(tx, self, name, tx.call(method, [], {})).truth(tx)
+                return checked_result(tx, self, name, tx.call(method, [], {})).truth(tx)
         return True
 
     def length(self, tx: Tx) -> Variable:
         method = self.special_method(tx, "__len__")
         if method is None:
             return tx.fold(len, [self], {})
-        return judged(tx, self, "__len__", tx.call(method, [], {}))
+        return checked_result(tx, self, "__len__", tx.call(method, [], {}))
 
     def contains(self, tx: Tx, item: Variable) -> bool:
         method = self.special_method(tx, "__contains__")
@@ -394,22 +394,10 @@ def _wrap_enum(output: OutputGraph, real: enum.Enum, source: Source | None) -> V
 
 
 def _wrap_module(output: OutputGraph, real: Module, source: Source | None) -> Variable:
-    refuse_watched(output, type(real))
     if source is not None:
         output.module_sources.add(source)
     output.guard("TYPE", source, type(real), True)  # `module.__class__ = Other` moves the epoch
     return identical(output, real, source, lambda: UserDefinedObjectVariable(real, source=source))
-
-
-def refuse_watched(output: OutputGraph, cls: type) -> None:
-    """A user-defined class that sees every read of an attribute would see those of guards, and of capture, too."""
-    asked = class_lookup(cls, "__getattribute__")
-    if isinstance(asked, types.FunctionType) and is_users(asked.__globals__):
-        output.unsupported("GB0052", f"an object of class {cls.__name__}, which has a __getattribute__")
-    if class_lookup(type(cls), "__getattribute__") is not type.__getattribute__:
-        output.unsupported(
-            "GB0052", f"an object of class {cls.__name__}, whose metaclass has a __getattribute__"
-        )
 
 
 def _wrap_class(output: OutputGraph, real: type, source: Source | None) -> Variable:
@@ -422,7 +410,6 @@ def wrap_object(output: OutputGraph, real: Any, source: Source | None) -> Variab
     """A user's instance: its class is guarded now, its attributes as they are read."""
     if is_triton_kernel(real):
         return wrap_identity(output, real, source)
-    refuse_watched(output, type(real))
     output.guard("TYPE", source, type(real), source in output.epoch_sources)
     if is_named_tuple(type(real)):
         items = sequence_items(output, real, source)

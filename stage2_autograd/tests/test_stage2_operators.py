@@ -74,7 +74,7 @@ CORE_CASES |= {
     "scatter": [(tensor(4, 2), 1, integers(3, 1, high=2), tensor(3, 2, seed=6))],
     "scatter_add": [(tensor(4, 3), 0, integers(5, 3), tensor(5, 3, seed=7))],
     "scatter_reduce": [
-        (tensor(4, 3), 0, integers(5, 3), tensor(5, 3, seed=7), fold) for fold in ("prod", "amax", "amin")
+        (tensor(4, 3), 0, integers(5, 3), tensor(5, 3, seed=7), reduce) for reduce in ("prod", "amax", "amin")
     ],
     "diagonal": [(tensor(3, 4), 1, 0, 1)],
     "unfold": [(tensor(5, 2), 0, 3, 1)],

@@ -1,7 +1,8 @@
-"""The loops of one C++ kernel, as its schedule says, with each statement at the loop that it depends on.
+"""Writes the loops of one C++ kernel as its schedule says, and puts each statement at the loop it depends on.
 
-Input: emit_cpp.py's kernel and its KernelSchedule. Three shapes: a pointwise kernel; reductions along rows, the SIMD
-lanes in the reduction loop; reductions across rows, a lane and an accumulator for each of a block of points.
+Input: emit_cpp.py's kernel and its KernelSchedule. There are three shapes: a pointwise kernel; reductions along rows,
+with the SIMD lanes in the reduction loop; reductions across rows, with a lane and an accumulator for each point of a
+block.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES, REDUCTIONS
 from stage3_lowering.lowering.cpp_statements import INDENT, Statements, cpp_index
+from stage3_lowering.lowering.pieces import in_piece
 from stage3_lowering.lowering.schedule_kernels import PARALLEL_WORK, work_of
 from stage3_lowering.lowering.values import dot
 from stage_contracts import config
@@ -40,6 +42,7 @@ class KernelText:
         self.lane = f"{self.column} - {self.block}" if columns else ""
         self.kept_rows: dict[str, str] = {}  # internal buffer -> its array of an element per reduction point
         self.rows = self._declare_rows()
+        self.bounds: dict[str, tuple[int, int]] = {}  # of the loop that runs in pieces: the one being written
 
     def fresh(self, name: str) -> str:
         while name in self.names:
@@ -69,7 +72,7 @@ class KernelText:
 
     def lines(self) -> list[str]:
         if not self.inner:
-            return self._pointwise()
+            return self._pointwise(self.kernel.nests[0]) if not self.schedule.pieces else self._pieces()
         body = list(self.rows)
         for nest in self.kernel.nests:
             body += self._section(nest)
@@ -86,9 +89,20 @@ class KernelText:
 
     # ---- pointwise -----------------------------------------------------------------------------------
 
-    def _pointwise(self) -> list[str]:
+    def _pieces(self) -> list[str]:
+        """The loops once for each piece of one of them."""
+        assert self.schedule.pieces is not None
+        loop, cuts = self.schedule.pieces
+        lines = []
+        for first, end in zip(cuts, cuts[1:], strict=False):
+            self.bounds = {loop: (first, end)}
+            piece = self._pointwise(in_piece(self.kernel.nests[0], loop, first, end))
+            alone = piece[0].startswith(("#pragma", "for"))  # else it declares names of its own
+            lines += piece if alone else ["{", *(INDENT + line for line in piece), "}"]
+        return lines
+
+    def _pointwise(self, nest: LoopNest) -> list[str]:
         order, tiles = self.schedule.order, dict(self.schedule.tiles)
-        (nest,) = self.kernel.nests
         writer = Statements(nest, self, {v: depth for depth, v in enumerate(order, 1)})
         levels = self._levels(writer, nest, 0, len(nest.body), len(order))
         if not order:
@@ -244,9 +258,8 @@ class KernelText:
         return levels
 
     def _head(self, variable: str) -> str:
-        return (
-            f"for (int64_t {variable} = 0; {variable} < {cpp_index(self.sizes[variable])}; ++{variable}) {{"
-        )
+        first, end = self.bounds.get(variable, (0, cpp_index(self.sizes[variable])))
+        return f"for (int64_t {variable} = {first}; {variable} < {end}; ++{variable}) {{"
 
     def _lanes(self) -> str:
         v = self.column

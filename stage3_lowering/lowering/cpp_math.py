@@ -1,7 +1,8 @@
-"""Mathematical functions of the generated C++: vector versions from libmvec, so that a loop of exp is SIMD.
+"""Mathematical functions of the generated C++: vector versions from libmvec turn a loop of exp into SIMD code.
 
-Input: nothing; these are tables and text. libmvec, a part of glibc, computes 2 to 16 lanes at once with at most 4
-ulp. The build defines CUTAWAY_MVEC_<function> for each one it found; another is the C library's scalar function.
+Input: none; these are tables and text. libmvec is a part of glibc: it computes 2 to 16 lanes at once with an error of
+at most 4 ulp. The build defines CUTAWAY_MVEC_<function> for each function it found; the others call the C library's
+scalar function.
 """
 
 from __future__ import annotations

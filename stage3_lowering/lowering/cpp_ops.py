@@ -1,8 +1,8 @@
 """C++ for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their C++ type, `{f}` an f for
-float. Helpers live in the namespace `cutaway`, so that a value may be called `sign`;
-a unit contains only those it uses.
+Input: none; these are tables. In a template `{0}`, `{1}`, ... are the operands, `{T}` is their C++ type, and `{f}` is
+an f for float. Helpers are in the namespace `cutaway`, so a value may be called `sign`; a unit contains only the
+helpers it uses.
 """
 
 from __future__ import annotations
@@ -94,9 +94,15 @@ NUMBERS = {"NAN": '__builtin_nanf("")', "INFINITY": "__builtin_inff()"}
 
 HELPERS: dict[str, str] = {
     "maximum": """\
-template <class T> T maximum(T a, T b) { return a > b || a != a ? a : b; }  // NaN if either is NaN""",
+template <class T> T maximum(T a, T b) {  // NaN if either is NaN; two selections, as one with || is a branch
+    T number = a > b ? a : b;
+    return a != a ? a : number;
+}""",
     "minimum": """\
-template <class T> T minimum(T a, T b) { return a < b || a != a ? a : b; }  // NaN if either is NaN""",
+template <class T> T minimum(T a, T b) {  // NaN if either is NaN; two selections, as one with || is a branch
+    T number = a < b ? a : b;
+    return a != a ? a : number;
+}""",
     "sign": """\
 template <class T> T sign(T x) { return T((x > 0) - (x < 0)); }""",
     "sigmoid": """\

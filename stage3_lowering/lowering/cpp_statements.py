@@ -82,7 +82,7 @@ class Statements:
         assert instr.dtype is not None
         return f"{CPP_TYPES[instr.dtype.name]} {instr.name} = {expression};"
 
-    def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
+    def _load(self, instr: Instr, buffer: str, index: Any, mask: str = "") -> list[str]:
         # a row of one has no loop here
         if buffer in self.kernel.kept_rows and not self.nest.reduction_variables:
             self.text[instr.name] = f"{self.kernel.kept_rows[buffer]}[0]"
@@ -90,7 +90,8 @@ class Statements:
         if buffer in self.kernel.inside:
             self.text[instr.name] = self.kernel.inside[buffer]
             return []
-        return [self._declare(instr, f"{buffer}[{cpp_index(index)}]")]
+        element = f"{buffer}[{cpp_index(index)}]"
+        return [self._declare(instr, f"{mask} ? {element} : 0" if mask else element)]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:
         if buffer not in self.kernel.kernel.internal:

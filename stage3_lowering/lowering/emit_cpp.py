@@ -16,7 +16,7 @@ from stage3_lowering.lowering.cpp_statements import INDENT, comma_list
 from stage3_lowering.lowering.schedule_kernels import schedule_of
 from stage_contracts import config
 from stage_contracts.loop_text import origin_comments
-from stage_contracts.program import Kernel, Program, SourceUnit, Target
+from stage_contracts.program import Kernel, Program, RowBlocks, SourceUnit, Target
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -25,7 +25,9 @@ def emit_cpp(program: Program, target: Target) -> Program:
     metas = {name: buffer.meta for name, buffer in program.buffers.items()}
     functions = [emit_kernel(kernel, metas) for kernel in program.kernels.values()]
     unit_name = f"{program.name}_cpp"
-    text = "\n".join([_preamble("\n".join(functions)), *functions])
+    rows = any(isinstance(step, RowBlocks) and step.local for step in program.steps)
+    # the last word is for the local memory of those blocks
+    text = "\n".join([_preamble("\n".join([*functions, *["cutaway::Row"] * rows])), *functions])
     unit = SourceUnit(unit_name, "cpp", text, tuple(program.kernels), target)
     kernels = {name: replace(kernel, unit=unit_name) for name, kernel in program.kernels.items()}
     return program.with_(kernels=kernels, units=(*program.units, unit) if functions else program.units)

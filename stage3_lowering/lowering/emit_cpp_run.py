@@ -1,24 +1,34 @@
-"""C++ that runs a whole graph: one function per segment, its steps in order, called from Python once.
+"""C++ that runs a whole graph: one function per segment, called from Python once, runs the steps in order.
 
-Input: a planned Program whose kernels have their source. Arrays come as Python objects, their memory is read here;
-temporaries are places in the pools; contractions are calls of NumPy's own BLAS. What the process gives is in
-stage_contracts/host_interface.py.
+Input: a planned Program whose kernels have their source. Arrays arrive as Python objects, and the function reads their
+memory here. Temporaries are places in the pools. Contractions call NumPy's own BLAS. stage_contracts/host_interface.py
+lists what the process must provide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
+from stage3_lowering.lowering.cpp_contractions import contraction_text, row_blocks_text
 from stage3_lowering.lowering.cpp_ops import CPP_TYPES
 from stage3_lowering.lowering.cpp_statements import INDENT, comma_list, cpp_index
 from stage_contracts import config
-from stage_contracts.blas import Contraction, Matrix, contraction
-from stage_contracts.host_interface import HOST_CPP, NOT_AS_COMPILED
+from stage_contracts.blas import contraction
+from stage_contracts.host_interface import BLAS_TEAM_CPP, HOST_CPP, NOT_AS_COMPILED
 from stage_contracts.loop_text import origin_comments
 from stage_contracts.origin import Origin
-from stage_contracts.program import Allocate, Buffer, External, Free, Kernel, Launch, Program
+from stage_contracts.program import (
+    Allocate,
+    Buffer,
+    External,
+    Free,
+    Kernel,
+    Launch,
+    Program,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.segments import Segment, segments
 from stage_contracts.size_vars import is_open
 from stage_contracts.tensor_meta import TensorMeta
@@ -30,7 +40,8 @@ def with_run(program: Program) -> Program:
     if not found:
         return program
     *before, unit = program.units
-    text = "\n".join([unit.text, HOST_CPP, *(_segment_text(segment, program) for segment in found)])
+    team = [BLAS_TEAM_CPP] * any(isinstance(step, RowBlocks) for step in program.steps)
+    text = "\n".join([unit.text, HOST_CPP, *team, *(_segment_text(segment, program) for segment in found)])
     entry_points = (*unit.kernels, *(segment.function for segment in found))
     return program.with_(units=(*before, replace(unit, text=text, kernels=entry_points)))
 
@@ -77,7 +88,10 @@ def _steps(segment: Segment, program: Program) -> Iterator[str]:
                 found = contraction(step, program.buffers)
                 assert found is not None
                 yield from _lines_of(step.origins)
-                yield from _contraction(found)
+                yield from contraction_text(found)
+            case RowBlocks():
+                yield from _lines_of(step.origins)
+                yield from row_blocks_text(step, program)
             case Allocate() | Free():
                 pass
 
@@ -113,6 +127,9 @@ def _touched(segment: Segment, program: Program) -> set[str]:
             found.update(step.buffers)
         elif isinstance(step, External):
             found.update((*step.outputs, *(arg.name for arg in step.args)))
+        elif isinstance(step, RowBlocks):
+            for names in step_accesses(step, program.kernels):
+                found.update(names)
     return found
 
 
@@ -145,72 +162,6 @@ def _layout(meta: TensorMeta, written: bool) -> str:
     strides = ", ".join(cpp_index(stride * itemsize) for stride in meta.strides)
     words = [f"&Host::{of}_dtype", str(itemsize), "true" if written else "false", str(len(meta.shape))]
     return f"{{{', '.join([*words, f'{{{shape}}}', f'{{{strides}}}'])}}}"
-
-
-# ---- contractions ----------------------------------------------------------------------------------------------
-
-
-def _contraction(of: Contraction) -> Iterator[str]:
-    """Calls of BLAS: a matrix times a vector where one side has one row or column; loops over the batch."""
-    scalar = "1.0f" if of.letter == "s" else "1.0"
-    zero = "0.0f" if of.letter == "s" else "0.0"
-    depth = 0
-    for depth, size in enumerate(of.batch, start=1):
-        yield f"{INDENT * (depth - 1)}for (int64_t b{depth} = 0; b{depth} < {cpp_index(size)}; ++b{depth})"
-    a, b, c = map(_place, (of.a, of.b, of.c))
-    if of.n == 1 and not is_open(of.n):
-        step = of.b.row if not of.b.transposed else 1
-        words = [*_lies(of.a, of.m, of.k), scalar, a, _row(of.a), b, _row_of(step), zero, c, "1"]
-        words[-1] = _row_of(of.c.row)
-        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
-    elif of.m == 1 and not is_open(of.m):
-        step = 1 if not of.a.transposed else of.a.row
-        words = [
-            *_lies(of.b, of.k, of.n, flipped=True),
-            scalar,
-            b,
-            _row(of.b),
-            a,
-            _row_of(step),
-            zero,
-            c,
-            "1",
-        ]
-        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
-    else:
-        lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
-        sizes = [cpp_index(size) for size in (of.m, of.n, of.k)]
-        words = [*lies, *sizes, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
-        call = f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
-    yield f"{INDENT * depth}{call}"
-
-
-_TRANSPOSED = {False: "AsIs", True: "Transposed"}
-
-
-def _lies(matrix: Matrix, rows: Any, columns: Any, flipped: bool = False) -> list[str]:
-    """How gemv is told of a matrix: whether to transpose it, and its rows and columns as it lies."""
-    stored = (columns, rows) if matrix.transposed else (rows, columns)
-    return [_TRANSPOSED[matrix.transposed is not flipped], *map(cpp_index, stored)]
-
-
-def _place(matrix: Matrix) -> str:
-    steps = [f"b{k} * {_factor(step)}" for k, step in enumerate(matrix.batch, start=1) if step != 0]
-    offset = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
-    return " + ".join([matrix.buffer, *offset, *steps])
-
-
-def _factor(step: Any) -> str:
-    return f"({cpp_index(step)})" if is_open(step) else cpp_index(step)
-
-
-def _row(matrix: Matrix) -> str:
-    return _row_of(matrix.row)
-
-
-def _row_of(row: Any) -> str:
-    """BLAS refuses rows of no length, which open sizes may come to."""
-    return f"at_least_one({cpp_index(row)})" if is_open(row) else cpp_index(row)
 
 
 # ---- the way in ------------------------------------------------------------------------------------------------

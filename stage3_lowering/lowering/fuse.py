@@ -1,8 +1,8 @@
-"""The seam `fuse`: loop nests that may share their loops become one kernel, greedily.
+"""The seam `fuse`: greedily joins loop nests that may share their loops into one kernel.
 
-Input: lower.py's LoweredGraph. Each nest joins the earlier nests it shares a buffer with, the most shared
-bytes first; schedule.py says whether it may. merge.py makes a kernel of each group, side_by_side.py one of
-kernels that do the same work. The result is a Program without memory or source.
+Input: lower.py's LoweredGraph. Each nest joins an earlier nest that it shares a buffer with, the one with the most
+shared bytes first; schedule.py decides whether it may. merge.py makes a kernel of each group, and side_by_side.py makes
+one kernel of kernels that do the same work. The result is a Program without memory or source.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether groups of nests can share loops: their dependencies, their loops made equal, and what would clash.
+"""Whether groups of nests can share loops: their dependencies, how to make their loops equal, and what would clash.
 
-Input: schedule.py's groups. Dependencies are found by running the bodies with a handler that only looks.
+Input: schedule.py's groups. To find the dependencies it runs the bodies with a handler that only records.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Dependencies:
     def __init__(self, sizes: Sizes) -> None:
         self.sizes, self.reads, self.writes = sizes, [], []  # type: ignore[var-annotated]
 
-    def load(self, buffer: str, index: Any) -> None:
+    def load(self, buffer: str, index: Any, mask: None = None) -> None:
         self.reads.append(MemoryDep(buffer, index, self.sizes))
 
     def store(self, buffer: str, index: Any, value: None) -> None:

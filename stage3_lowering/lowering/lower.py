@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from stage3_lowering.lowering import placement
+from stage3_lowering.lowering import masked, placement
 from stage3_lowering.lowering.pointwise import pointwise
 from stage3_lowering.lowering.reduction import reduction
 from stage3_lowering.lowering.scan import cumsum
@@ -54,6 +54,8 @@ RULES: dict[str, Callable[[State, Node, dict[str, Any]], Lazy | None]] = {
     "full": placement.full,
     "iota": placement.iota,
     "cumsum": cumsum,
+    "cat": masked.cat,
+    "constant_pad": masked.constant_pad,
     "gather": placement.gather,
     "random_bits": placement.random_bits,
 }

@@ -1,8 +1,7 @@
-"""From the nests of one fused group to a kernel: bodies merged into sections, what is read again not loaded
-again.
+"""Turns the nests of one fused group into a kernel: merges bodies into sections and drops repeated loads.
 
-Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops: nests
-share it unless one needs what a reduction of the other yields. The result's sections are LoopNests again.
+Input: LoopNests over one iteration space, in order. A section is one pass over the reduction loops. Nests share it
+unless one needs the result of another's reduction. The sections of the result are LoopNests again.
 """
 
 from __future__ import annotations
@@ -106,14 +105,14 @@ def _append(section: Section, part: str, instr: Instr, renamed: dict[str, Value]
     if instr.op == "store":
         buffer, index, value = instr.args
         known["load", buffer, index] = value
-    elif (
-        key := (instr.op, *map(_key, instr.args), instr.dtype)
-        if instr.op != "load"
-        else ("load", *instr.args)
-    ) in known:
-        renamed[instr.name] = known[key]
-        return
     else:
+        load = instr.op == "load"
+        key = ("load", *instr.args) if load else (instr.op, *map(_key, instr.args), instr.dtype)
+        if load and key[:3] in known:  # what is there without a mask will do under one
+            key = key[:3]
+        if key in known:
+            renamed[instr.name] = known[key]
+            return
         known[key] = Value(instr.name)
     target = (
         section.reductions if instr.op == "reduction" else section.inner if part == "inner" else section.outer
@@ -170,6 +169,9 @@ _SILENT = ("load", "store", "constant", "index_expr", "indirect_index", "cast", 
 
 def _kernel_name(number: int, nests: Sequence[LoopNest]) -> str:
     """`fused_sub_exp_sum_3`: what it computes, and its place in the program."""
-    words = [i.args[0] if i.op == "reduction" else i.op for n in nests for i in n.body if i.op not in _SILENT]
+    body = (
+        i for n in nests for i in n.body if i.op not in _SILENT and not i.name.startswith("inside")
+    )  # masks
+    words = [i.args[0] if i.op == "reduction" else i.op for i in body]
     words = list(dict.fromkeys(words))
     return f"fused_{'_'.join(words[:4]) or 'copy'}_{number}"

@@ -1,7 +1,7 @@
-"""Comparisons of class numbers with targets: where one is a counter, a sum over classes is one element of a row.
+"""Comparisons of class numbers with targets: if one side is a counter, a sum over classes reads one element of a row.
 
 Input: the graph's nodes, as reduction.py and pointwise.py reach them. Losses write `where(target == iota, x, 0)`, so
-that they fuse and have a gradient without scatter. Their sum is x at the target; the comparison is of 32-bit lanes.
+that they fuse and have a gradient without scatter. Their sum is x at the target. The comparison uses 32-bit lanes.
 """
 
 from __future__ import annotations

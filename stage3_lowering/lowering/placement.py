@@ -1,7 +1,7 @@
-"""Lowering of what computes nothing: views, copies, constants, indexed and random elements.
+"""Lowering of operators that only place data: views, copies, constants, indexed and random elements.
 
-Input: a node, and its arguments with a Lazy for each tensor. Views and constants get no buffer: they are read
-through, or written where they are used.
+Input: a node, and its arguments with a Lazy for each tensor. Views and constants get no buffer: readers read through a
+view, and write a constant where they use it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Lowering of pointwise operators: one element from one element of each operand, by one rule for all of them.
+"""Lowering of pointwise operators: one rule for all, which computes one element from one element of each operand.
 
-Input: a node, and its arguments with a Lazy for each tensor. The result is an expression until realize.py makes
-it a buffer. Operands broadcast by index maps and are cast to the dtype the arithmetic is done in. A rule gives None
-for what it leaves to the eager kernel.
+Input: a node, and its arguments with a Lazy for each tensor. The result is an expression until realize.py makes it a
+buffer. Operands broadcast by index maps and are cast to the dtype of the arithmetic. A rule returns None to leave the
+operator to its eager kernel.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     hot = one_hot(node)
 
     def fetch(body: Body, index: Index) -> Value:
-        if (node, index) not in body.known:
+        key = node, index, body.mask
+        if key not in body.known:
             element = hot and compare(body, node, state.values[hot.target], hot, meta, index)
-            body.known[node, index] = element or _element(body, node, meta, compute, args, index)
-        return body.known[node, index]
+            body.known[key] = element or _element(body, node, meta, compute, args, index)
+        return body.known[key]
 
     tensors = [o for o in operands if isinstance(o, Lazy)]
     value = Lazy(

@@ -1,7 +1,7 @@
-"""What becomes a buffer: a pointwise result stays an expression, written into its readers, until a rule realizes it.
+"""Decides what becomes a buffer: a pointwise result stays an expression in its readers until a rule realizes it.
 
-Input: a node and its Lazy value, as lowering reaches it. The first rule that applies decides; each has a code, which
-the event log shows, and its reason. A realized value that its readers' kernel computes costs no memory: fusion
+Input: a node and its Lazy value, as lowering reaches it. The first rule that applies decides; each has a code and a
+reason, which the event log shows. A realized value costs no memory if the kernel of its readers computes it: fusion
 keeps it in a register.
 """
 
@@ -24,6 +24,7 @@ FULL_READS = 2  # buffers that each reader would load where one load of the resu
 LARGEST = 48  # instructions of one expression: more are slow to compile and spill registers
 EXPENSIVE = 16  # as cpp_ops.COSTS counts: an exponential is, a division is not
 
+PARTS = 8  # of a cat that is computed under masks; each point passes through all of them
 INLINED = ("pointwise", "reduction", "view", "identity", "creation", "random", "indexing", "scan")
 
 
@@ -55,11 +56,22 @@ def _row(node: Node) -> Any:
     return CORE_OPS.get(node.target.name) if core else None
 
 
+def _inlines(user: Node) -> bool:
+    """Whether a reader is computed by a nest, into which what it reads can be written."""
+    row = _row(user)
+    if row is None or row.name.startswith("scatter"):
+        return False
+    return row.kind in INLINED or row.name == "constant_pad" or is_short_cat(user)
+
+
+def is_short_cat(node: Node) -> bool:
+    """Whether `node` is a cat of few enough parts to be computed under masks."""
+    return (row := _row(node)) is not None and row.name == "cat" and len(node.args[0]) <= PARTS
+
+
 def _read_by_a_call(node: Node, value: Lazy) -> bool:
     return any(
-        user.op == "call_function"
-        and user.target is not operator.getitem
-        and ((row := _row(user)) is None or row.kind not in INLINED or row.name.startswith("scatter"))
+        user.op == "call_function" and user.target is not operator.getitem and not _inlines(user)
         for user in readers(node)
     )
 

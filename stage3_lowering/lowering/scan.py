@@ -1,6 +1,6 @@
-"""Lowering of running reductions: the dimension they run along is the reduction loop, in its order.
+"""Lowering of running reductions (cumsum and the like): the reduction loop runs along the dimension, in its order.
 
-Input: a node, and its arguments with a Lazy for the tensor. On a GPU the eager kernel does it.
+Input: a node, and its arguments with a Lazy for the tensor. On a GPU the eager kernel does this.
 """
 
 from __future__ import annotations

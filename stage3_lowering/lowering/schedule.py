@@ -1,8 +1,7 @@
 """Which nests may share their loops: groups of scheduler nodes, and every decision with its reason.
 
-Input: fuse.py's SchedulerNodes, one after the other. Two groups may fuse when their loops can be made equal,
-each reads what the other writes at the very index it is written, and no path leads from one to the other
-through a third.
+Input: fuse.py's SchedulerNodes, one after the other. Two groups may fuse when their loops can be made equal, each reads
+what the other writes at the same index, and no dependency runs from one to the other through a third.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The seam `schedule`: each kernel of a Program gets a KernelSchedule for one target; what it computes stays.
+"""The seam `schedule`: gives each kernel of a Program a KernelSchedule for one target; its results stay the same.
 
-Input: fuse.py's Program. Strides decide: the loop that steps through memory one by one is innermost and SIMD; two
-loops that each do so for another buffer run in tiles. Threads share the outermost loops where the work pays.
+Input: fuse.py's Program. Strides decide: the loop with stride 1 in memory is innermost and SIMD. If two loops have
+stride 1, each in another buffer, they run in tiles. Threads share the outermost loops if there is enough work.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Any
 
 from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.merge import ROW_LIMIT
+from stage3_lowering.lowering.pieces import choose
+from stage3_lowering.lowering.row_blocks import row_blocks
 from stage3_lowering.verify import verify_pass
 from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.kernel_schedule import KernelSchedule
 from stage_contracts.kernel_tables import row_kernel
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.passes import Pass, PassTable
-from stage_contracts.program import Kernel, Launch, Program, Target, step_accesses
+from stage_contracts.program import Kernel, Launch, Program, RowBlocks, Target, step_accesses
 from stage_contracts.symbolic import hinted
 
 PARALLEL_WORK = 1 << 21  # additions, about half a millisecond; less is done before the threads are awake
@@ -38,8 +40,13 @@ def schedule(program: Program, target: Target) -> Program:
 
 
 def kernel_schedules(program: Program, target: Target) -> Program:
-    """The program, each of its kernels with a schedule."""
+    """The program, each of its kernels with a schedule. Of blocks of rows threads share the blocks themselves."""
     kernels = {n: replace(k, schedule=schedule_of(k)) for n, k in program.kernels.items()}
+    blocks = (step for step in program.steps if isinstance(step, RowBlocks))
+    for name in (step.kernel for block in blocks for step in block.steps if isinstance(step, Launch)):
+        kernel = kernels[name]
+        assert kernel.schedule is not None
+        kernels[name] = replace(kernel, schedule=replace(kernel.schedule, parallel=()))
     return program.with_(kernels=kernels)
 
 
@@ -63,7 +70,9 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
         kept = 1 if (not inner and len(order) > 1) else 0  # the innermost of a pointwise kernel stays whole
         parallel = tuple(order[: len(order) - kept])
     split = SPLIT if inner and not outer and work >= PARALLEL_WORK and _splits(kernel) else 0
-    return KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch).verify(kernel)
+    pieces = choose(kernel.nests[0], tuple(order)) if order and not (inner or tiles) else None
+    made = KernelSchedule(tuple(order), tiles, vector, parallel, split, scratch, pieces=pieces)
+    return made.verify(kernel)
 
 
 def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
@@ -71,7 +80,7 @@ def _schedule_of_table(kernel: Kernel) -> KernelSchedule:
     reductions."""
     rows = [row_kernel(kernel, row) for row in range(kernel.rows)]
     work = [hinted(work_of(row)) for row in rows]
-    alone = schedule_of(rows[work.index(max(work))])
+    alone = replace(schedule_of(rows[work.index(max(work))]), pieces=None)
     threads = bool(kernel.sizes) or sum(work) >= PARALLEL_WORK
     if any(nest.reduction_ranges for nest in kernel.nests) or not alone.order:
         return replace(alone, parallel=(), table="across" if threads else "").verify(kernel)
@@ -226,7 +235,12 @@ SCHEDULE = PassTable(
     "schedule",
     (
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
+        Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
     ),
-    (("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),),
+    (
+        ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
+        ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
+        ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
+    ),
 )

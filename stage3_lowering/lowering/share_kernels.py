@@ -1,8 +1,8 @@
-"""Kernels that are equal up to names become one: a model's layers repeat theirs, and each would be compiled again.
+"""Makes kernels that are equal up to names into one: a model's layers repeat them, and each would be compiled again.
 
-Input: a Program before its source is written. Launches of the others call the one that is kept, on their own buffers;
-its comments name the lines of all. Kernels that may meet a bad index are shared only where they come from the same
-lines, since the error names them.
+Input: a Program before its source is written. Every launch of a removed kernel calls the one that is kept, on its own
+buffers; the comments of that kernel name the lines of all of them. Kernels that may meet a bad index are shared only if
+they come from the same lines, because the error names the lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sympy
 
 from stage_contracts.index_expr import print_index, symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
-from stage_contracts.program import Buffer, Kernel, Launch, Program
+from stage_contracts.program import Buffer, Kernel, Launch, Program, RowBlocks
 
 
 def share_kernels(program: Program) -> Program:
@@ -29,11 +29,15 @@ def share_kernels(program: Program) -> Program:
         else:
             kept[form] = kernel
         stands_for[kernel.name] = kept[form].name
-    steps = tuple(
-        replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
-        for step in program.steps
-    )
+    steps = tuple(_renamed(step, stands_for) for step in program.steps)
     return program.with_(kernels={kernel.name: kernel for kernel in kept.values()}, steps=steps)
+
+
+def _renamed(step: Any, stands_for: Mapping[str, str]) -> Any:
+    """The step, its launches of the kernels that are kept."""
+    if isinstance(step, RowBlocks):
+        return replace(step, steps=tuple(_renamed(inner, stands_for) for inner in step.steps))
+    return replace(step, kernel=stands_for[step.kernel]) if isinstance(step, Launch) else step
 
 
 def _form(kernel: Kernel, buffers: Mapping[str, Buffer]) -> Any:

@@ -1,7 +1,7 @@
-"""Horizontal fusion: kernels that do the same work on other buffers and sizes become one, over a table of them.
+"""Horizontal fusion: kernels that do the same work on different buffers and sizes become one, with a table of them.
 
-Input: the Program that fuse.py made of its groups. An optimizer's step over 200 parameters is 200 kernels, equal but
-for names and sizes: one kernel and a table of 200 rows is built once, launched once, and threads share it all.
+Input: the Program that fuse.py made. An optimizer's step over 200 parameters is 200 kernels that differ only in names
+and sizes. One kernel and a table of 200 rows is built once and launched once, and the threads share all of the work.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Open sizes in lowering: a graph's SymInts become sympy products of named sizes, each with the way to compute it.
 
-Input: the metas and arguments of a core graph. A size that is a product of symbols stays one; a sum or a quotient gets
-a name of its own (`u0 = s0 + s1`), computed once per call, so that strides and loop sizes are always products.
+Input: the metas and arguments of a core graph. A product of symbols stays as it is. A sum or a quotient gets a name
+(`u0 = s0 + s1`) and is computed once per call, so strides and loop sizes are always products.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Iteration spaces: the loops of a nest collapsed where that is possible, and split where two nests are to
-share them.
+"""Iteration spaces: collapses the loops of a nest where possible, and splits them where two nests are to share them.
 
-Input: LoopNests from lower.py. (4, 5) and (20,) run over the same points in the same order; `common` finds
-the coarsest loops that both can be written in, `rewrite` writes a nest in them.
+Input: LoopNests from lower.py. (4, 5) and (20,) run over the same points in the same order. `common` finds the coarsest
+loops that can express both; `rewrite` writes a nest with these loops.
 """
 
 from __future__ import annotations

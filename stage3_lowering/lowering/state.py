@@ -1,7 +1,7 @@
-"""What lowering writes into: the buffers, nests and calls so far, and names that never clash.
+"""What lowering writes to: the buffers, nests and calls so far, and names that never clash.
 
-Input: lower.py's rules. A result gets a buffer of its own (`buf0`, `buf1`, ...); a value keeps the name of
-its graph node, so a line of a generated kernel can be found again in the printed graph.
+Input: lower.py's rules. Each result gets a buffer (`buf0`, `buf1`, ...). A value keeps the name of its graph node, so
+you can find a line of a generated kernel again in the printed graph.
 """
 
 from __future__ import annotations

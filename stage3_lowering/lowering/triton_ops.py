@@ -1,9 +1,8 @@
-"""Triton for each loop op: an expression template per category of operand, and the helper functions they
-call.
+"""Triton for each loop op: an expression template per category of operand, and the helper functions they call.
 
-Input: nothing; these are tables. `{0}`, `{1}`, ... are the operands, `{T}` their Triton type, `{bits}` its
-width. Functions come from libdevice, because `tl.exp` and its like are the fast approximations. Helpers start
-with `_`.
+Input: none; these are tables. In a template `{0}`, `{1}`, ... are the operands, `{T}` is their Triton type, and
+`{bits}` is its width. Functions come from libdevice, because `tl.exp` and the like are the fast approximations. The
+names of helpers start with `_`.
 """
 
 from __future__ import annotations

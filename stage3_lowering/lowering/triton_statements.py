@@ -1,8 +1,8 @@
 """Triton statements for the instructions of a kernel: an `ops` handler that writes text for blocks of points.
 
-Input: emit_triton.py gives it the sections in order. A value is a block: [XBLOCK] in a pointwise kernel,
-otherwise [XBLOCK, RBLOCK], with a 1 where it does not vary. Where a whole row is held at once, what a section
-loaded, computed or stored stays a named value for the next one.
+Input: emit_triton.py passes the sections in order. A value is a block: [XBLOCK] in a pointwise kernel, otherwise
+[XBLOCK, RBLOCK], with a 1 in a dimension along which it does not vary. If a block holds a whole row, the next section
+reuses the values that a section loaded, computed or stored.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Statements:
         self.types: dict[str, DType] = {}
         self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
         self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
-        self.held: dict[tuple[str, Any], str] = {}  # (buffer, index) -> the value that is there
+        self.held: dict[tuple, str] = {}  # (buffer, index), (buffer, index, mask) -> the value that is there
         self.loop = False
 
     def begin(self, nest: LoopNest, loop: bool) -> list[str]:
         """What stands before a section: the accumulators of its reductions, when they run in a loop."""
         self.nest, self.loop = nest, loop
         self.ends: list[str] = []
-        self.inner_loads: list[tuple[str, Any]] = []
+        self.inner_loads: list[tuple] = []
         types = {i.name: i.dtype for i in nest.body}
         lines = []
         for instr in nest.body if loop else ():
@@ -96,15 +96,21 @@ class Statements:
         names = {str(s) for s in index.free_symbols} - self.sizes
         return _union(self.varies.get(s, {"i": "x", "r": "r"}.get(s[0], "x")) for s in names)
 
-    def _load(self, instr: Instr, buffer: str, index: Any) -> list[str]:
-        axes = self.varies[instr.name] = self._axes(index)
-        if (buffer, index) in self.held:
-            self.text[instr.name] = self.held[buffer, index]
+    def _load(self, instr: Instr, buffer: str, index: Any, where: str = "") -> list[str]:
+        axes = self._axes(index)
+        masked = self.varies[instr.args[2]] if where else ""
+        self.varies[instr.name] = _union((axes, masked))
+        key = (buffer, index) if (buffer, index) in self.held else (buffer, index, where)[: 2 + bool(where)]
+        if key in self.held:
+            self.text[instr.name] = self.held[key]
             return []
-        self.held[buffer, index] = instr.name
+        self.held[key] = instr.name
         if self.loop and self.inner:
-            self.inner_loads.append((buffer, index))
-        mask = self._mask(axes)
+            self.inner_loads.append(key)
+        mask = self._mask(self.varies[instr.name])
+        if where:  # a block of the index and the mask, so that Triton sees their shapes agree
+            both = f"{where} & {mask}" if mask else where
+            return [f"{instr.name} = tl.load({buffer} + {print_index(index)}, {both}, 0)"]
         return [f"{instr.name} = tl.load({buffer} + {print_index(index)}{', ' * bool(mask)}{mask})"]
 
     def _store(self, instr: Instr, buffer: str, index: Any, value: str) -> list[str]:

@@ -1,7 +1,7 @@
-"""Values and views: what a graph node's result is to lowering, before anything is computed.
+"""Values and views: how lowering represents the result of a graph node before anything is computed.
 
-Input: metas and buffers, from lower.py. A view is never a copy: it is another index map onto the same buffer.
-An element is emitted only when some loop nest reads it.
+Input: metas and buffers, from lower.py. A view is never a copy: it is another index map onto the same buffer. An
+element is emitted only when a loop nest reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Body:
 
     def __init__(self, fresh: Callable[[str], str], sizes: dict[Any, Any]) -> None:
         self.instructions: list[Instr] = []
-        self.known: dict[Any, Value] = {}  # (node, index) -> the element, written once
+        self.known: dict[Any, Value] = {}  # (node, index, mask) -> the element, written once
+        self.mask: Value | None = None  # where false, what is written has no use: loads read nothing
         self.fresh, self.sizes = fresh, sizes
         self.origins: tuple[Origin, ...] = ()  # of the instructions that are being written
         self.all_origins: dict[Origin, None] = {}
@@ -44,7 +45,8 @@ class Body:
         return value
 
     def load(self, buffer: str, index: Any, dtype: DType) -> Value:
-        return self.emit("load", (buffer, simplify(index, self.sizes)), dtype, f"{buffer}_val")
+        mask = () if self.mask is None else (self.mask,)
+        return self.emit("load", (buffer, simplify(index, self.sizes), *mask), dtype, f"{buffer}_val")
 
     def store(self, buffer: str, index: Any, value: Value) -> None:
         self.instructions.append(Instr("", "store", (buffer, simplify(index, self.sizes), value), None))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from stage3_lowering.interpret import EAGER, EagerTable, Storage, run_steps, sizes_of
+from stage3_lowering.interpret import EAGER, NO_SIZES, EagerTable, Storage, run_steps, sizes_of
 from stage3_lowering.lowering.cpp_math import BINARY, UNARY
 from stage_contracts.kernel_tables import arguments
 from stage_contracts.program import Launch, Program
@@ -67,11 +67,12 @@ def run_cpp(
     values = sizes_of(program, inputs)
     sizes = {str(name): value for name, value in values.items()}
 
-    def run_kernel(step: Launch, storage: Storage) -> None:
+    def run_kernel(step: Launch, storage: Storage, block: Mapping[Any, int] = NO_SIZES) -> None:
         kernel = program.kernels[step.kernel]
         function = getattr(libraries[kernel.unit], kernel.name)
         function.restype = ctypes.c_int64
-        numbers = [sizes[name] for name in kernel.sizes]
+        known = sizes | {str(name): value for name, value in block.items()}
+        numbers = [known[name] for name in kernel.sizes]
         function.argtypes = [ctypes.c_void_p] * len(kernel.params) + [ctypes.c_int64] * len(numbers)
         if function(*arguments(kernel, step.buffers, lambda name: storage[name].ctypes.data), *numbers):
             raise IndexError(f"{kernel.name}: an index was out of range")

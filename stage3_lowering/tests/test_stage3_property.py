@@ -79,10 +79,32 @@ def external(draw, x):
     return lambda c, n: c.flip(n, (0,)), lambda a: a[::-1].copy()
 
 
+def pad(draw, x):
+    """Added before and after, or cut off, along each dimension."""
+    pads = tuple((draw(st.integers(-1, 2)), draw(st.integers(-1, 2))) for _ in x.shape)
+    pads = tuple(
+        (a, b) if n + min(a, 0) + min(b, 0) >= 0 else (1, 0) for n, (a, b) in zip(x.shape, pads, strict=True)
+    )
+    value = draw(st.integers(-2, 2))
+    crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, (a, b) in zip(x.shape, pads, strict=True))
+    grow = [(max(a, 0), max(b, 0)) for a, b in pads]
+    return lambda c, n: c.constant_pad(n, pads, value), lambda a: np.pad(a[crop], grow, constant_values=value)
+
+
+def cat_of_itself(draw, x):
+    """Views, and what is computed, one after another: the second part starts inside a vector, or on one's edge."""
+    dim, start = draw(st.integers(0, x.ndim - 1)), draw(st.integers(0, 2))
+    window = (slice(None),) * dim + (slice(start, None),)
+    return (
+        lambda c, n: c.cat([n, c.neg(c.slice(n, dim, start, None, 1)), n], dim),
+        lambda a: np.concatenate([a, -a[window], a], dim),
+    )
+
+
 STEPS = [
     unary("neg", lambda a: -a), unary("abs", np.abs), unary("sign", lambda a: np.sign(np.nan_to_num(a))),
     view_permute, view_reshape,
-    view_slice,
+    view_slice, pad, cat_of_itself,
     reduction, reduction, external,
 ]  # fmt: skip
 

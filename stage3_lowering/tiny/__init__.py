@@ -1,8 +1,8 @@
-"""Tiny lowering: one file per seam, each the seam's idea on one screen.
+"""Tiny lowering: one file per seam, with the idea of the seam on one screen.
 
-Input: a graph of core operators. lower.py makes a loop nest of each, fuse.py pastes nests together,
-schedule.py orders their loops, emit.py
-writes them as C++ or Triton. spellings.py is the table of what these two languages are taught to say.
+Input: a graph of core operators. lower.py makes a loop nest of each operator, fuse.py joins nests, schedule.py orders
+their loops, and emit.py writes them as C++ or Triton. spellings.py is the table of how the two languages write each
+operator.
 """
 
 from stage3_lowering.tiny.emit import emit

@@ -1,7 +1,7 @@
-"""Tiny emit: each kernel written as C++ loops, or as a Triton function over a block of points.
+"""Tiny emit: writes each kernel as C++ loops, or as a Triton function over a block of points.
 
-Input: fuse.py's Program (planned or not). One body, two readings: an instruction is one line in either
-language, and only the loops around the lines differ. Here are the seam and C++; Triton is emit_triton.py.
+Input: fuse.py's Program (planned or not). An instruction is one line in either language; only the loops around the
+lines differ. This file has the seam and C++; Triton is in emit_triton.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Tiny fuse: nests with equal loops become one kernel, greedily, and what stays inside it never sees memory.
+"""Tiny fuse: greedily joins nests with equal loops into one kernel; values used only inside it never reach memory.
 
-Input: lower.py's LoweredGraph. Bodies are pasted one after the other. A load of an element that the body has
-already loaded or stored becomes that value; a store that nobody outside reads disappears.
+Input: lower.py's LoweredGraph. Bodies are pasted one after the other. A load of an element that the body has already
+loaded or stored becomes that value. A store that nothing outside the kernel reads is removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tiny lower: each core operator becomes one loop nest, or a call of its eager kernel.
 
-Input: stage 2's forward or backward Graph. A tensor is a strided View of a buffer, so that an index map is
-arithmetic on strides (views.py). What a rule leaves out becomes an ExternCall: no operator is refused.
+Input: stage 2's forward or backward Graph. A tensor is a strided View of a buffer, so an index map is arithmetic on
+strides (views.py). An operator without a rule becomes an ExternCall, so none is refused.
 """
 
 from __future__ import annotations

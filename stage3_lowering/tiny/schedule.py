@@ -1,6 +1,6 @@
-"""The seam `schedule` on one screen: every kernel runs its loops as they are written, on one thread.
+"""The seam `schedule` on one screen: every kernel runs its loops as written, on one thread.
 
-Input: fuse.py's Program. The order in which loops run changes no value, so this is a right schedule, and a slow one.
+Input: fuse.py's Program. The order of loops changes no value, so this schedule is correct, and slow.
 """
 
 from __future__ import annotations

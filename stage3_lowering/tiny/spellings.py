@@ -1,7 +1,7 @@
-"""How each pointwise operator is spelt in C++ and in Triton: the one table that lower.py and emit.py share.
+"""How to write each pointwise operator in C++ and in Triton: one table for lower.py and emit.py.
 
-Input: nothing. `{0}`, `{1}`, ... are the operands. An operator that is not spelt for its operands' category is
-left to its eager kernel: integer division, shifts and powers have pitfalls that would hide the idea.
+Input: none. `{0}`, `{1}`, ... are the operands. An operator without an entry for the category of its operands is left
+to its eager kernel: integer division, shifts and powers have pitfalls that would hide the idea.
 """
 
 from __future__ import annotations

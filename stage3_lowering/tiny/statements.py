@@ -1,6 +1,6 @@
-"""A body as lines of C++ or of Triton: what the two emitters share.
+"""Writes a body as lines of C++ or of Triton: the part that the two emitters share.
 
-Input: a fused LoopNest, and how the language says the loop ops that are not in the table of spellings.
+Input: a fused LoopNest, and how the language writes the loop ops that are not in the table of spellings.
 """
 
 from __future__ import annotations

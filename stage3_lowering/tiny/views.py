@@ -1,4 +1,4 @@
-"""A tensor as tiny lowering sees it: a strided view of a buffer. Then views compute nothing but strides.
+"""How tiny lowering sees a tensor: as a strided view of a buffer. View operators then compute only strides.
 
 Input: lower.py's values. The element at `index` is at `offset + strides . index` of the buffer.
 """

@@ -1,6 +1,6 @@
 """The runtime: the seams plan_memory, build, launch and dispatch, each in the file of its name.
 
-Input: Programs from lowering. Nothing here imports CuPy or Triton before a program for a GPU asks for it.
+Input: Programs from lowering. CuPy and Triton are imported only when a program for a GPU needs them.
 """
 
 from stage4_runtime.runtime.build import build

@@ -1,7 +1,7 @@
 """The host's arrays: allocate, address and view NumPy memory for generated launch code.
 
-Input: metas and byte counts. `ArrayLibrary` is the table of what launch code needs from an array library;
-NUMPY fills it for the CPU, cuda.py fills it for CuPy. No other file knows which of the two it works with.
+Input: metas and byte counts. `ArrayLibrary` is the table of what launch code needs from an array library: NUMPY fills
+it for the CPU, and cuda.py fills it for CuPy. No other file knows which of the two it works with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Arrays that enter, or that external calls yield, must be what kernels were compiled for: check or convert.
+"""Checks or converts arrays that enter, or that external calls return: they must be what kernels were compiled for.
 
-Input: an array that the quick check in launch code did not recognise, and the buffer it is bound to. Kernels
-read raw memory, so a wrong shape, stride or dtype must never get past this file.
+Input: an array that the quick check in launch code did not recognise, and the buffer it is bound to. Kernels read raw
+memory, so a wrong shape, stride or dtype must never get past this file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The disk cache: content-addressed artifacts in a folder that only this user can write to.
 
-Input: a `Key` (a name, and the parts that decide what an artifact is) and files as bytes. An entry is a
-folder, published by one rename, with the digest of each file authenticated by a key that only this user can
-read; so what is loaded is what this user's compiler made. Whatever is wrong with it is a miss.
+Input: a `Key` (a name, and everything that decides what the artifact is) and files as bytes. An entry is a folder,
+published by one rename. It has the digest of each file, authenticated by a key that only this user can read, so a
+loaded file is one that this user's compiler made. If anything is wrong with an entry, it is a miss.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """A bundle: the disk cache in one file, to carry compiled programs to another process, user or machine.
 
-Input: the user's own cache folder for `save_cache`, a file for `load_cache`. A bundle holds native code, which runs as
-whoever loads it: nothing in the file can show that it is harmless, so the caller must say that it is trusted.
+Input: your own cache folder for `save_cache`, a file for `load_cache`. A bundle has native code, which runs with the
+rights of whoever loads it. Nothing in the file can prove that it is harmless, so the caller must say that it is
+trusted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How many bytes the disk cache holds, without looking at each entry: a file to which every store appends a number.
+"""How many bytes the disk cache takes, without a look at each entry: every store appends a number to a file.
 
 Input: the cache's folder, and the size of each new entry. The sum may be too large (an entry stored twice counts
-twice), or too small by what another process stored during a walk over all entries; the next walk puts that right.
+twice), or too small (by what another process stored during a walk over all entries); the next walk corrects it.
 """
 
 from __future__ import annotations

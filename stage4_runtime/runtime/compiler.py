@@ -1,7 +1,7 @@
-"""The C++ compiler: find it, identify it, run it. The only file that knows its command line.
+"""The C++ compiler: finds it, identifies it, runs it. The only file that knows its command line.
 
-Input: configuration (`runtime.cxx`, `runtime.cxx_flags`), $CXX and the path. No compiler at all raises
-CompilerMissing; a refused source raises BuildError with the compiler's own words.
+Input: configuration (`runtime.cxx`, `runtime.cxx_flags`), $CXX and the path. Without a compiler it raises
+CompilerMissing; if the compiler rejects the source, it raises BuildError with the compiler's message.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one adapter to CuPy: its arrays as an ArrayLibrary, and a launcher for compiled Triton kernels.
 
-Input: a device and kernels as data (TritonKernel). Kernels are launched by the driver API with arguments
-packed once (about 3 us a launch); Triton itself is not imported. CuPy is imported when needed.
+Input: a device and kernels as data (TritonKernel). Kernels are launched through the driver API with arguments that are
+packed once (about 3 us a launch). Triton is not imported, and CuPy only when needed.
 """
 
 from __future__ import annotations

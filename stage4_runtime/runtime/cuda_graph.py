@@ -1,7 +1,7 @@
-"""CUDA graphs: capture a program's launches once, then replay all of them with one call.
+"""CUDA graphs: captures a program's launches once, then replays all of them with one call.
 
-Input: a launched program on CuPy arrays. Inputs are copied into static buffers, the graph runs, outputs are
-copied out, so what the caller gets is safe to keep. What cannot be captured runs plain; the event log says why.
+Input: a launched program on CuPy arrays. Inputs are copied into static buffers, the graph runs, and outputs are copied
+out, so the caller may keep them. A program that cannot be captured runs without a graph; the event log says why.
 """
 
 from __future__ import annotations

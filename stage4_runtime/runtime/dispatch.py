@@ -1,7 +1,7 @@
-"""Dispatch: which compiled entry runs this call, and, when none does, which fact about the call has changed.
+"""Dispatch: finds the compiled entry for this call or, if there is none, the fact about the call that has changed.
 
 Input: the entries of one code object, most recently used first, and a call's arguments. Guards are data
-(stage_contracts.guards), so a miss can be explained by checking them one by one.
+(stage_contracts.guards), so dispatch explains a miss by checking them one by one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stage_contracts.class_guards import changed
-from stage_contracts.guard_constants import computed
 from stage_contracts.guards import CHECKS, GUARD_KINDS, Guard, OpenMeta
 from stage_contracts.pipeline import Entry
 
@@ -185,9 +184,7 @@ _CHANGES: dict[str, Callable[[str, Guard, Any, Mapping[str, Any]], str]] = {
     "ITEMS": lambda s, g, seen, scope: f"{s}: {len(g.expected)} objects -> others",
     "NO_GRADIENTS": lambda s, g, seen, scope: f".grad of {s}: None -> a tensor of one",
     "ABSENT": lambda s, g, seen, scope: f"{s}.{g.expected}: absent -> {_short(getattr(seen, g.expected))}",
-    "LACKS": lambda s, g, seen, scope: f"{s}: no {g.expected} -> one",
     "CLASS": lambda s, g, seen, scope: f"{s}: {changed(seen, g.expected)}",
-    "PLAIN": lambda s, g, seen, scope: f"{s}: plain -> computed {_short(computed(seen, g.expected))}",
     "PRESENT": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: there -> absent",
     "ABSENT_KEY": lambda s, g, seen, scope: f"{s}[{g.expected!r}]: absent -> {_short(seen[g.expected])}",
     "SHAPE": lambda s, g, seen, scope: f"{g.expected}: held -> fails",

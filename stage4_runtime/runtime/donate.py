@@ -1,8 +1,8 @@
-"""Donation: a result that the caller would copy into an input is written there at once.
+"""Donation: a result that the caller would copy into an input is written straight into that input.
 
-Input: a Program with `updates`, as an optimizer's step has them: the new parameter, and the parameter it goes into.
-plan_memory.py asks before it looks at lifetimes. A kernel may write over what it reads only where each element is read
-before, and at the very index, that it is written at; nobody may read the old values later, and nothing may raise later.
+Input: a Program with `updates`, such as an optimizer's step: the new parameter, and the parameter that it replaces.
+plan_memory.py calls this before it looks at lifetimes. A kernel may overwrite an array that it reads only if it reads
+each element before it writes it, at the same index; and if no later step reads the old values or can raise an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from typing import Any
 
 from stage_contracts.device import CPU
 from stage_contracts.loop_ir import BufferRef, buffer_refs
-from stage_contracts.program import Allocate, Free, Kernel, Launch, Program, Return, step_accesses
+from stage_contracts.program import (
+    Allocate,
+    Free,
+    Kernel,
+    Launch,
+    Product,
+    Program,
+    Return,
+    RowBlocks,
+    step_accesses,
+)
 from stage_contracts.segments import can_run
 
 
@@ -73,16 +83,7 @@ def may_write_over(kernel: Kernel, buffers: tuple[str, ...], out: str, into: str
     params = {buffer: param for param, buffer in row.items()}
     if len(params) != len(row):
         return False
-    stored, read = _places(kernel, "store", params[out]), _places(kernel, "load", params.get(into))
-    if not stored or any(when > stored[0][0] for when, _ in read):
-        return False
-    return all(index == stored[-1][1] for _, index in read)
-
-
-def _places(kernel: Kernel, op: str, param: str | None) -> list[tuple[int, Any]]:
-    """When and at which index a kernel loads from or stores to a parameter, in order."""
-    body = (instr for nest in kernel.nests for instr in nest.body)
-    return [(when, i.args[1]) for when, i in enumerate(body) if i.op == op and i.args[0] == param]
+    return kernel.may_write_over(params[out], params.get(into, ""))
 
 
 def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
@@ -91,6 +92,11 @@ def _renamed(step: Any, chosen: Mapping[str, str]) -> Any:
         return replace(step, buffers=tuple(chosen.get(name, name) for name in step.buffers))
     if isinstance(step, Return):
         return Return(tuple(_argument(value, chosen) for value in step.values))
+    if isinstance(step, RowBlocks):
+        return replace(step, steps=tuple(_renamed(inner, chosen) for inner in step.steps))
+    if isinstance(step, Product):
+        a, b, out = (_argument(ref, chosen) for ref in (step.a, step.b, step.out))
+        return replace(step, a=a, b=b, out=out)
     if isinstance(step, Allocate | Free) or not hasattr(step, "args"):
         return step
     return replace(

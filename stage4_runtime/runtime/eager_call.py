@@ -1,7 +1,7 @@
-"""An operator's eager kernel as a plain function of arrays: how the runtime does what no loop nest does.
+"""An operator's eager kernel as a plain function of arrays: how the runtime runs operators that have no loop nest.
 
-Input: the name of a core or an opaque operator and the array module (numpy, cupy). Stage 0 has the kernels; this is the
-only thing the runtime takes from it.
+Input: the name of a core or an opaque operator and the array module (numpy, cupy). The kernels are stage 0's, and the
+runtime takes nothing else from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Launch: a Program with built kernels becomes one Python function of arrays.
 
-Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the
-function; here its names get their values. The text stays on the callable as `source_text`.
+Input: a planned Program, its kernels by name, its constant arrays by name. `launch_text.py` writes the function; this
+file binds the names in it to their values. The text stays on the callable as `source_text`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stage_contracts.device import device_of
 from stage_contracts.dtype import DTYPES
 from stage_contracts.errors import OutOfRange
 from stage_contracts.loop_ir import SubgraphRef
-from stage_contracts.program import External, Kernel, Program
+from stage_contracts.program import External, Kernel, Program, RowBlocks
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -92,6 +92,8 @@ def plain_launch(
                 program, buffer.name, array_of(constants[buffer.name]), library
             )
     for step in program.steps:
+        if isinstance(step, RowBlocks):
+            names[f"{INTO_PREFIX}matmul"] = library.xp.matmul
         if isinstance(step, External):
             prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
             names[prefix + identifier(step.target)] = _routine(step, library)

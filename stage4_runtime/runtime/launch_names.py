@@ -1,6 +1,6 @@
-"""Names in launch code: a buffer keeps its own, unless that would hide a helper, a kernel or an address.
+"""Names in launch code: a buffer keeps its name, unless the name would hide a helper, a kernel or an address.
 
-Input: a Program, whose buffers often have the names of the user's parameters: `view`, `stream`, `p_x`.
+Input: a Program. Its buffers often have the names of your parameters: `view`, `stream`, `p_x`.
 """
 
 from __future__ import annotations

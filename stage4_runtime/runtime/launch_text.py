@@ -1,14 +1,13 @@
-"""Launch code as text: one Python function that runs a Program's steps, cheap per call and fit to read.
+"""Launch code as text: one Python function that runs a Program's steps, cheap per call and easy to read.
 
-Input: a planned Program. Addresses of temporaries are computed once per arena, addresses of arrays once per
-call; each step is one line. Open sizes are read first, from the inputs' shapes. launch.py gives the names in it their
-values.
+Input: a planned Program. It computes the addresses of temporaries once per arena and the addresses of arrays once per
+call; each step is one line. It reads open sizes first, from the inputs' shapes. launch.py binds the names in the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sympy
@@ -33,9 +32,11 @@ from stage_contracts.program import (
     External,
     Free,
     Launch,
+    Product,
     Program,
     RecordEvent,
     Return,
+    RowBlocks,
     WaitEvent,
 )
 from stage_contracts.segments import Segment, segments
@@ -130,6 +131,11 @@ def _wanted(step: Any) -> tuple[Iterable[str], Iterable[str]]:
             return (), buffers
         case External(args=args, kwargs=kwargs, outputs=outputs):
             return (*(ref.name for ref in buffer_refs((args, dict(kwargs)))), *outputs), ()
+        case RowBlocks(steps=inner, local=local):
+            found = [_wanted(step) for step in inner]
+            return {*local, *(n for arrays, _ in found for n in arrays)}, {n for _, at in found for n in at}
+        case Product(a=a, b=b, out=product):
+            return (a.name, b.name, product.name), ()
         case Copy(source=source, destination=destination):
             return (source, destination), ()
         case Return(values=values):
@@ -245,7 +251,7 @@ def _launch(step: Launch, program: Program, out: LaunchText) -> Iterable[str]:
     for param in kernel.params:
         pointers = [out.pointer(row[param]) for row in bound]
         arguments.append(f"column({', '.join(pointers)})" if param in kernel.columns else pointers[0])
-    arguments += [out.sizes[name] for name in kernel.sizes]
+    arguments += [out.sizes.get(name, name) for name in kernel.sizes]
     if out.streams and step.stream != 0:
         raise Unsupported(f"a launch on stream {step.stream}", code="GB0089")
     for origin in kernel.origins:
@@ -289,6 +295,31 @@ def _external(step: External, program: Program, out: LaunchText) -> Iterable[str
             yield f"{out.pointer(name)} = address({out.name(name)})"
 
 
+def _row_blocks(step: RowBlocks, program: Program, out: LaunchText) -> Iterable[str]:
+    """Loops over the blocks, one thread: what runs where C++ cannot run the whole step."""
+    for name in step.local:
+        yield from _allocate(Allocate(name), program, out)
+    indent = ""
+    own = {name: name for name in (*(index for index, _ in step.batch), step.first, step.rows)}
+    for index, size in step.batch:
+        yield f"{indent}for {index} in range({out.size(size)}):"
+        indent += "    "
+    yield f"{indent}for {step.first} in range(0, {out.size(step.count)}, {step.block}):"
+    indent += "    "
+    yield f"{indent}{step.rows} = min({step.block}, {out.size(step.count)} - {step.first})"
+    inside = replace(out, sizes=out.sizes | own)
+    for inner in step.steps:
+        yield from (indent + line for line in _step_lines(inner, program, inside))
+    yield from (f"del {out.name(name)}" for name in step.local)
+
+
+def _product(step: Product, program: Program, out: LaunchText) -> Iterable[str]:
+    a, b, into = (_argument(ref, program, out) for ref in (step.a, step.b, step.out))
+    if step.adds:
+        raise Unsupported("a sum of products outside C++", code="GB0089")
+    yield f"{INTO_PREFIX}matmul({a}, {b}, out={into})"
+
+
 def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:
     yield f"copyto({out.name(step.destination)}, {out.name(step.source)})"
 
@@ -316,6 +347,8 @@ _WRITERS: dict[type, Callable[[Any, Program, LaunchText], Iterable[str]]] = {
     Launch: _launch,
     Segment: _segment,
     External: _external,
+    RowBlocks: _row_blocks,
+    Product: _product,
     Copy: _copy,
     Free: _free,
     Return: _return,

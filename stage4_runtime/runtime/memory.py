@@ -1,7 +1,7 @@
-"""How much memory a call of a program takes, before it runs: the pools, and what has memory of its own while it lives.
+"""How much memory a call of a program takes, before it runs: the pools, and the arrays outside them while they live.
 
-Input: a planned Program with known sizes. Inputs and constants are the caller's; what an eager kernel or BLAS takes
-while it works is not foreseen.
+Input: a planned Program with known sizes. Inputs and constants belong to the caller and do not count. The memory that
+an eager kernel or BLAS takes while it works cannot be foreseen.
 """
 
 from __future__ import annotations

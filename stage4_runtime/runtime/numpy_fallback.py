@@ -1,7 +1,7 @@
-"""No compiler: the core graph runs op by op on NumPy, with the same kernels eager uses.
+"""Without a compiler: runs the core graph op by op on NumPy, with the kernels that eager uses.
 
-Input: a graph of core operators, as `lower` would get it. What comes out is called like a launched Program,
-so cutaway/backends.py can put it in the same place when `build` raises CompilerMissing.
+Input: a graph of core operators, as `lower` would get it. You call the result like a launched Program, so
+cutaway/inductor.py can use it instead when `build` raises CompilerMissing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Memory planning: which temporaries may share bytes, and when each is allocated and freed.
 
-Input: a Program of launches, external calls and copies in order. Output: the same steps with `allocate`
-before the first write and `free` after the last use, and a slot in one pool for every temporary that does
-not escape. Idea: greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep
-Neural Net Inference", 2020): the largest buffers choose first, each takes the smallest gap that holds it. Where
-open sizes decide how large a buffer is, it shares a whole pool, and only with buffers that are never larger.
+Input: a Program of launches, external calls and copies in order. Output: the same steps, with `allocate` before the
+first write and `free` after the last use, and a slot in one pool for every temporary that does not escape. The idea is
+greedy by size with best fit (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020): the
+largest buffers choose first, and each takes the smallest gap that is large enough. A buffer whose size depends on open
+sizes shares a whole pool, and only with buffers that are never larger.
 """
 
 from __future__ import annotations

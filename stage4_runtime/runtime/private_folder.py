@@ -1,7 +1,7 @@
-"""The user's private cache folder: where it is, whether it may be trusted, and the secret kept in it.
+"""The user's private cache folder: where it is, whether to trust it, and the secret in it.
 
-Input: configuration and the environment. Native code is loaded from here, so a folder that anyone else owns
-or can write to is refused: NotPrivate says why, and the runtime goes on without a disk cache.
+Input: configuration and the environment. Native code is loaded from here, so a folder that another user owns or can
+write to is refused: NotPrivate says why, and the runtime goes on without a disk cache.
 """
 
 from __future__ import annotations

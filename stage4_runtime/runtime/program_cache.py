@@ -1,7 +1,8 @@
-"""The cache of whole programs: a graph that was compiled before is neither lowered nor planned nor emitted again.
+"""The cache of whole programs: a graph that was compiled before is not lowered, planned or emitted again.
 
-Input: the text of a graph of core operators, and what else decides the program it becomes. Entries are those of
-cache.py, under the same rules; a program is JSON and its sources, never pickled. What cannot be written so is not kept.
+Input: the text of a graph of core operators, and everything else that decides the program it becomes. The entries are
+cache.py's, under the same rules. A program is JSON and its sources, never a pickle; a program that cannot be written so
+is not cached.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A program's C++ `run` as a built-in function of Python, and the table of what it needs of this process.
+"""A program's C++ `run` as a built-in function of Python, and the table of what it needs from this process.
 
-Input: a Program and its loaded kernels. Where something that `run` relies on is not as expected (how CPython and NumPy
-lay out objects, a BLAS of NumPy's own), there are no such functions, and launch code goes step by step.
+Input: a Program and its loaded kernels. `run` relies on how CPython and NumPy lay out objects, and on NumPy's own BLAS.
+If one of them is not as expected, there are no such functions, and launch code runs step by step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stage4_runtime.runtime.arrays import address
 from stage_contracts.blas import contraction
 from stage_contracts.dtype import DTYPES
 from stage_contracts.host_interface import HOST_BLAS, HOST_FIELDS
-from stage_contracts.program import External, Program
+from stage_contracts.program import External, Program, RowBlocks
 from stage_contracts.segments import Segment, segments
 
 METH_FASTCALL = 0x80
@@ -33,7 +33,9 @@ def segment_calls(program: Program, kernels: Mapping[str, Any]) -> dict[str, Cal
     if not found or not all(part.function in kernels for part in found):
         return {}
     uses_blas = any(
-        isinstance(s, External) and contraction(s, program.buffers) for p in found for s in p.steps
+        isinstance(s, RowBlocks) or (isinstance(s, External) and contraction(s, program.buffers))
+        for p in found
+        for s in p.steps
     )
     table = host_table()
     if table is None or (uses_blas and not blas()):
@@ -77,6 +79,7 @@ def host_table() -> np.ndarray | None:
         "save_thread": python.PyEval_SaveThread,
         "restore_thread": python.PyEval_RestoreThread,
         **blas(),
+        **blas_threads(),
     }
     places = {name: ctypes.cast(function, ctypes.c_void_p).value for name, function in functions.items()}
     places["ndarray"] = id(np.ndarray)
@@ -123,6 +126,21 @@ def blas() -> dict[str, Any]:
     for spelling in _SPELLINGS:
         found = {name: getattr(library, spelling.format(name), None) for name in HOST_BLAS}
         if None not in found.values() and all(_computes(found, letter) for letter in "sd"):
+            return found
+    return {}
+
+
+@cache
+def blas_threads() -> dict[str, Any]:
+    """How many threads NumPy's OpenBLAS takes for a product, asked and set; empty where it is another library."""
+    from numpy._core import _multiarray_umath as numpy_c  # type: ignore[attr-defined]
+
+    library = ctypes.CDLL(numpy_c.__file__)
+    for spelling in ("scipy_openblas_{}_num_threads64_", "openblas_{}_num_threads64_"):
+        found = {
+            f"{verb}_blas_threads": getattr(library, spelling.format(verb), None) for verb in ("get", "set")
+        }
+        if None not in found.values():
             return found
     return {}
 

@@ -1,8 +1,7 @@
 """Triton units: from source to a cubin ahead of time, as files for the disk cache and data for a launcher.
 
-Input: a SourceUnit of language "triton" whose `grids` say how its kernels are specialised and whose target
-names an architecture. The compiling itself happens in a child process (triton_compile.py): a bad kernel can
-hang or abort its process.
+Input: a SourceUnit of language "triton", with `grids` that say how its kernels are specialised and a target that names
+an architecture. A child process compiles it (triton_compile.py), because a bad kernel can hang or abort its process.
 """
 
 from __future__ import annotations

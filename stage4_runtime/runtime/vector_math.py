@@ -1,7 +1,7 @@
-"""Which vector functions of libmvec this machine has, as flags for the compiler; a missing one stays scalar.
+"""Which vector functions of libmvec this machine has, as compiler flags; a missing function stays scalar.
 
-Input: the text of a unit, which asks `#ifdef CUTAWAY_MVEC_expf` for each function it calls. libmvec is a part of
-glibc from 2.22 (exp, log, sin, cos, pow) or 2.35 (the rest), on x86-64.
+Input: the text of a unit, which tests `#ifdef CUTAWAY_MVEC_expf` for each function it calls. libmvec is a part of glibc
+since 2.22 (exp, log, sin, cos, pow) or 2.35 (the rest), on x86-64.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from stage_contracts import events
 # Widest first: the letters and lanes of libmvec's names, for float and for double.
 VERSIONS = ("e", 16, 8), ("d", 8, 4), ("b", 4, 2)
 BINARY = ("powf", "pow", "atan2f", "atan2")
+# Each function is computed at the widest. GCC tunes some CPUs with AVX-512 for loops of half that width: a loop would
+# pass each call half a vector through memory, five times slower. Without AVX-512 the flag changes nothing.
+WIDEST_LOOPS = "-mprefer-vector-width=512"
 
 
 def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
@@ -25,7 +28,7 @@ def vector_math_flags(text: str, compiler: str = "g++") -> tuple[str, ...]:
     found = tuple(f"-DCUTAWAY_MVEC_{name}" for name in wanted if has_vector_version(name))
     if len(found) < len(wanted):
         _say_once(tuple(name for name in wanted if not has_vector_version(name)))
-    return found
+    return (*found, WIDEST_LOOPS) if found else ()
 
 
 @cache

@@ -1,6 +1,8 @@
 """Building: kernels that run, errors that can be read, each unit once per process."""
 
 import ctypes
+import shutil
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from stage4_runtime.runtime import compiler
+from stage4_runtime.runtime.vector_math import has_vector_version, vector_math_flags
 from stage4_runtime.tests.programs import SUM_SOURCE, cpp_unit
 from stage_contracts import config
 from stage_contracts.errors import BuildError, CompilerMissing
@@ -209,3 +212,22 @@ def test_a_compiler_that_is_killed(seam, tmp_path, does, said):
     told = pytest.raises(CompilerMissing, match=f"was killed .*{said}.* is there memory enough")
     with config.patch(cxx=fake_compiler(tmp_path / "killed", does)), told:
         seam("build")(cpp_unit())
+
+
+LOOP_OF_CALLS = """\
+#ifdef CUTAWAY_MVEC_sinf
+extern "C" __attribute__((simd("notinbranch"), const)) float sinf(float) noexcept;
+#endif
+extern "C" void sines(const float* __restrict x, float* __restrict y) { for (int i = 0; i < 64; ++i) y[i] = sinf(x[i]); }
+"""
+
+
+@pytest.mark.skipif(not has_vector_version("sinf"), reason="no libmvec here")
+@pytest.mark.skipif(not shutil.which("g++"), reason="the flag is for GCC")
+def test_a_loop_fills_the_widest_vector_on_a_cpu_tuned_for_half_of_it(tmp_path):
+    """GCC's tuning for skylake-avx512 and its successors takes half a vector: such a loop was five times slower."""
+    (tmp_path / "unit.cpp").write_text(LOOP_OF_CALLS)
+    command = "g++ -O3 -march=skylake-avx512 -fno-math-errno -S -o - unit.cpp".split()
+    flags = vector_math_flags(LOOP_OF_CALLS)
+    text = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert "_ZGVeN16v_sinf" in text and "_ZGVdN8v_sinf" not in text

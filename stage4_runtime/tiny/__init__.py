@@ -1,7 +1,7 @@
-"""Tiny runtime: one file per seam, each the seam's idea on one screen.
+"""Tiny runtime: one file per seam, with the idea of the seam on one screen.
 
-Input: a Program from lowering. It flows through plan_memory, (emit,) build and launch; dispatch then chooses
-among what was launched. What each leaves to the full version in `runtime/` is said at its top.
+Input: a Program from lowering. It passes through plan_memory, (emit,) build and launch; dispatch then chooses among the
+launched programs. Each file says at its top what it leaves to the full version in `runtime/`.
 """
 
 from stage4_runtime.tiny.build import build

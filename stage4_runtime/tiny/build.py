@@ -1,9 +1,9 @@
-"""Tiny build: source becomes kernels to call, and what was compiled once is not compiled again.
+"""Tiny build: compiles source to kernels you can call, and never compiles the same source twice.
 
-Input: a SourceUnit. Idea: a compiler is a function of its text, its flags and itself, so the hash of these three
-names its result: first in a table of this process, then in a folder on disk. Triton's kernels are compiled for
-their GPU here, without one. The full version bounds and signs the disk cache, compiles Triton in a child process,
-and drops flags that a compiler does not know.
+Input: a SourceUnit. Idea: a compiler is a function of its text, its flags and itself, so the hash of these three names
+the result, first in a table of this process, then in a folder on disk. Triton's kernels are compiled for their GPU
+here, without one. The full version bounds and signs the disk cache, compiles Triton in a child process, and drops flags
+that a compiler does not know.
 """
 
 from __future__ import annotations

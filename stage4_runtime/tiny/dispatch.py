@@ -1,7 +1,7 @@
-"""Tiny dispatch: which compiled entry runs this call? The first whose guards hold.
+"""Tiny dispatch: runs the first compiled entry whose guards hold for this call.
 
-Input: the entries of one code object, oldest first, and a call's arguments. None means: compile a new one. The
-full version also explains a miss.
+Input: the entries of one code object, oldest first, and a call's arguments. None means: compile a new one. The full
+version also explains a miss.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Tiny launch: a Program is a list of instructions, and this loop is the machine that runs them.
 
-Input: a planned Program, its built kernels and its constants. Idea: a table from buffer names to arrays; each
-step adds to it, reads it or takes away from it. A kernel is code that takes addresses and knows shapes by
-heart, so what enters the table is checked first. The full version writes this loop as Python, and keeps pools.
+Input: a planned Program, its built kernels and its constants. Idea: a table from buffer names to arrays; each step adds
+to it, reads it or removes from it. A kernel takes bare addresses and has the shapes built in, so arrays are checked
+before they enter the table. The full version writes this loop as Python, and keeps pools.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Tiny memory planning: run malloc and free now, at compile time, and write down the addresses they give.
+"""Tiny memory planning: runs malloc and free at compile time, and writes down the addresses that they return.
 
-Input: a Program's steps in order. Idea: what allocates memory is known before anything runs, so walk over the
-steps once as an allocator would (first fit: the lowest gap that is large enough), and every temporary has its
-place in one pool. The full version chooses among gaps, plans for several streams, and lets matmul write to
-planned memory.
+Input: a Program's steps in order. Idea: all allocations are known before anything runs. So walk over the steps once as
+an allocator would (first fit: the lowest gap that is large enough), and every temporary gets its place in one pool. The
+full version chooses among gaps, plans for several streams, and lets matmul write to planned memory.
 """
 
 from __future__ import annotations

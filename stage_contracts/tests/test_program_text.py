@@ -1,7 +1,10 @@
 """Programs print as Python, save as JSON, and come back the same, whatever steps and values are in them."""
 
 import ast
+import copy
+import dataclasses
 import json
+import pickle
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -14,7 +17,7 @@ from stage_contracts.dtype import DTYPES, bool_, float32, int64
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import BufferRef, Instr, LoopNest, Value
 from stage_contracts.origin import Origin
-from stage_contracts.program_json import load_program, save_program
+from stage_contracts.program_json import load_program, program_of, record_of, save_program
 from stage_contracts.program_text import parse_program, print_program
 from stage_contracts.scheduler_ir import FusionDecision
 from stage_contracts.tensor_meta import TensorMeta
@@ -244,3 +247,24 @@ def test_any_program_is_saved_exactly(program, tmp_path_factory):
     path = save_program(program, folder)
     json.loads(path.read_text())
     assert load_program(folder) == program
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda nest: nest == ROW_SUM,
+        lambda nest: ROW_SUM == nest,  # noqa: SIM300 - the other side asks
+        lambda nest: hash(nest) == hash(ROW_SUM),
+        lambda nest: dataclasses.replace(nest, name="other").body == ROW_SUM.body,
+        lambda nest: copy.copy(nest) == ROW_SUM,
+        lambda nest: copy.deepcopy(nest) == ROW_SUM,
+        lambda nest: pickle.loads(pickle.dumps(nest)) == ROW_SUM,
+        lambda nest: repr(nest) == repr(ROW_SUM),
+    ],
+)
+def test_a_record_s_nests_are_read_when_something_asks_for_more_than_their_buffers(ask):
+    """Whatever asks first finds a LoopNest."""
+    nest = program_of(json.loads(json.dumps(record_of(example())))).kernels["kernel0"].nests[0]
+    assert (nest.reads, nest.writes) == (ROW_SUM.reads, ROW_SUM.writes)
+    assert isinstance(nest, LoopNest) and type(nest) is not LoopNest
+    assert ask(nest)

@@ -97,7 +97,7 @@ def test_the_report_says_each_thing_once():
     assert text.count("is_grad_enabled() is True  #") == len(
         {str(g) for g in report.out_guards if g.kind == "GRAD_MODE"}
     )
-    assert "total" in text.splitlines()[-1] and "hint: move it behind the compiled call" in text
+    assert "total" in text.splitlines()[-1] and "hint: move it after the compiled call" in text
 
 
 def test_explain_of_what_is_refused_later():
@@ -115,9 +115,9 @@ def test_explain_of_what_is_refused_later():
     ("call", "words"),
     [
         ("print('a')", "under `if not compiler.is_compiling"),
-        ("time.time()", "take the time around"),
+        ("time.time()", "measure the time around"),
         ("random.choice([1, 2])", "cutaway.rand"),
-        ("logging.getLogger('a').warning('b')", "move it behind"),
+        ("logging.getLogger('a').warning('b')", "move it after"),
         ("open('nothing')", "read the file before"),
     ],
 )

@@ -79,7 +79,7 @@ def test_fullgraph_raises_at_the_limit():
     f(cutaway.ones(1))
     with pytest.raises(
         compiler.RecompileError,
-        match=r"recompile limit \(1\) and fullgraph=True\. Last reason: x\.shape\[0\]",
+        match=r"recompile limit \(1\), and fullgraph=True is set\. Last reason: x\.shape\[0\]",
     ):
         f(cutaway.ones(2))
 

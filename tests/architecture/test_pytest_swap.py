@@ -23,6 +23,7 @@ DEFAULT_SEAMS = {{
     "fuse": "stage9.tiny:fuse",
     "emit": "absent_stage.tiny:emit",
 }}
+INNER_SEAMS = {{}}
 """
 
 STAGE = """

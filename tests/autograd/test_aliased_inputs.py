@@ -264,7 +264,7 @@ def test_memory_that_is_replaced(program, backend):
 
     compiled = cutaway.compile(program, backend=backend)
     assert run(compiled) == run(program)
-    assert {b.code for b in compiled.breaks} == {"GB0006" if program is set_data else "GB0091"}
+    assert {b.code for b in compiled.breaks} == {"GB0101" if program is set_data else "GB0091"}
 
 
 def test_set_takes_a_tensor_of_its_own_dtype():

@@ -166,14 +166,17 @@ def raising(graph, inputs):
 
 BACKENDS = {
     "raises": (raising, "backend 'raising' raised ValueError: no luck"),
-    "gives no callable": (lambda graph, inputs: 3, "returned int, expected a callable"),
+    "gives no callable": (lambda graph, inputs: 3, "returned int, expected a function"),
     "takes one argument": (lambda graph: graph, "takes 1 positional argument but 2 were given"),
     "gives a tensor": (lambda graph, inputs: lambda *a: a[0], "returned Tensor, expected a tuple"),
     "gives too many": (
         lambda graph, inputs: lambda *a: (a[0], a[0]),
         "returned tuple of 2, expected a tuple",
     ),
-    "gives none": (lambda graph, inputs: lambda *a: (), r"returned tuple of 0.*1 here; return \(out,\)"),
+    "gives none": (
+        lambda graph, inputs: lambda *a: (),
+        r"returned tuple of 0.*1 here; for one output, return \(out,\)",
+    ),
 }
 
 

@@ -37,6 +37,7 @@ LARGE = {
 }
 YOURS = """
 from stage1_capture.capture import capture as my_capture
+from stage1_capture.frame.interpret import interpret as my_interpret
 from stage2_autograd.partition import recompute_pointwise as my_partition
 from stage3_lowering.lowering.fuse import fuse as my_fuse
 from stage4_runtime.runtime.plan_memory import plan_memory as my_plan_memory

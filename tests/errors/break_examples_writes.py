@@ -3,6 +3,9 @@
 Input: as in break_examples.py, for the codes from GB0090 on.
 """
 
+import functools
+from typing import NamedTuple
+
 import cutaway
 
 
@@ -143,6 +146,125 @@ def gb0099_instead(x):
     return x * TWO
 
 
+def gb0100(x):
+    scales = (2, 3)
+    try:
+        scales[0] = 4
+    except TypeError:
+        scales = (5,)
+    return x * scales[0]
+
+
+def gb0100_instead(x):
+    scales = [2, 3]
+    scales[0] = 5
+    return x * scales[0]
+
+
+def gb0101(x, y):
+    x.data = y
+    return x * 2
+
+
+def gb0101_instead(x, y):
+    x.copy_(y)
+    return x * 2
+
+
+class Shelf:
+    scale = 2
+
+
+def gb0102(x):
+    Shelf.__doc__ = "changed"
+    return x * 2
+
+
+def gb0102_instead(x):
+    return x * 2
+
+
+class Unwatched:
+    """Its __setattr__ is C's, under another name than object's."""
+
+    __setattr__ = functools.partialmethod(object.__setattr__)
+
+
+class Watched:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+def gb0103(x, thing):
+    thing.scale = 2
+    return x * thing.scale
+
+
+gb0103_instead = gb0103
+
+
+class Lazy:
+    """The slot has no value until __getattr__ gives one."""
+
+    __slots__ = ("scale",)
+
+    def __getattr__(self, name):
+        return 2
+
+
+class Eager(Lazy):
+    __slots__ = ()
+
+    def __init__(self):
+        self.scale = 2
+
+
+def gb0104(x, thing):
+    return x * thing.scale
+
+
+gb0104_instead = gb0104
+
+
+class Computing(type):
+    def __getattr__(cls, name):
+        return 2
+
+
+class Computed(metaclass=Computing):
+    """`Computed.scale` is what the metaclass computes."""
+
+
+class Given(metaclass=Computing):
+    scale = 2
+
+
+def gb0105(x):
+    return x * Computed.scale
+
+
+def gb0105_instead(x):
+    return x * Given.scale
+
+
+class Point(NamedTuple):
+    scale: int
+
+
+class Replaced(NamedTuple):
+    scale: int
+
+
+Replaced.scale = property(lambda point: point[0])
+
+
+def gb0106(x, point):
+    return x * point.scale
+
+
+gb0106_instead = gb0106
+
+
 def view_on_the_tape():
     return (cutaway.ones(3, requires_grad=True) * 1)[:]
 
@@ -162,4 +284,12 @@ ARGUMENTS = {
     "gb0097_instead": lambda: (cutaway.ones(3), [2]),
     "gb0098": lambda: (cutaway.ones(3), Described()),
     "gb0098_instead": lambda: (cutaway.ones(3), Plain()),
+    "gb0101": lambda: (cutaway.ones(3), cutaway.zeros(3)),
+    "gb0101_instead": lambda: (cutaway.ones(3), cutaway.zeros(3)),
+    "gb0103": lambda: (cutaway.ones(3), Unwatched()),
+    "gb0103_instead": lambda: (cutaway.ones(3), Watched()),
+    "gb0104": lambda: (cutaway.ones(3), Lazy()),
+    "gb0104_instead": lambda: (cutaway.ones(3), Eager()),
+    "gb0106": lambda: (cutaway.ones(3), Replaced(1)),
+    "gb0106_instead": lambda: (cutaway.ones(3), Point(1)),
 }

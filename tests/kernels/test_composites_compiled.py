@@ -39,7 +39,7 @@ CASES = {
     "special functions": lambda x: (
         ct.lgamma(x) + ct.special.erfcx(x) + ct.special.log_ndtr(x) + ct.polygamma(1, x * x + 1)
     ),
-    "running folds": lambda x: (x.cumprod(1), x.cummax(0), ct.logcumsumexp(x, 1), ct.mode(x, 1)),
+    "running reductions": lambda x: (x.cumprod(1), x.cummax(0), ct.logcumsumexp(x, 1), ct.mode(x, 1)),
     "draws": lambda x: (x.clone().uniform_(-1, 1), ct.normal(x, 2.0), ct.multinomial(x.softmax(1), 2)),
 }
 

@@ -17,7 +17,7 @@ from typing import Any
 from cutaway.tour.page.origins import Ids, Origins
 from stage_contracts.graph import Graph, Node, nodes_in
 from stage_contracts.loop_ir import LoweredGraph
-from stage_contracts.program import External, Program
+from stage_contracts.program import External, Program, RowBlocks
 
 _COMMENT = re.compile(r"^(?P<indent>\s*)(?://|#) (?P<quote>.+)$")
 _ASSIGNMENT = re.compile(r"^    (?P<name>\w+) = ")
@@ -132,7 +132,7 @@ def program_names(program: Program, lowered: LoweredGraph, origins: Origins) -> 
 
 def step_ids(step: Any, names: Mapping[str, Ids], origins: Origins) -> Ids:
     """The expressions behind one step of a program."""
-    if isinstance(step, External):
+    if isinstance(step, External | RowBlocks):
         return origins.ids(step.origins)
     return next((names[w] for w in _WORD.findall(str(step)) if w in names), ())
 

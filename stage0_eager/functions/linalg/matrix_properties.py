@@ -63,8 +63,8 @@ def linalg_matrix_norm(A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None)
     if ord in ("nuc", 2, -2):
         rest = [d for d in range(A.ndim) if d not in (rows, columns)]
         _, singular, _ = c.svd(c.permute(A, (*rest, rows, columns)), False)
-        fold = {"nuc": c.sum, 2: c.amax, -2: c.amin}[ord]
-        return _kept(fold(singular, (-1,), False), A, (rows, columns), keepdim)
+        reduce = {"nuc": c.sum, 2: c.amax, -2: c.amin}[ord]
+        return _kept(reduce(singular, (-1,), False), A, (rows, columns), keepdim)
     if ord in (1, -1, math.inf, -math.inf):
         inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
         sums = c.sum(c.abs(A), (inner,), True)

@@ -84,7 +84,7 @@ def _check(input, mode, align_corners, antialias):
             "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | trilinear"
         )
     if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not here; use mode='area' to shrink")
+        raise NotImplementedError("interpolate: antialias=True is not supported; use mode='area' to shrink")
 
 
 def _target(input, size, scale_factor, recompute):

@@ -31,7 +31,7 @@ def embedding_bag(
     An empty bag gives zeros; `padding_idx` counts as absent. Gradients are dense, whatever `sparse` says.
     """
     if max_norm is not None or scale_grad_by_freq:
-        raise NotImplementedError("embedding_bag: max_norm and scale_grad_by_freq are not here")
+        raise NotImplementedError("embedding_bag: max_norm and scale_grad_by_freq are not supported")
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum or mean")
     if per_sample_weights is not None and mode != "sum":

@@ -14,7 +14,7 @@ from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.base import describe, gathered, iterate, walked
 from stage1_capture.variables.constant import ConstantVariable
 from stage1_capture.variables.function import UserFunctionVariable
-from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import ListVariable, SliceVariable, TupleVariable
 from stage1_capture.variables.set import SetVariable

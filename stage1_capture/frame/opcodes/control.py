@@ -14,10 +14,10 @@ from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.base import NULL, Variable, iterate, realize
+from stage1_capture.variables.formatting import CONVERSIONS, format_value
 from stage1_capture.variables.function import UserFunctionVariable
 from stage1_capture.variables.mapping import ConstDictVariable
 from stage1_capture.variables.sequence import TupleVariable
-from stage1_capture.variables.shown import CONVERSIONS, format_value
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # ---- control -------------------------------------------------------------------------------------

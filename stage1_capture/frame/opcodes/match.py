@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from stage1_capture.builtins.python import len_
 from stage1_capture.frame.bytecode import Instruction
 from stage1_capture.frame.opcodes.shared import Tx, handles
 from stage1_capture.variables.base import Variable, iterate, lookup_quietly, realize
 from stage1_capture.variables.constant import NONE, ConstantVariable
-from stage1_capture.variables.keys import hashable
+from stage1_capture.variables.hash_keys import hashable
 from stage1_capture.variables.mapping import DefaultDictVariable
 from stage1_capture.variables.sequence import TupleVariable
 from stage1_capture.variables.user_object import UserDefinedObjectVariable
@@ -25,7 +24,7 @@ _SELF_MATCHING = (bool, bytearray, bytes, dict, float, frozenset, int, list, set
 
 @handles("GET_LEN")
 def get_len(tx: Tx, i: Instruction) -> None:
-    tx.push(len_(tx, tx.stack[-1]))
+    tx.push(tx.stack[-1].length(tx))
 
 
 @handles("MATCH_SEQUENCE")

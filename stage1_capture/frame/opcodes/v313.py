@@ -12,7 +12,7 @@ from stage1_capture.frame.opcodes.v312 import TABLE as TABLE_312
 from stage1_capture.frame.translator import Handler
 from stage1_capture.variables.arithmetic import compare
 from stage1_capture.variables.constant import ConstantVariable
-from stage1_capture.variables.shown import CONVERSIONS, format_value, in_text, stand_in
+from stage1_capture.variables.formatting import CONVERSIONS, format_value, in_text, stand_in
 
 TABLE: dict[str, Handler] = {
     **TABLE_312,

@@ -1,4 +1,4 @@
-"""Special functions, against SciPy; running folds; distances between rows; histograms.
+"""Special functions, against SciPy; running reductions; distances between rows; histograms.
 
 Input: none. Domains keep away from poles; edge values are walked where SciPy's conventions are torch's.
 """
@@ -67,7 +67,7 @@ for _name, _function in (("gcd", np.gcd), ("lcm", np.lcm)):
 declare("frexp", np.frexp, S(T(3, 4)), S(T()), S(T(0, 3)), S(V([0.0, -0.0, 1.0, 0.5, 1024.0], grad=False)), dtypes=FLOATS, edges=False,
         invalid=(Invalid(S(T(3)), RuntimeError, "floating-point", "int64"),))  # fmt: skip
 
-# ---- running folds ---------------------------------------------------------------------------------------------
+# ---- running reductions ----------------------------------------------------------------------------------------
 
 _RUNS = (S(T(3, 4), 1), S(T(2, 3, 4), 0), S(T(), 0), S(T(0, 3), 0))
 

@@ -1,4 +1,4 @@
-"""What a special method may answer: a bool, a length, an int, an iterator. Python's own function judges it.
+"""What a special method may return: a bool, a length, an int, an iterator. Python's own function checks it.
 
 Input: what a user-defined method gave (`__bool__`, `__len__`, `__hash__`), and the object it was asked of. What Python
 refuses the program raises, with Python's words; what it converts (a hash that is too large) is converted.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stage1_capture.variables.user_object import UserDefinedObjectVariable
 
 # The method, and the function of Python's that asks it.
-ASKED: dict[str, Callable[[Any], Any]] = {
+CHECKED: dict[str, Callable[[Any], Any]] = {
     "__bool__": bool,
     "__len__": len,
     "__index__": operator.index,
@@ -32,7 +32,7 @@ ASKED: dict[str, Callable[[Any], Any]] = {
 _STAYS_OPEN = {"__len__": int, "__index__": int, "__int__": int, "__float__": float}
 
 
-def judged(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable) -> Variable:
+def checked_result(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable) -> Variable:
     """The answer as Python hands it on. One that is not known now (a tensor, an object) is a break."""
     answer = realize(answer)
     if answer.is_open() and type(answer.hint) is _STAYS_OPEN.get(name):
@@ -47,4 +47,4 @@ def judged(tx: Tx, owner: UserDefinedObjectVariable, name: str, answer: Variable
     if type(value) is bool and name in ("__index__", "__int__"):
         tx.unsupported("GB0045", f"{value} as what {name} answers, of which Python warns")
     stand_in = type(type(owner.real).__name__, (), {name: lambda _: value})()
-    return attempt(tx, name, lambda: from_constant(ASKED[name](stand_in)), exact=True)
+    return attempt(tx, name, lambda: from_constant(CHECKED[name](stand_in)), exact=True)

@@ -1,0 +1,144 @@
+"""Products in C++: calls of BLAS, and blocks of rows in which a team of threads runs products and kernels in turn.
+
+Input: emit_cpp_run.py's steps. `host` is what the process gives (stage_contracts/host_interface.py); BLAS stays in the
+thread that calls it while a team is at work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from stage3_lowering.lowering.cpp_ops import CPP_TYPES
+from stage3_lowering.lowering.cpp_statements import INDENT, cpp_index
+from stage_contracts.blas import Contraction, Matrix, block_contraction
+from stage_contracts.program import Launch, Product, Program, RowBlocks
+from stage_contracts.size_vars import is_open
+
+
+def contraction_text(of: Contraction, beta: str = "") -> Iterator[str]:
+    """Calls of BLAS: a matrix times a vector where one side has one row or column; loops over the batch.
+
+    `beta`: what the result's memory holds is multiplied by it and added; without one it is written over.
+    """
+    scalar = "1.0f" if of.letter == "s" else "1.0"
+    zero = beta or ("0.0f" if of.letter == "s" else "0.0")
+    depth = 0
+    for depth, size in enumerate(of.batch, start=1):
+        yield f"{INDENT * (depth - 1)}for (int64_t b{depth} = 0; b{depth} < {cpp_index(size)}; ++b{depth})"
+    a, b, c = map(_place, (of.a, of.b, of.c))
+    if of.n == 1 and not is_open(of.n):
+        step = of.b.row if not of.b.transposed else 1
+        words = [*_lies(of.a, of.m, of.k), scalar, a, _row(of.a), b, _row_of(step), zero, c, "1"]
+        words[-1] = _row_of(of.c.row)
+        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+    elif of.m == 1 and not is_open(of.m):
+        step = 1 if not of.a.transposed else of.a.row
+        words = [
+            *_lies(of.b, of.k, of.n, flipped=True),
+            scalar,
+            b,
+            _row(of.b),
+            a,
+            _row_of(step),
+            zero,
+            c,
+            "1",
+        ]
+        call = f"host.{of.letter}gemv(RowMajor, {', '.join(words)});"
+    else:
+        lies = [_TRANSPOSED[of.a.transposed], _TRANSPOSED[of.b.transposed]]
+        sizes = [cpp_index(size) for size in (of.m, of.n, of.k)]
+        words = [*lies, *sizes, scalar, a, _row(of.a), b, _row(of.b), zero, c, _row(of.c)]
+        call = f"host.{of.letter}gemm(RowMajor, {', '.join(words)});"
+    yield f"{INDENT * depth}{call}"
+
+
+_TRANSPOSED = {False: "AsIs", True: "Transposed"}
+
+
+def _lies(matrix: Matrix, rows: Any, columns: Any, flipped: bool = False) -> list[str]:
+    """How gemv is told of a matrix: whether to transpose it, and its rows and columns as it lies."""
+    stored = (columns, rows) if matrix.transposed else (rows, columns)
+    return [_TRANSPOSED[matrix.transposed is not flipped], *map(cpp_index, stored)]
+
+
+def _place(matrix: Matrix) -> str:
+    steps = [f"b{k} * {_factor(step)}" for k, step in enumerate(matrix.batch, start=1) if step != 0]
+    offset = [cpp_index(matrix.offset)] if matrix.offset != 0 else []
+    return " + ".join([matrix.buffer, *offset, *steps])
+
+
+def _factor(step: Any) -> str:
+    return f"({cpp_index(step)})" if is_open(step) else cpp_index(step)
+
+
+def _row(matrix: Matrix) -> str:
+    return _row_of(matrix.row)
+
+
+def _row_of(row: Any) -> str:
+    """BLAS refuses rows of no length, which open sizes may come to."""
+    return f"at_least_one({cpp_index(row)})" if is_open(row) else cpp_index(row)
+
+
+# ---- blocks of rows --------------------------------------------------------------------------------------------
+
+
+def row_blocks_text(step: RowBlocks, program: Program) -> Iterator[str]:
+    """A team of threads that shares the blocks; each has its own local buffers."""
+    loops = [f"for (int64_t {name} = 0; {name} < {cpp_index(size)}; ++{name})" for name, size in step.batch]
+    count = cpp_index(step.count)
+    by_rows = f"for (int64_t {step.first} = 0; {step.first} < {count}; {step.first} += {step.block})"
+    shared = len(loops) + (not step.in_order)
+    loops.append(by_rows)
+    yield "{"
+    yield f"{INDENT}const OneBlasThread blas(host);"
+    yield f"{INDENT}#pragma omp parallel"
+    yield f"{INDENT}{{"
+    yield from (INDENT * 2 + line for line in _local(step, program))
+    if shared:
+        yield f"{INDENT * 2}#pragma omp for schedule(static){f' collapse({shared})' if shared > 1 else ''}"
+    else:
+        yield f"{INDENT * 2}#pragma omp single"
+    for loop in loops:
+        yield f"{INDENT * 2}{loop}"
+    yield f"{INDENT * 2}{{"
+    left = f"{count} - {step.first}"
+    yield f"{INDENT * 3}const int64_t {step.rows} = {left} < {step.block} ? {left} : {step.block};"
+    for inner in step.steps:
+        if isinstance(inner, Launch):
+            kernel = program.kernels[inner.kernel]
+            yield f"{INDENT * 3}{kernel.name}({', '.join([*inner.buffers, *kernel.sizes])});"
+        else:
+            yield from (INDENT * 3 + line for line in _product(inner, step, program))
+    yield f"{INDENT * 2}}}"
+    yield f"{INDENT}}}"
+    yield "}"
+
+
+def _local(step: RowBlocks, program: Program) -> Iterator[str]:
+    """One piece of memory for all local buffers of a thread, each at the start of a cache line."""
+    places: list[Any] = [0]
+    for name in step.local:
+        meta = program.buffers[name].meta
+        nbytes = math.prod(meta.shape) * meta.dtype.itemsize
+        places.append(
+            places[-1] + (nbytes + 63) // 64 * 64 if isinstance(nbytes, int) else places[-1] + nbytes + 64
+        )
+    if not step.local:
+        return
+    block = "block"
+    while block in program.buffers:
+        block += "_"
+    yield f"cutaway::Row<char> {block}({cpp_index(places[-1])});"
+    for name, place in zip(step.local, places, strict=False):
+        meta = program.buffers[name].meta
+        yield f"auto {name} = ({CPP_TYPES[meta.dtype.name]}*)({block}.start + {cpp_index(place)});  // {meta}"
+
+
+def _product(product: Product, step: RowBlocks, program: Program) -> Iterator[str]:
+    found = block_contraction(product, program.buffers)
+    zero, one = ("0.0f", "1.0f") if found.letter == "s" else ("0.0", "1.0")
+    return contraction_text(found, f"{step.first} == 0 ? {zero} : {one}" if product.adds else "")

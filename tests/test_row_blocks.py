@@ -1,0 +1,105 @@
+"""Blocks of rows in the whole machine: attention and products compiled, beside float64, with gradients and open sizes.
+
+Input: functions of cutaway's own API at sizes where the pass acts. Each is run as C++ with one thread and with two, and
+step by step (poisoned memory), where the blocks are a loop in Python.
+"""
+
+import os
+import subprocess
+import sys
+
+import cutaway.nn.functional as F
+import numpy as np
+import pytest
+
+import cutaway
+from stage_contracts import config
+from stage_contracts.program import RowBlocks
+
+SHAPE = (2, 3, 200, 48)
+
+
+def arrays(*shapes, dtype=np.float32):
+    rng = np.random.default_rng(11)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def plain(q, k, v):
+    return cutaway.softmax(q @ k.mT * 0.2, -1) @ v
+
+
+def sdpa(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+def sdpa_causal(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def sdpa_masked(q, k, v):
+    far = cutaway.arange(q.shape[-2])[:, None] - cutaway.arange(k.shape[-2]) > 30
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=~far)
+
+
+RULES = [plain, sdpa, sdpa_causal, sdpa_masked]
+
+
+def blocks(compiled, half="forward"):
+    steps = getattr(compiled.artifacts[-1], half).planned.steps
+    return [step for step in steps if isinstance(step, RowBlocks)]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("poison", [False, True])
+def test_attention_is_blocks_of_rows(rule, poison):
+    given = arrays(SHAPE, SHAPE, SHAPE)
+    want = rule(*[cutaway.from_numpy(a.astype(np.float64)) for a in given]).numpy()
+    with config.patch({"runtime.poison": poison, "runtime.cache": False}):
+        compiled = cutaway.compile(rule)
+        found = compiled(*map(cutaway.from_numpy, given)).numpy()
+    np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+    (block,) = blocks(compiled)
+    assert len(block.steps) == 3 and len(block.local) == 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_gradients_are_those_of_float64(rule):
+    given = arrays(SHAPE, SHAPE, SHAPE)
+
+    def gradients(function, dtype):
+        leaves = [cutaway.tensor(a.astype(dtype), requires_grad=True) for a in given]
+        (function(*leaves) ** 2).sum().backward()
+        return [leaf.grad.numpy() for leaf in leaves]
+
+    compiled = cutaway.compile(rule)
+    for found, want in zip(gradients(compiled, np.float32), gradients(rule, np.float64), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)
+
+
+def test_one_compile_serves_every_length():
+    compiled = cutaway.compile(plain, dynamic=True)
+    for length in (200, 33, 1, 131, 256, 2):
+        given = arrays((2, length, 48), (2, length + 7, 48), (2, length + 7, 48))
+        want = plain(*[cutaway.from_numpy(a.astype(np.float64)) for a in given]).numpy()
+        found = compiled(*map(cutaway.from_numpy, given)).numpy()
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5, err_msg=str(length))
+    assert blocks(compiled)
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    program = (
+        "import numpy as np, cutaway, sys\n"
+        "from tests.test_row_blocks import SHAPE, arrays, plain\n"
+        "f = cutaway.compile(plain)\n"
+        "ys = [f(*map(cutaway.from_numpy, arrays(SHAPE, SHAPE, SHAPE))).numpy().tobytes() for _ in range(5)]\n"
+        "assert len(set(ys)) == 1\n"
+        "import hashlib; print(hashlib.sha256(ys[0]).hexdigest())\n"
+    )
+    found = set()
+    for threads in ("1", "2"):
+        env = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
