@@ -30,7 +30,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """What makes the program fail: a kind ("level", "pass", "fusion", "operator", ...), its name, and what avoids it."""
+    """What makes the program fail: a kind ("level", "pass", "operator", ...), its name, and what avoids it."""
 
     kind: str
     name: str
