@@ -23,6 +23,7 @@
 #   make fuzz-attributes  20,000 random programs of attributes, compiled against eager
 #   make fuzz-autograd   20,000 random tensor programs through AOT autograd, against eager
 #   make fuzz-rewrites   20,000 random programs over operators' attributes, on every backend
+#   make planted-faults  faults planted in small models: does the bisector name each?
 #   make random-bits     a million draws of every distribution, every build, bit for bit (DRAWS=, JOBS=)
 #   make vector-math     the errors of the generated C++'s mathematical functions
 #   make gpu             every operator, the skeleton, users' kernels, on an NVIDIA GPU (CuPy, Triton)
@@ -59,7 +60,7 @@ export CUTAWAY_INTERNAL_ERRORS = exit
 .PHONY: install tour test lint stubs wheel test-torch test-versions fuzz-capture fuzz-attributes fuzz-autograd fuzz-rewrites gpu site clean
 .PHONY: oracle numpy programs models language-model pairs saved-bytes partition-times convolution eager-speed
 .PHONY: capture-identity random-bits vector-math cache-faults fuzz-products fuzz-updates call-overhead training-step cpu-speed capture-time capture-coverage
-.PHONY: against-tree
+.PHONY: against-tree planted-faults
 .NOTPARALLEL:
 
 install: $(VENV)/installed-dev
@@ -168,6 +169,9 @@ partition-times: $(VENV)/installed-test | build
 VALUES ?= 1000000
 vector-math: $(VENV)/installed-test | build
 	$(BIN)/python -m stage3_lowering.tests.ulp_table --values $(VALUES) --report reports/$@.txt
+
+planted-faults: $(VENV)/installed-test | build
+	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
 
 eager-speed: $(VENV)/installed-oracle | build
 	$(BIN)/python benchmarks/eager_calls.py $(KEEP)

@@ -1,4 +1,4 @@
-"""The command line: `cutaway tour`, `cutaway doctor`, `cutaway switches`, `cutaway --version`.
+"""The command line: `cutaway tour`, `cutaway doctor`, `cutaway bisect`, ...; `cutaway --help` lists them.
 
 Input: the words on the command line. Heavy modules are imported only when a command runs, so `cutaway --help` is quick.
 An error that you can fix is one line on standard error.
@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from cutaway.debug.ablate_command import ablate
+from cutaway.debug.bisect_command import bisect
 from cutaway.debug.doctor_command import doctor
 from cutaway.debug.switches_command import switches
 
@@ -76,8 +78,8 @@ def tour(
         raise click.ClickException(str(error)) from error
 
 
-main.add_command(doctor)
-main.add_command(switches)
+for command in (ablate, bisect, doctor, switches):
+    main.add_command(command)
 
 
 if __name__ == "__main__":

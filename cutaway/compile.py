@@ -98,6 +98,7 @@ def compile(
         raise TypeError(say("pipeline_expected", got=type(pipeline).__name__))
     seams = checked_pipeline(pipeline, default_pipeline()) if pipeline else default_pipeline()
     changes = _changes(mode, options)
+    backend = config.current().debug.backend or backend
     if isinstance(fn, Module):
         call = CompiledFunction(call_of(fn), find_backend(backend), fullgraph, changes, seams, dynamic)
         return twin_of(fn, call)

@@ -7,6 +7,7 @@ and stop earlier.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -125,7 +126,7 @@ def ahead_of_time(
 
     A graph that writes to inputs refuses a call in which they share memory with others (shared_memory.py).
     """
-    compile_half = _saving_failures(compile_half, artifacts)
+    compile_half = _saving_failures(_verified(compile_half), artifacts)
     on_tensors, arrange = step("without_size_inputs", without_size_inputs, graph, device_of_graph(graph))
     compile_graph = functools.partial(
         two_graphs, pipeline=pipeline, artifacts=artifacts, compile_half=compile_half
@@ -134,6 +135,24 @@ def ahead_of_time(
     if functional.writes:
         run = on_shared_memory_too(on_tensors, functional, run, artifacts, compile_graph)
     return run if on_tensors is graph else lambda *inputs: run(*arrange(inputs))
+
+
+def _verified(compile_half: CompileHalf) -> CompileHalf:
+    """`compile_half`, what it makes checked against the core graph at each call under debug.verify."""
+    if not config.current().debug.verify:
+        return compile_half
+    from cutaway.debug.verify import verified
+
+    def compile_and_verify(core: Graph, updates: Updates = ()) -> Finish:
+        in_force = contextvars.copy_context()  # shorter graphs are compiled as this one was
+
+        def finish() -> tuple[Callable[..., tuple], HalfArtifacts | None]:
+            run, half = compile_half(core, updates)()
+            return verified(core, run, lambda part: in_force.run(lambda: compile_half(part)()[0])), half
+
+        return finish
+
+    return compile_and_verify
 
 
 def _saving_failures(compile_half: CompileHalf, artifacts: Artifacts) -> CompileHalf:

@@ -22,7 +22,7 @@ from stage0_eager.tensor import Tensor
 from stage0_eager.utils.pytree import leaves_of
 from stage_contracts import config, events
 from stage_contracts.breaks import Unsupported
-from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError
+from stage_contracts.errors import BackendFailed, ForbiddenInGraph, SeamError, VerifyError
 from stage_contracts.messages import say
 from stage_contracts.pipeline import DEFAULT_SEAMS, Pipeline
 from stage_contracts.sizes import ConstraintViolationError
@@ -38,6 +38,7 @@ FOR_THE_USER = (
     RecompileError,
     SeamError,
     Unsupported,
+    VerifyError,
 )
 ADVICE = (
     "please report it with this text, the function and the shapes and dtypes of its arguments; "

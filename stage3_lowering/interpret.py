@@ -332,7 +332,8 @@ def _run_blocks(
                 run_kernel(inner, storage, sizes)
                 continue
             a, b, out = _resolve(at_sizes((inner.a, inner.b, inner.out), sizes), storage, metas)
-            out[...] = np.matmul(a, b) + (out if inner.adds and first else 0)
+            with np.errstate(all="ignore"):
+                out[...] = np.matmul(a, b) + (out if inner.adds and first else 0)
     for name in step.local:
         del storage[name]
 

@@ -97,6 +97,8 @@ class DebugConfig:
     trace_folder: str = ""  # every event of the event log goes to a file there, one JSON object a line
     folder: bool = False  # each compile writes what it made into a debug folder (TORCH_COMPILE_DEBUG)
     folder_root: str = ""  # where its run_<time> folders are made; "" is ./torch_compile_debug
+    verify: bool = False  # each call of a compiled graph is checked; stop at the first operator that differs
+    backend: str = ""  # every compile uses this backend instead of the one it asks for (`cutaway bisect`)
     verbose: bool = False  # faults of the compiler with their traceback, recompiles with every entry's reason
 
 

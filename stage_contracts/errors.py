@@ -29,3 +29,7 @@ class SeamError(TypeError):
 
 class BackendFailed(RuntimeError):
     """A backend raised while compiling a graph; the cause is chained."""
+
+
+class VerifyError(AssertionError):
+    """A compiled graph gives other numbers than its operators do one by one, and debug.verify is on."""

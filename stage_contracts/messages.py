@@ -142,6 +142,18 @@ MESSAGES: dict[str, tuple[str, str, str, str]] = {
         "traceback, the function, and the shapes and dtypes of its arguments",
         "report it; without these settings the function runs eagerly",
     ),
+    "verify_operator": (
+        "VerifyError",
+        "debug.verify is on, and a compiled graph computes something else than its operators one by one",
+        "verify: {graph}: {operator} is the first operator that differs; in {value} {both}\n{lines}",
+        "run `cutaway bisect` on the program: it names the pass or switch that avoids it",
+    ),
+    "verify_whole": (
+        "VerifyError",
+        "debug.verify is on, a compiled graph differs, and no shorter graph does: what is wrong needs all of it",
+        "verify: {graph} differs as a whole, no shorter graph does; in {value} {both}\n{lines}",
+        "run `cutaway bisect` on the program: fusion or reuse of memory is likely",
+    ),
     "repro_saved": (
         "note",
         "repro_after (CUTAWAY_REPRO_AFTER, TORCHDYNAMO_REPRO_AFTER) is dynamo or aot, and a later step failed",

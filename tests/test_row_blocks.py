@@ -14,9 +14,9 @@ import pytest
 
 import cutaway
 from stage_contracts import config
-from stage_contracts.program import RowBlocks
+from stage_contracts.program import Allocate, RowBlocks
 
-SHAPE = (2, 3, 200, 48)
+SHAPE = (2, 3, 320, 32)  # long enough for the backward to compute the scores again
 
 
 def arrays(*shapes, dtype=np.float32):
@@ -62,8 +62,8 @@ def test_attention_is_blocks_of_rows(rule, poison):
     assert len(block.steps) == 3 and len(block.local) == 1
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_gradients_are_those_of_float64(rule):
+@pytest.mark.parametrize("rule, poison", [*((rule, False) for rule in RULES), (plain, True)])
+def test_gradients_are_those_of_float64(rule, poison):
     given = arrays(SHAPE, SHAPE, SHAPE)
 
     def gradients(function, dtype):
@@ -71,9 +71,18 @@ def test_gradients_are_those_of_float64(rule):
         (function(*leaves) ** 2).sum().backward()
         return [leaf.grad.numpy() for leaf in leaves]
 
-    compiled = cutaway.compile(rule)
-    for found, want in zip(gradients(compiled, np.float32), gradients(rule, np.float64), strict=True):
-        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)
+    with config.patch({"runtime.poison": poison, "runtime.cache": False}):
+        compiled = cutaway.compile(rule)
+        found = gradients(compiled, np.float32)
+    for ours, want in zip(found, gradients(rule, np.float64), strict=True):
+        np.testing.assert_allclose(ours, want, rtol=1e-3, atol=1e-4)
+    (block,) = blocks(compiled, "backward")
+    assert block.in_order and len(block.local) <= 3  # the weights, their gradient, and sdpa's own factor
+    held = compiled.artifacts[-1].backward.planned
+    allocated = {step.buffer for step in held.steps if isinstance(step, Allocate)}
+    assert not [
+        n for n in allocated if held.buffers[n].meta.shape[-2:] == (320, 320)
+    ]  # nobody writes the scores
 
 
 def test_one_compile_serves_every_length():

@@ -115,13 +115,20 @@ def _rows_of_step(
     program: Program, step: Any, group: Group, apart: Mapping[str, int]
 ) -> tuple[list[str], dict[str, Any]] | None:
     """(products it takes in, what it makes by rows), or None for a step that needs more than its own rows."""
-    if isinstance(step, External):
-        product = product_of(step, program.buffers)
-        if product is None or not _multiplies_rows(product, group):
-            return None
-        return [], {product.c.buffer: product.n}
-    if not isinstance(step, Launch):
+    if isinstance(step, Launch):
+        return _rows_of_kernel(program, step, group, apart)
+    product = product_of(step, program.buffers)
+    if product is None:
         return None
+    if _multiplies_rows(product, group):
+        return [], {product.c.buffer: product.n}
+    return ([], {}) if _adds_over_rows(product, group) else None
+
+
+def _rows_of_kernel(
+    program: Program, step: Launch, group: Group, apart: Mapping[str, int]
+) -> tuple[list[str], dict[str, Any]] | None:
+    """The same for a kernel: one that runs once, and needs of each row only that row."""
     kernel = program.kernels[step.kernel]
     if step.buffers != kernel.params or sum(_launches(s, kernel) for s in program.steps) > 1:
         return None
@@ -143,12 +150,32 @@ def _multiplies_rows(product: Contraction, group: Group) -> bool:
     a, width = product.a, group.made.get(product.a.buffer)
     if width is None or product.b.buffer in group.made or not group.space.has(product.batch, product.m):
         return False
-    steps = group.space.steps(width)
-    same = all(n == 1 or step == own for n, step, own in zip(product.batch, a.batch, steps, strict=True))
-    inside = isinstance(a.offset, int) and (
-        product.k == width or (isinstance(width, int) and a.offset + product.k <= width)
+    inside = product.k == width or (
+        isinstance(a.offset, int) and isinstance(width, int) and a.offset + product.k <= width
     )
-    return same and inside and not a.transposed and a.row == width
+    return inside and not a.transposed and _are_rows(a, product.batch, group)
+
+
+def _adds_over_rows(product: Contraction, group: Group) -> bool:
+    """Whether it adds up, over the rows that the group makes, products of each with another row.
+
+    Its result is whole only after the last block, so that those of one batch point run in order, and in one thread.
+    """
+    space = group.space
+    if not space.has(product.batch, product.k) or hinted(math.prod(space.batch)) < SHARES:
+        return False
+    inside = [m for m in (product.a, product.b) if m.buffer in group.made]
+    return bool(inside) and all(
+        m.transposed is (m is product.a) and m.offset == 0 and _are_rows(m, product.batch, group)
+        for m in inside
+    )
+
+
+def _are_rows(matrix: Matrix, batch: tuple[Any, ...], group: Group) -> bool:
+    """Whether the matrix lies as the group's rows do, at each batch point."""
+    width = group.made[matrix.buffer]
+    steps = zip(batch, matrix.batch, group.space.steps(width), strict=True)
+    return matrix.row == width and all(n == 1 or step == own for n, step, own in steps)
 
 
 def _work(program: Program, group: Group) -> int:
@@ -183,7 +210,8 @@ def _with_group(program: Program, group: Group) -> Program:
         else:
             product = product_of(step, program.buffers)
             assert product is not None
-            steps.append(_block_product(product, group.space, local))
+            rows = product.c.buffer in group.made
+            steps.append((_block_product if rows else _summed_product)(product, group.space, local))
             origins += step.origins
     space = group.space
     steps, local = _in_place(steps, kernels, local, program)
@@ -263,6 +291,24 @@ def _block_product(product: Contraction, space: RowSpace, local: Iterable[str]) 
     b, at = product.b, product.b.offset + batch
     strides = (1, b.row) if b.transposed else (b.row, 1)
     return Product(a, BufferRef(b.buffer, (product.k, product.n), strides, at), c)
+
+
+def _summed_product(product: Contraction, space: RowSpace, local: Iterable[str]) -> Product:
+    """The product over one block's rows, which is added to those of the blocks before."""
+    a = _along_rows(product.a, space, (product.m, space.rows_symbol), local)
+    b = _along_rows(product.b, space, (space.rows_symbol, product.n), local)
+    c = product.c
+    out = BufferRef(c.buffer, (product.m, product.n), (c.row, 1), c.offset + space.at(c.batch))
+    return Product(a, b, out, adds=True)
+
+
+def _along_rows(matrix: Matrix, space: RowSpace, shape: tuple[Any, Any], local: Iterable[str]) -> BufferRef:
+    """What a matrix has for the block's rows, which one of its two dimensions runs along."""
+    strides = (1, matrix.row) if matrix.transposed else (matrix.row, 1)
+    at = matrix.offset
+    if matrix.buffer not in local:
+        at += space.at(matrix.batch) + space.first_row * strides[shape.index(space.rows_symbol)]
+    return BufferRef(matrix.buffer, shape, strides, at)
 
 
 def _rows_view(matrix: Matrix, space: RowSpace, columns: Any, local: Iterable[str]) -> BufferRef:

@@ -169,3 +169,32 @@ def test_scores_that_are_returned_are_written_whole(seam):
             np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5, err_msg=way)
     (block,) = blocks_of(seam, graph)
     assert len(block.steps) == 3
+
+
+def test_sums_over_the_rows_are_added_up_block_by_block(seam):
+    def function(c, x, w, y):
+        s = c.tanh(c.matmul(x, w))
+        turned = lambda t: c.permute(t, (0, 2, 1))  # noqa: E731
+        return c.matmul(turned(s), y), c.matmul(turned(x), s)
+
+    x, w, y = floats(5, T, D), floats(5, D, S), floats(5, T, 3)
+    graph = trace(function, x, w, y)
+    a = [array.astype(np.float64) for array in (x, w, y)]
+    s = np.tanh(a[0] @ a[1])
+    want = np.swapaxes(s, 1, 2) @ a[2], np.swapaxes(a[0], 1, 2) @ s
+    for way, outputs in run_every_way(seam, graph, (x, w, y)).items():
+        for output, wanted in zip(outputs, want, strict=True):
+            np.testing.assert_allclose(output, wanted, rtol=2e-5, atol=2e-5, err_msg=way)
+    (block,) = blocks_of(seam, graph)
+    assert block.in_order and len(block.steps) == 4 and len(block.local) == 1
+
+
+def test_without_a_batch_a_sum_over_rows_stays_one_product(seam):
+    def function(c, x, w):
+        s = c.tanh(c.matmul(x, w))
+        return c.matmul(c.permute(s, (1, 0)), x)
+
+    x, w = floats(T, D), floats(D, S)
+    graph = trace(function, x, w)
+    (block,) = blocks_of(seam, graph)
+    assert not block.in_order and len(block.steps) == 2 and not block.local[1:]

@@ -93,7 +93,7 @@ def plain_launch(
             )
     for step in program.steps:
         if isinstance(step, RowBlocks):
-            names[f"{INTO_PREFIX}matmul"] = library.xp.matmul
+            names |= {f"{INTO_PREFIX}{name}": getattr(library.xp, name) for name in ("matmul", "add")}
         if isinstance(step, External):
             prefix = INTO_PREFIX if step.into else EXTERNAL_PREFIX
             names[prefix + identifier(step.target)] = _routine(step, library)

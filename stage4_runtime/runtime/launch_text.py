@@ -309,15 +309,24 @@ def _row_blocks(step: RowBlocks, program: Program, out: LaunchText) -> Iterable[
     yield f"{indent}{step.rows} = min({step.block}, {out.size(step.count)} - {step.first})"
     inside = replace(out, sizes=out.sizes | own)
     for inner in step.steps:
-        yield from (indent + line for line in _step_lines(inner, program, inside))
+        if isinstance(inner, Product) and inner.adds:
+            lines = _added(inner, step, program, inside)
+        else:
+            lines = _step_lines(inner, program, inside)
+        yield from (indent + line for line in lines)
     yield from (f"del {out.name(name)}" for name in step.local)
 
 
 def _product(step: Product, program: Program, out: LaunchText) -> Iterable[str]:
     a, b, into = (_argument(ref, program, out) for ref in (step.a, step.b, step.out))
-    if step.adds:
-        raise Unsupported("a sum of products outside C++", code="GB0089")
     yield f"{INTO_PREFIX}matmul({a}, {b}, out={into})"
+
+
+def _added(step: Product, blocks: RowBlocks, program: Program, out: LaunchText) -> Iterable[str]:
+    """The first block's product is written, those after it are added."""
+    a, b, into = (_argument(ref, program, out) for ref in (step.a, step.b, step.out))
+    yield f"if {blocks.first}: {INTO_PREFIX}add({into}, {INTO_PREFIX}matmul({a}, {b}), out={into})"
+    yield f"else: {INTO_PREFIX}matmul({a}, {b}, out={into})"
 
 
 def _copy(step: Copy, program: Program, out: LaunchText) -> Iterable[str]:

@@ -129,6 +129,30 @@ def internal_error_raised():
         cutaway.compile(double, fullgraph=True)(cutaway.ones(3))
 
 
+def _compiled_wrongly(times):
+    """A sine becomes the sine of a sine in stage 3, in so many compiles."""
+    pipeline, compiles = cutaway.DEFAULT_PIPELINE, iter(range(times))
+
+    def lower(graph):
+        wrong = graph.copy()
+        sine = wrong.calls[0]
+        if next(compiles, None) is not None:
+            with wrong.inserting_before(sine):
+                wrong.set_args(sine, [wrong.call_function(sine.target, sine.args, val=sine.val)])
+        return pipeline.lower(wrong)
+
+    with cutaway.config.patch({"debug.verify": True, "runtime.cache": False}):
+        cutaway.compile(lambda x: x.sin().neg(), pipeline=replace(pipeline, lower=lower))(cutaway.ones(3))
+
+
+def verify_operator():
+    _compiled_wrongly(times=99)
+
+
+def verify_whole():
+    _compiled_wrongly(times=1)
+
+
 def repro_saved():
     with a_faulty_pass(), cutaway.config.patch(repro_after="dynamo"):
         cutaway.compile(double)(cutaway.ones(3))

@@ -1,0 +1,157 @@
+"""Bisector: which backend level, step, pass, fusion or operator makes a run fail, found by running it again and again.
+
+Input: `run(settings)`, which runs the program under a few configuration fields and says how it went. bisect_command.py
+runs a script in a child for it; `bisect_function` a function here. No run tells more than that it works or not, but
+the last, under debug.verify, whose message names the operator and the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cutaway.debug.halving import first_needed
+from cutaway.debug.run_script import as_variables
+from stage_contracts import config
+from stage_contracts.passes import PassTable
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run went. `text` is what it said, of which the message of debug.verify is read."""
+
+    works: bool
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What makes the program fail: a kind ("level", "pass", "operator", ...), its name, and what avoids it."""
+
+    kind: str
+    name: str
+    avoid: dict[str, Any] = field(default_factory=dict)
+    runs: int = 0
+    detail: str = ""  # the message that names the operator, or the line
+
+    def __str__(self) -> str:
+        """One line, and below it the message that it was read from."""
+        line = f"{self.kind} {self.name}".strip()
+        if self.avoid:
+            line += f"; avoid it with {_shown(self.avoid)}"
+        return f"{line} ({self.runs} runs)" + (f"\n{self.detail}" if self.detail else "")
+
+
+def _shown(settings: Settings) -> str:
+    return " ".join(f"{variable}={value}" for variable, value in as_variables(settings).items())
+
+
+# What each backend adds to the one before it. A program that fails with the first is asked to run without compiling.
+LEVELS = {
+    "eager": "capture",
+    "aot_eager": "ahead-of-time autograd",
+    "inductor": "lowering, kernels or the runtime",
+}
+# Without these two, what a compile makes is what it made before: no cached program, no eager run in its place.
+ALWAYS = {"runtime.force_disable_caches": True, "capture.suppress_errors": False}
+# `verify: forward: exp = core.exp is the first operator that differs`, as stage_contracts/messages.py has it
+VERIFIED = re.compile(r"verify: \S+: (\S+ = \S+) is the first operator that differs.*?(?=\n\S|\Z)", re.DOTALL)
+
+
+def bisect(run: Callable[[Settings], Outcome], told: Callable[[str], None] = lambda line: None) -> Finding:
+    """Find what makes `run` fail. Each run is told as a line."""
+    count = 0
+
+    def outcome(settings: Settings) -> Outcome:
+        nonlocal count
+        count += 1
+        found = run({**ALWAYS, **settings})
+        shown = _shown(settings) or "as it is"
+        told(f"run {count}: {'works' if found.works else 'fails'}  {shown}")
+        return found
+
+    def works(**settings: Any) -> bool:
+        return outcome({name.replace("__", "."): value for name, value in settings.items()}).works
+
+    finding = _find(works, outcome)
+    return Finding(finding.kind, finding.name, finding.avoid, count, finding.detail)
+
+
+def _find(works: Callable[..., bool], outcome: Callable[[Settings], Outcome]) -> Finding:
+    if works():
+        return Finding("nothing:", "the program works as it is")
+    if not works(capture__disable=True):
+        return Finding("the program itself:", "it fails without compiling too")
+    level = next((name for name in ("eager", "aot_eager") if not works(debug__backend=name)), "inductor")
+    if level == "eager":
+        return Finding("level", "eager (capture)", {"capture.disable": True})
+    before = {"aot_eager": "eager", "inductor": "aot_eager"}[level]
+    backend = {"debug.backend": level}
+    switched_off = first_needed(
+        passes_of(level),
+        lambda names: outcome({**backend, "autograd.disabled_passes": ",".join(names)}).works,
+    )
+    if switched_off is not None:
+        alone = {"autograd.disabled_passes": switched_off}
+        if outcome({**backend, **alone}).works:
+            return Finding("pass", switched_off, alone)
+    if level == "inductor":
+        if outcome({**backend, "lowering.fusion": False}).works:
+            return Finding("fusion", "", {"lowering.fusion": False})
+        found = VERIFIED.search(outcome({**backend, "debug.verify": True}).text)
+        if found:
+            return Finding("operator", found[1], {"debug.backend": before}, detail=found[0])
+    checked = STEP.search(outcome({**backend, "autograd.verify_passes": True}).text)
+    if checked:
+        return Finding("pass", checked[1], {"debug.backend": before}, detail=checked[0])
+    return Finding("level", f"{level} ({LEVELS[level]})", {"debug.backend": before})
+
+
+# what a checked pass or step says of itself (stage 2's and stage 3's verify.py)
+STEP = re.compile(
+    r"(?:pass|partitioner) (\S+) (?:changed|made what does not run|made a \w+ that is not valid).*"
+)
+
+
+def passes_of(level: str) -> list[str]:
+    """The passes that can be left out, in order, by the names that `autograd.disabled_passes` takes."""
+    from stage2_autograd.decompose.passes import DECOMPOSE
+    from stage3_lowering.lowering.emit import EMITTERS
+    from stage3_lowering.lowering.fuse import FUSE
+    from stage3_lowering.lowering.schedule_kernels import SCHEDULE
+    from stage4_runtime.runtime.plan_memory import PLAN_MEMORY
+
+    tables: Sequence[PassTable] = (DECOMPOSE,)
+    if level == "inductor":
+        tables = (DECOMPOSE, FUSE, SCHEDULE, PLAN_MEMORY, EMITTERS["cpp"])
+    return [
+        one.name if table is DECOMPOSE else f"{table.stage}.{one.name}"
+        for table in tables
+        for one in table.passes
+        if not one.needed
+    ]
+
+
+def bisect_function(
+    run: Callable[[], Any],
+    expected: Callable[[Any, Any], bool] | None = None,
+    told: Callable[[str], None] = lambda line: None,
+) -> Finding:
+    """Bisect a function that compiles afresh at each call. It fails if it raises, or if `expected(eager's, its)` says
+    that what it gives is not what it gives without compiling."""
+    with config.patch({"capture.disable": True}):
+        eager = run() if expected else None
+
+    def attempt(settings: Settings) -> Outcome:
+        with config.patch(dict(settings)):
+            try:
+                found = run()
+            except Exception as error:
+                return Outcome(False, f"{type(error).__name__}: {error}")
+        return Outcome(expected is None or expected(eager, found))
+
+    return bisect(attempt, told)
