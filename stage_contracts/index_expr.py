@@ -54,7 +54,11 @@ class Mod(sympy.Function):
 
 
 def split_multiple(a: Any, b: Any) -> tuple[Any, Any]:
-    """a == b * whole + rest, moving every term that is a multiple of `b` (a number, or a product) into `whole`."""
+    """a == b * whole + rest, moving every term that is a multiple of `b` (a number, or a product) into `whole`.
+
+    `rest` is as little negative as `a`. 2*(i0 - 2) + (i1 - 1), an element behind a pad, is 2*i0 + i1 - 5: divided by 2,
+    the rest is i1 + 1, not i1 - 5.
+    """
     whole, rest = sympy.Integer(0), sympy.Integer(0)
     if b.is_Integer:  # the usual case, and quick
         for term in sympy.Add.make_args(a):
@@ -63,6 +67,10 @@ def split_multiple(a: Any, b: Any) -> tuple[Any, Any]:
                 whole += (int(number) // int(b)) * factor
             else:
                 rest += term
+        number = rest.as_coeff_Add()[0]
+        if whole.free_symbols and number.is_Integer and number < 0:
+            steps = int(number) // int(b)
+            whole, rest = whole + steps, rest - steps * int(b)
         return whole, rest
     for term in sympy.Add.make_args(a):
         factor = term / b

@@ -4,18 +4,26 @@ Input: core graphs, and NumPy's concatenate and pad. Lanes lie before, on and af
 (a reshape that strides cannot say) are right only inside their part: a shift through them gave other elements.
 """
 
+import itertools
+import operator
 from dataclasses import replace
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+import sympy
+from hypothesis import given, settings
 
 from stage3_lowering.interpret import interpret_program
 from stage3_lowering.lowering.index_set_splitting import in_piece
+from stage3_lowering.lowering.values import simplify
 from stage3_lowering.tests.cpp_runner import run_cpp
 from stage3_lowering.tests.graphs import CPP, TRITON, check, trace
 from stage_contracts import dtype as dt
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.loop_ir import LoopNest
 from stage_contracts.loop_text import parse_nest, print_nest
+from stage_contracts.tensor_meta import contiguous_strides
 
 F = np.float32
 RNG = np.random.default_rng(7)
@@ -143,3 +151,18 @@ def test_nothing_is_read_outside_a_part(seam):
     )
     assert len(out.kernels) == 1
     assert out.buffers["x"].meta.dtype is dt.float32
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=3), st.integers(1, 6))
+@settings(max_examples=300, derandomize=True, deadline=None)
+def test_divisions_of_a_place_behind_pads_are_right_wherever_the_mask_holds(dims, divisor):
+    """`dims`: size and pad before. Seen: 2*(i0 - 2) + (i1 - 1), an element of (1, 2), was i1 - 5 in a row of 2."""
+    variables = [symbol(f"i{k}") for k in range(len(dims))]
+    rows = contiguous_strides(tuple(size for size, _ in dims))
+    flat = sum(row * (v - pad) for row, v, (_, pad) in zip(rows, variables, dims, strict=True))
+    sizes = {v: size + pad for v, (size, pad) in zip(variables, dims, strict=True)}
+    for kind, plain in ((FloorDiv, operator.floordiv), (Mod, operator.mod)):
+        written = simplify(kind(sympy.expand(flat), sympy.Integer(divisor)), sizes)
+        for place in itertools.product(*(range(pad, size + pad) for size, pad in dims)):
+            at = dict(zip(variables, place, strict=True))
+            assert written.subs(at) == plain(int(sympy.sympify(flat).subs(at)), divisor), (written, place)

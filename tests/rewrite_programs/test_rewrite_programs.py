@@ -93,6 +93,12 @@ KERNELS = {
         "v = torch.cat([x.reshape(-1), x.cumprod(0).reshape(-1)])",
         shape="1, 1, 3, seed=1, dtype='float16', special=True",
     ),
+    # seed 17947 of a version that was never released
+    "the gradient of a row that is written over, behind a pad": found(
+        "v = F.pad(x, (-1, -1, -2, 2)) * F.pad(x, (-1, -1, -2, 2))",
+        "w = v + v.select_scatter(v.select(-2, 0).cos(), -2, 0)",
+        results=("w",),
+    ),
     "a cast to integers": found("v = (x * 3).to(torch.int8).to(torch.int64)", results=("v * x",)),
 }
 
