@@ -38,12 +38,6 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     if not state.one_device(node):
         return None
     compute = args["dtype"] if name in ("cast", "bitcast") else _compute_dtype(name, operands)
-    if (
-        name in _DIVISIONS
-        and not compute.is_floating_point
-        and (isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1])
-    ):
-        return None  # an integer division by zero raises; the eager kernel looks at the divisors
     if _left_to_eager(name, compute, operands):
         return None
 
@@ -69,7 +63,11 @@ def pointwise(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
 
 
 def _left_to_eager(name: str, compute: DType, operands: list[Any]) -> bool:
-    """What of half precision is not float32 arithmetic rounded once."""
+    """Divisions that may raise, and what of half precision is not float32 arithmetic rounded once."""
+    if (
+        name in _DIVISIONS and not compute.is_floating_point
+    ):  # by zero raises: the eager kernel looks at the divisors
+        return isinstance(operands[1], (Lazy, sympy.Basic)) or not operands[1]
     if name == "bitcast":
         return is_half(compute) or is_half(operands[0].meta.dtype)
     wide = any(isinstance(o, Lazy) and o.meta.dtype is dt.float64 for o in operands)
