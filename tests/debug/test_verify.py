@@ -5,10 +5,12 @@ Input: faults planted in stage 3 (planted_faults.py has those in models); each p
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import cutaway
 from cutaway import config
+from cutaway.debug.in_float64 import exact, excused
 from cutaway.debug.verify import differ
 from stage_contracts.errors import VerifyError
 
@@ -89,3 +91,24 @@ def test_another_dtype_or_another_integer_differs():
     one = cutaway.tensor([1])._data
     assert differ(one, one + 1)
     assert differ(one, one.astype("int32"))
+
+
+@pytest.mark.parametrize(
+    ("found", "is_excused"),
+    [(3.6e-13, True), (-8e-13, True), (1e-10, False), (float("nan"), False)],
+)
+def test_a_result_about_as_near_to_the_exact_one_as_eager_s_is_no_fault(found, is_excused):
+    """The gradient of a key's bias is 0: eager and compiled code give what is left of their roundings."""
+    one = lambda value, dtype=np.float32: np.array([value, 1.0], dtype)  # noqa: E731
+    assert excused(one(0.0, np.float64), one(-9e-14), one(found)) is is_excused
+
+
+def test_the_exact_results_are_those_of_the_program_in_float64():
+    x, w = inputs()
+    core = cutaway.compile(layer)
+    core(x, w.detach())
+    graph = core.artifacts[-1].forward.core
+    arrays = [{(5, 6): x, (6, 7): w.detach()}[n.val.shape].numpy() for n in graph.placeholders]
+    (found,) = exact(graph, arrays)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, layer(x.double(), w.detach().double()).numpy(), rtol=1e-12)
