@@ -153,7 +153,7 @@ class KernelText:
             pragma = {len(heads) - 1: "#pragma omp simd"}
         else:
             before += writer.starts
-            pragma = self._fold_pragma(writer, nest, len(heads))
+            pragma = self._reduction_pragma(writer, nest, len(heads))
         hoisted, levels[0] = levels[0], []
         results = list(writer.results)
         if self.schedule.split:
@@ -224,7 +224,7 @@ class KernelText:
         inside = [stop, *(start for start, _ in writer.parts), *loop, *(add for _, add in writer.parts)]
         return [head, *(INDENT + line for line in inside), "}"]
 
-    def _fold_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
+    def _reduction_pragma(self, writer: Statements, nest: LoopNest, depth: int) -> dict[int, str]:
         """SIMD over the innermost reduction loop: its lanes are combined in one order, which the compiler fixes."""
         if any(i.op == "scan" or (i.op == "reduction" and i.args[0] not in REDUCTIONS) for i in nest.body):
             return {}  # a position, or a running sum, is found one by one

@@ -108,7 +108,7 @@ def _over(
     return found
 
 
-def waits_for_a_long_fold(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
+def waits_for_a_long_reduction(a: FusedSchedulerNode, b: FusedSchedulerNode) -> bool:
     """Whether `b` reads what `a` reduces from a whole large tensor: another pass, better in threads."""
     outer, inner = space(a)
     reduced = {d.buffer for n in a.nodes if n.node.reduction_ranges for d in n.writes}  # type: ignore[union-attr]

@@ -35,7 +35,7 @@ def reduction(state: State, node: Node, args: dict[str, Any]) -> Lazy | None:
     kept = [symbol(f"i{k}") for k in range(len(ranges))]
     reduced = {d: symbol(f"r{k}") for k, d in enumerate(dims)}
     index = _point(kept, reduced, rank)
-    kind, dtype = _fold(kind, source.meta.dtype, meta.dtype)
+    kind, dtype = _kind_and_dtype(kind, source.meta.dtype, meta.dtype)
     body.origins = node.origins
     value = operand_element(body, source, dtype, shape, index)
     body.origins = node.origins
@@ -56,7 +56,7 @@ def _nothing_to_pick(kind: str, sizes: list[Any]) -> bool:
     return kind in ("amax", "amin", "argmax", "argmin") and any(size == 0 for size in sizes)
 
 
-def _fold(kind: str, given: dt.DType, made: dt.DType) -> tuple[str, dt.DType]:
+def _kind_and_dtype(kind: str, given: dt.DType, made: dt.DType) -> tuple[str, dt.DType]:
     """The kind of the reduction and the dtype it reduces in: the larger of two truths is either of them."""
     if given is dt.bool_:
         kind = {"amax": "any", "amin": "all"}.get(kind, kind)

@@ -19,7 +19,7 @@ from stage3_lowering.lowering.legality import (
     over_common_loops,
     read_by,
     touched,
-    waits_for_a_long_fold,
+    waits_for_a_long_reduction,
     written_by,
 )
 from stage_contracts.events import record
@@ -133,7 +133,7 @@ class Schedule:
             return None, between, "between"
         if sum(len(n.body) for n in (*nests_of(a), *nests_of(b))) > LARGEST_KERNEL:
             return None, f"together they are more than {LARGEST_KERNEL} instructions", "large"
-        if waits_for_a_long_fold(a, b):
+        if waits_for_a_long_reduction(a, b):
             long = f"{b.name} needs the reduction over all points first; so many do not stay in a kernel"
             return None, long, "long_reduction"
         reason, code = f"their loops differ: {loops(a)} against {loops(b)}", "loops"

@@ -59,7 +59,7 @@ def schedule_of(kernel: Kernel) -> KernelSchedule:
     inner = next(([str(v) for v in n.reduction_variables] for n in kernel.nests if n.reduction_ranges), [])
     scratch = kernel.schedule.scratch if kernel.schedule else ()
     if inner:
-        vector, tiles = _fold_vector(kernel, outer, inner, sizes)
+        vector, tiles = _reduction_vector(kernel, outer, inner, sizes)
         order = [v for v in outer if v != vector] + [v for v in outer if v == vector]
     else:
         order, tiles = _pointwise_order(kernel, outer, sizes)
@@ -163,7 +163,7 @@ def _pointwise_order(
     return order, ()
 
 
-def _fold_vector(
+def _reduction_vector(
     kernel: Kernel, outer: list[str], inner: list[str], sizes: dict[str, Any]
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
     """The SIMD loop of a kernel that reduces: the last reduction loop, or an outer one with a row of accumulators."""
