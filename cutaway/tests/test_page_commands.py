@@ -43,6 +43,7 @@ def test_every_command_is_one(page, command, tmp_path):
         return
     code = (
         "from stage1_capture.tiny import capture as my_capture\n"
+        "from stage1_capture.tests.tiny_parts import interpret as my_interpret\n"
         "from stage2_autograd.tiny.partition import partition\nmy_partition = partition\n"
     )
     for name in ("my_module.py", "mine.py"):
