@@ -7,7 +7,6 @@ runs all of them and writes the report.
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 import warnings
@@ -26,6 +25,7 @@ from stage3_lowering.lowering.fuse import FUSE
 from stage4_runtime.runtime.plan_memory import PLAN_MEMORY
 from stage_contracts.errors import VerifyError
 from stage_contracts.passes import PassTable
+from stage_contracts.tests.report_heading import heading
 from tests.models.cases import TINY, load_file, tensors
 
 CASES = {case.name: case for case in TINY}
@@ -200,8 +200,9 @@ def verified(fault: Fault) -> str:
 
 def main() -> None:
     began, right = time.perf_counter(), 0
-    print(f"Planted faults. {time.strftime('%Y-%m-%d')}, seed {SEED}, Python {platform.python_version()}, "
-          f"NumPy {np.__version__}, Cutaway {cutaway.__version__}")  # fmt: skip
+    print(
+        heading("Faults planted in the compiler: does the bisector name each?", "make planted-faults", SEED)
+    )
     for fault in FAULTS[: int(sys.argv[1]) if len(sys.argv) > 1 else None]:
         finding = bisected(fault)
         good = names(finding, fault) and finding.runs <= most_runs()
