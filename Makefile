@@ -200,7 +200,7 @@ capture-time: $(VENV)/installed-oracle | build
 against-tree: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/against_tree.py $(TREE) > build/$@.txt
 	cat build/$@.txt
-	mv build/$@.txt reports/against-start.txt
+	mv build/$@.txt reports/$@.txt
 
 capture-coverage: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py $(KEEP)
