@@ -46,8 +46,6 @@ def signature_text(function: types.FunctionType) -> tuple[str, dict[str, Any]]:
     `def f(x, /, y=1, *, k=2)` gives `("x, /, y=__default_y, *, k=__default_k", {"__default_y": 1, ...})`.
     """
     code, names = function.__code__, {"__function__": function}
-    if code.co_varnames[:1] == (".0",):  # a comprehension's; inspect's name for it
-        return "implicit0, /", names
     positional, keyword_only = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
     defaults = _defaults(function)
 
@@ -58,8 +56,11 @@ def signature_text(function: types.FunctionType) -> tuple[str, dict[str, Any]]:
         return f"{name}=__default_{name}"
 
     words = [word(name) for name in code.co_varnames[:positional]]
-    if code.co_posonlyargcount:
-        words.insert(code.co_posonlyargcount, "/")
+    only_positional = code.co_posonlyargcount
+    if words[:1] == [".0"]:  # of a comprehension
+        words[0], only_positional = "implicit0", 1  # inspect's name for it
+    if only_positional:
+        words.insert(only_positional, "/")
     last = keyword_only
     if code.co_flags & inspect.CO_VARARGS:
         words.append(f"*{code.co_varnames[last]}")
