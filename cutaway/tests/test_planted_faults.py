@@ -165,7 +165,9 @@ AT_A_CALL = [
     (write_back, "version_of"),
     (write_back, "write_through"),
     (write_back, "root"),
-    (write_back, "_write_back"),
+    (write_back, "_undoing"),
+    (write_back, "_put_on_tape"),
+    (write_back, "_to_copy"),
     (compiled_backward, "_laid_out"),
     (launch, "conform"),
 ]

@@ -15,7 +15,7 @@ from stage0_eager import arrays as array_library
 from stage0_eager.autograd.views import MADE_SILENTLY
 from stage0_eager.functions.inplace import INFERENCE_WRITTEN
 from stage0_eager.state import STATE
-from stage0_eager.tensor import Tensor, root
+from stage0_eager.tensor import UNTRACKED, Tensor, root
 from stage_contracts.breaks import Unsupported
 from stage_contracts.joint import FunctionalGraph
 
@@ -45,8 +45,12 @@ def input_checks(functional: FunctionalGraph) -> tuple[Check, ...]:
 
 
 def _refuse_inference_tensors(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> None:
-    if not STATE.inference and any(tensors[i].is_inference() for i in writes):
-        raise LeafWritten(INFERENCE_WRITTEN)
+    if STATE.inference:
+        return
+    for i in writes:  # `is_inference` in line: an optimizer's step writes hundreds
+        written = tensors[i]
+        if (written if written._base is None else written._base)._version is UNTRACKED:
+            raise LeafWritten(INFERENCE_WRITTEN)
 
 
 def _refuse_leaves(tensors: Sequence[Tensor], written_on_tape: tuple[int, ...]) -> None:
@@ -74,7 +78,8 @@ def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) ->
 
 def _suspects(tensors: Sequence[Tensor], writes: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """Pairs of a written input and another that might share memory: most arrays have an owner of their own."""
-    owners = [array_library.owner(t._data) for t in tensors]
+    arrays = [t._data for t in tensors]
+    owners = [a if a.base is None else array_library.owner(a) for a in arrays]
     if len({*map(id, owners)}) == len(owners) and {*map(type, owners)} <= OWN_MEMORY:
         return
     for i in writes:

@@ -58,7 +58,7 @@ def _without_tape(
     functional: FunctionalGraph, forward: Callable[..., tuple], recover: Recover
 ) -> Callable[..., tuple]:
     """A call that records nothing."""
-    count = functional.num_outputs + len(functional.writes)
+    count = functional.num_outputs
     checks, finish = input_checks(functional), finisher(functional)
     draws, draw = functional.rng_calls, _random_state(functional)
 
@@ -81,13 +81,17 @@ def _without_tape(
             state = draw()
             drawn = draws
             made = forward(*[t._data for t in tensors], *state)
-            return finish(tensors, [Tensor(a) for a in made[:count]])
+            return finish(tensors, made, [Tensor(a) for a in made[:count]])
         except Written as written:
             return recover(written.cause, tensors, drawn, written.rest)
         except Exception as error:
             if not donated(functional, tensors, made):
                 return recover(error, tensors, drawn)
-            return recover(error, tensors, drawn, lambda: finish(tensors, [Tensor(a) for a in made[:count]]))
+
+            def rest() -> tuple:
+                return finish(tensors, made, [Tensor(a) for a in made[:count]])
+
+            return recover(error, tensors, drawn, rest)
 
     return run
 
@@ -129,9 +133,9 @@ def _on_tape(
                 out = outputs[i]
                 out.requires_grad, out._grad_fn, out._output_index = True, node, index
             if not counts:
-                return finish(tensors, outputs)
+                return finish(tensors, made, outputs)
             # what was written on the way is what the backward expects
-            return finish(tensors, outputs, node.expect_versions_of_now)
+            return finish(tensors, made, outputs, node.expect_versions_of_now)
         except Written as written:
             return recover_forward(written.cause, tensors, drawn, written.rest)
         except Exception as error:

@@ -8,7 +8,7 @@ eager must not start again: Written says so, and how to do the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from stage0_eager.autograd.tape import version_of
@@ -17,7 +17,8 @@ from stage0_eager.tensor import Tensor, root
 from stage_contracts.joint import FunctionalGraph, ResultPlan
 from stage_contracts.symbol_bindings import open_sizes_in, size_reader, symbol_bindings, with_sizes
 
-# (input tensors, outputs, what to do before memory is written) -> results
+# (input tensors, the graph's arrays, tensors of them, what to do before memory is written) -> results. The tensors are
+# of the user's outputs; on the tape also of the new values.
 Finish = Callable[..., tuple[Tensor, ...]]
 Undo = Callable[[], None]
 Copy = tuple[Any, Any]  # (memory, its new values)
@@ -36,7 +37,7 @@ def nothing() -> None:
 
 
 def as_they_are(
-    tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
+    tensors: Sequence[Tensor], made: Sequence[Any], outputs: list[Tensor], before: Undo = nothing
 ) -> tuple[Tensor, ...]:
     """No input is written, and the results are the graph's outputs."""
     return tuple(outputs)
@@ -45,6 +46,7 @@ def as_they_are(
 def finisher(functional: FunctionalGraph) -> Finish:
     """Write the written inputs back into their memory, and lay out the user's results."""
     writes, first = functional.writes, functional.num_outputs
+    count = first + len(writes)
     plain = tuple(("output", i) for i in range(first))
     results = functional.results or plain
     versions = functional.versions or (0,) * first + (1,) * len(writes)
@@ -55,23 +57,35 @@ def finisher(functional: FunctionalGraph) -> Finish:
     lay_out = _result_maker(functional, results)
 
     def finish(
-        tensors: Sequence[Tensor], outputs: list[Tensor], before: Undo = nothing
+        tensors: Sequence[Tensor], made: Sequence[Any], outputs: list[Tensor], before: Undo = nothing
     ) -> tuple[Tensor, ...]:
+        # an optimizer's step writes hundreds of small tensors: what each needs stands in line here
+        written = [tensors[i] for i in writes]
+        counters = [t._version or version_of(t) for t in written]
+        seen_before = [counter[0] for counter in counters]
         undo: list[Undo] = []
-        copies: list[Copy] = []  # last: a result that is a view of a written input sees them all the same
         try:
             for i, seen in counted:
                 version_of(outputs[i])[0] = seen
-            for i, value, seen in zip(writes, outputs[first:], versions[first:], strict=True):
-                undo.append(_undoing(tensors[i], on_tape=value.requires_grad))
-                copies += _write_back(tensors[i], value, seen)
-            made = lay_out(tensors, outputs)
+            for counter, seen in zip(counters, versions[first:], strict=True):
+                counter[0] += seen
+            copied: set[int] = set()  # by `write_through`
+            for target, value in zip(written, outputs[first:], strict=False):
+                if value.requires_grad:
+                    undo.append(_undoing(target))
+                    if _put_on_tape(target, value):
+                        copied.add(id(target))
+            # written last: a result that is a view of a written input sees them all the same
+            copies = _to_copy(written, made[first:count], copied)
+            laid_out = lay_out(tensors, outputs)
             for memory, _ in copies:
                 refuse_read_only(memory)
             before()
         except BaseException:
             for put_back in reversed(undo):
                 put_back()
+            for counter, seen in zip(counters, seen_before, strict=True):
+                counter[0] = seen
             raise
         try:
             copy_all(copies)
@@ -79,10 +93,10 @@ def finisher(functional: FunctionalGraph) -> Finish:
 
             def rest() -> tuple[Tensor, ...]:
                 copy_all(copies)
-                return made
+                return laid_out
 
             raise Written(error, rest) from error
-        return made
+        return laid_out
 
     return finish
 
@@ -109,32 +123,29 @@ def copy_all(copies: Sequence[Copy]) -> None:
         memory[...] = new
 
 
-def _write_back(target: Tensor, value: Tensor, seen: int) -> list[Copy]:
-    """The input becomes the value, after as many writes as eager would have `seen`. What memory is still to be copied:
-    (to, from)."""
-    version_of(target)[0] += seen
-    if value.requires_grad and target._view is not None:  # what it is a view of gets the history
+def _to_copy(written: Sequence[Tensor], values: Sequence[Any], copied: Collection[int]) -> list[Copy]:
+    """What memory is still to be written. A compiled step may have written there at once."""
+    return [
+        (target._data, new)
+        for target, new in zip(written, values, strict=True)
+        if target._data is not new and id(target) not in copied
+    ]
+
+
+def _put_on_tape(target: Tensor, value: Tensor) -> bool:
+    """The input now is what the pair computed, to autograd too. Whether its memory is written by now."""
+    if target._view is not None:  # what it is a view of gets the history
         version_of(target)[0] -= 1
         write_through(target, value)
-        return []
-    if value.requires_grad:  # the input now is what the pair computed, to autograd too
-        target.requires_grad, target._grad_fn = True, value._grad_fn
-        target._output_index = value._output_index
-        target._written += 1  # views that there are of it take the new history when next used
-    # a compiled step may have written there at once
-    return [] if target._data is value._data else [(target._data, value._data)]
+        return True
+    target.requires_grad, target._grad_fn = True, value._grad_fn
+    target._output_index = value._output_index
+    target._written += 1  # views that there are of it take the new history when next used
+    return False
 
 
-def _undoing(target: Tensor, on_tape: bool) -> Undo:
-    """What puts back a tensor that is about to be written: its version and, on the tape, its history and its base's."""
-    version, count = version_of(target), version_of(target)[0]
-    if not on_tape:
-
-        def undo_version() -> None:
-            version[0] = count
-
-        return undo_version
-
+def _undoing(target: Tensor) -> Undo:
+    """What puts back a tensor that is about to be written on the tape: its history and its base's."""
     data = target._data
     at_once = target._view is not None and writeable(data)  # as `write_through` writes memory
     was = data.copy() if at_once else None
@@ -145,7 +156,6 @@ def _undoing(target: Tensor, on_tape: bool) -> Undo:
             tensor._grad_fn, tensor._view, tensor.requires_grad = grad_fn, view, requires_grad
             tensor.__dict__.clear()
             tensor.__dict__.update(attributes)
-        version[0] = count
         if was is not None:
             data[...] = was
 
