@@ -46,11 +46,10 @@ class Rule:
             raise ValueError(f"unknown rule {self.kind!r}; expected one of {', '.join(RULE_KINDS)}")
 
 
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # an object may die, and its number be forgotten, while the lock is held
 _RULES: dict[int, tuple[Any, Rule]] = {}  # by identity; the object is kept, so that its id stays its own
 # What code is reached by though no variable of the program holds it (or only a key of a dict does).
-_REGISTERED: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-_KEPT: dict[int, Any] = {}
+_REGISTERED: dict[int, Callable[[], Any]] = {}
 
 
 def set_rule(function: Any, rule: Rule) -> None:
@@ -67,17 +66,29 @@ def rule_of(function: Any) -> Rule | None:
 
 def register(value: Any) -> int:
     """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
+    number = id(value)
+
+    def forget(gone: Any) -> None:
+        with _LOCK:
+            if _REGISTERED.get(number) is gone:
+                del _REGISTERED[number]
+
     with _LOCK:
         try:
-            _REGISTERED[id(value)] = value
+            _REGISTERED[number] = weakref.ref(value, forget)
         except TypeError:  # a plain dict (a module's globals): kept for good
-            _KEPT[id(value)] = value
-    return id(value)
+            _REGISTERED[number] = lambda: value
+    return number
 
 
 def registered(number: int) -> Any:
     """The object that `register` gave this number."""
-    return _KEPT[number] if number in _KEPT else _REGISTERED[number]
+    return _REGISTERED[number]()
+
+
+def reference(number: int) -> Callable[[], Any]:
+    """As `registered`, for what asks again and again: a function that gives the object, or None when it is gone."""
+    return _REGISTERED[number]
 
 
 # ---- what users write -----------------------------------------------------------------------------------------

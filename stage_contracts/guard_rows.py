@@ -14,11 +14,25 @@ from typing import Any
 class Row:
     """Objects with what is checked of them: their identity, and for tensors whose memory they are views of."""
 
-    __slots__ = ("bases", "ids", "objects")
+    __slots__ = ("_bases", "ids", "objects")
 
     def __init__(self, objects: tuple) -> None:
         self.objects, self.ids = objects, frozenset(map(id, objects))
-        self.bases = frozenset(id(b) for o in objects if (b := getattr(o, "_base", None)) is not None)
+        self._bases: frozenset[int] | None = None
+
+    @property
+    def bases(self) -> frozenset[int]:
+        if self._bases is None:
+            try:  # of tensors, as most often: not one line of Python for each
+                bases = {*map(id, map(_BASE, self.objects))}
+            except AttributeError:
+                bases = {id(getattr(o, "_base", None)) for o in self.objects}
+            self._bases = frozenset(bases) - _NO_BASE
+        return self._bases
+
+
+_BASE = operator.attrgetter("_base")
+_NO_BASE = {id(None)}
 
 
 def row(objects: Any) -> Row:

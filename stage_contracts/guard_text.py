@@ -16,19 +16,29 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stage_contracts.source import AttrSource, ExpressionSource, ItemSource, KeySource, RowSource, Source
+from stage_contracts.controls import reference
+from stage_contracts.source import (
+    AttrSource,
+    ExpressionSource,
+    ItemSource,
+    KeySource,
+    RegisteredSource,
+    RowSource,
+    Source,
+)
 
 _PATH = re.compile(r"[GC]\['\w+'\](?:\.\w+|\[(?:'[^']*'|-?\d+|registered\(\d+\))\])+")
 
 _READS = (AttrSource, ItemSource, KeySource)
-_PATHS = (*_READS, RowSource)
+_PATHS = (*_READS, RegisteredSource, RowSource)
 _NAMED = re.compile(r"\((_at_\d+) := ")
 
 
 class PathNames:
-    """The paths that are read more than once, and the names that they have by now."""
+    """The paths that are read more than once, and the names that they have by now. `name_of` names an object."""
 
-    def __init__(self, guards: Sequence[Any]) -> None:
+    def __init__(self, guards: Sequence[Any], name_of: Callable[..., str]) -> None:
+        self.name_of = name_of
         self.count: Counter[str] = Counter()
         for guard in guards:
             self.count.update({p for s in (guard.source, guard.expected) for p in _paths(s)})
@@ -37,8 +47,9 @@ class PathNames:
                 self.count[guard.source.expression()] += 1
         self.names: dict[str, str] = {}
 
-    def check(self, guard: Any, name_of: Callable[[Any], str]) -> str:
+    def check(self, guard: Any) -> str:
         """The guard's check."""
+        name_of = self.name_of
         if guard.kind == "SHAPE":  # text already
             return _PATH.sub(lambda m: self.names.get(m[0], m[0]), guard.expression(name_of))
         # keys that are not words are read in a comprehension, where no name can be given
@@ -58,23 +69,37 @@ class PathNames:
 
     def text(self, source: Source, naming: bool = True) -> str:
         """How to read a source: by its name, or giving it one."""
-        if isinstance(source, RowSource):
-            return f"({''.join(f'{self.text(s)}, ' for s in source.sources)})"
         path = source.expression()
-        if not isinstance(source, _READS):
-            return path
         if path in self.names:
             return self.names[path]
+        if isinstance(source, RowSource):
+            return self._row(source, path)
+        if isinstance(source, RegisteredSource):
+            return self._object(source.number)
+        if not isinstance(source, _READS):
+            return path
         if isinstance(source, AttrSource) and source.registry and naming:
             text = self._registered(source)
         elif isinstance(source, AttrSource):
             text = source.written(self.text(source.base, naming))
+        elif isinstance(source, KeySource):
+            text = f"{self.text(source.base, naming)}[{self._object(source.number)}]"
         else:
             text = self.text(source.base, naming) + path[len(source.base.expression()) :]
-        if self.count[path] < 2 or not naming:
-            return text
+        return self._named(path, text) if self.count[path] > 1 and naming else text
+
+    def _named(self, path: str, text: str) -> str:
         self.names[path] = f"_at_{len(self.names)}"
         return f"({self.names[path]} := {text})"
+
+    def _row(self, source: RowSource, path: str) -> str:
+        """A tuple, or where it is asked twice a Row, which looks at its objects once."""
+        text = f"({''.join(f'{self.text(s)}, ' for s in source.sources)})"
+        return self._named(path, f"row({text})") if self.count[path] > 1 and not source.kept else text
+
+    def _object(self, number: int) -> str:
+        """What `registered(number)` gives, in a tenth of the time."""
+        return f"{self.name_of(reference(number), 'registered')}()"
 
     def _registered(self, source: AttrSource) -> str:
         """What a module registered, as Python finds it, but without the call of its `__getattr__`, which takes several
@@ -89,6 +114,7 @@ class PathNames:
 def _paths(source: Any) -> Iterator[str]:
     """The paths that reading a source goes through, itself included."""
     if isinstance(source, RowSource):
+        yield source.expression()
         for one in source.sources:
             yield from _paths(one)
     while isinstance(source, _READS):

@@ -14,7 +14,7 @@ from typing import Any
 from stage_contracts.array_guards import ArrayMeta, check_array, check_open_array, left_to_numpy
 from stage_contracts.class_guards import text_of
 from stage_contracts.guard_constants import is_told_by_equality, same_constant
-from stage_contracts.guard_rows import Row, apart, no_gradients, same_objects, written_apart
+from stage_contracts.guard_rows import apart, no_gradients, row, same_objects, written_apart
 from stage_contracts.guard_text import PathNames, past_parameters
 from stage_contracts.guards_open import OpenMeta
 from stage_contracts.origin import Origin
@@ -253,7 +253,7 @@ CHECKS = {
         apart,
         written_apart,
         no_gradients,
-        Row,
+        row,
     )
 }
 
@@ -293,36 +293,36 @@ def compile_guards(guards: Iterable[Guard], signature: str, names: Mapping[str, 
     return check
 
 
-def _names_in(namespace: dict[str, Any]) -> Callable[[Any], str]:
+def _names_in(namespace: dict[str, Any]) -> Callable[..., str]:
     """A function that gives an expected value a name in the namespace, always the same one.
 
     By identity: an expected object is never hashed or compared, which may be user code.
     """
     named: dict[int, str] = {}
 
-    def name_of(value: Any) -> str:
+    def name_of(value: Any, word: str = "expected") -> str:
         if id(value) not in named:
-            named[id(value)] = f"expected_{len(named)}"
+            named[id(value)] = f"{word}_{len(named)}"
             namespace[named[id(value)]] = value
         return named[id(value)]
 
     return name_of
 
 
-def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]:
+def _statements(guards: list[Guard], name_of: Callable[..., str]) -> list[str]:
     """What `check` does: what always runs, what runs when the module epoch moved, what reads the rows kept then."""
-    kept, paths = _kept_rows(guards), PathNames(guards)
+    kept, paths = _kept_rows(guards), PathNames(guards, name_of)
     outside = [g for g in guards if not g.under_epoch]
     inside = [g for g in guards if g.under_epoch]
     on_rows = [g for g in outside if _rows_of(g) & kept.keys()]
-    always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths, name_of)
+    always = _conjunction([g for g in outside if not _rows_of(g) & kept.keys()], paths)
     if not inside and not kept:
         return [f"        return ({always})"]
     known = dict(paths.names)
-    last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths, name_of)
+    last = _conjunction([_on_kept_rows(g, kept) for g in on_rows], paths)
     paths.names = known  # what runs before `last` may only use what is named before it
-    moved = _conjunction(inside, paths, name_of)
-    rows = "".join(f", Row({paths.text(source)})" for source in kept)
+    moved = _conjunction(inside, paths)
+    rows = "".join(f", row({paths.text(source)})" for source in kept)
     return [
         f"        if not ({always}):",
         "            return False",
@@ -335,10 +335,10 @@ def _statements(guards: list[Guard], name_of: Callable[[Any], str]) -> list[str]
     ]
 
 
-def _conjunction(guards: Iterable[Guard], paths: PathNames, name_of: Callable[[Any], str]) -> str:
+def _conjunction(guards: Iterable[Guard], paths: PathNames) -> str:
     """All of the guards as one expression, each check once: what is near first, and of that the cheapest."""
     ordered = sorted(guards, key=_turn)
-    checks = dict.fromkeys(paths.check(g, name_of) for g in ordered)
+    checks = dict.fromkeys(paths.check(g) for g in ordered)
     return "\n            and ".join(f"({c})" for c in checks) or "True"
 
 
