@@ -68,10 +68,10 @@ def register(value: Any) -> int:
     """A number by which guards and residual code reach `value` again, as long as somebody holds it."""
     number = id(value)
 
-    def forget(gone: Any) -> None:
-        with _LOCK:
-            if _REGISTERED.get(number) is gone:
-                del _REGISTERED[number]
+    def forget(gone: Any, lock: Any = _LOCK, registered: dict = _REGISTERED) -> None:
+        with lock:  # and not the module's names, which are gone when the process ends
+            if registered.get(number) is gone:
+                del registered[number]
 
     with _LOCK:
         try:

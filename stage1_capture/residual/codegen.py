@@ -170,9 +170,9 @@ class PyCodegen:
             case ClosureSource(name=name):
                 return name
             case AttrSource(base=base, name=name):
-                return f"{self._path(base)}.{name}"
+                return f"{self._read(base)}.{name}"
             case ItemSource(base=base, key=key):
-                return f"{self._path(base)}[{key!r}]"
+                return f"{self._read(base)}[{key!r}]"
             case CallSource(base=base):
                 return f"{self._path(base)}({', '.join(source.words(self._path))})"
         text = source.expression()
@@ -180,6 +180,11 @@ class PyCodegen:
             if name in text:  # an expression of several sources may hold them too
                 self.globals[name] = value
         return text
+
+    def _read(self, source: Source) -> str:
+        """The name of what was read before, or how to reach it."""
+        text = self._path(source)
+        return self.read.get(text, text)
 
     def named(self, value: Any) -> str:
         """An object the text cannot spell: a global of the residual code."""

@@ -29,17 +29,22 @@ def gather(
     epoch, store, runs = (name_of(base) for base in ("module_epoch", "parameters", "kept"))
     words: list[str] = []
     gathered: list[str] = []
-    for is_kept, group in groupby(sources, key=kept.__contains__):
-        texts = [text_of(source) for source in group]
+    groups = [(is_kept, [*map(text_of, group)]) for is_kept, group in groupby(sources, key=kept.__contains__)]
+    runs_of_kept = [texts for is_kept, texts in groups if is_kept]
+    alone = len(runs_of_kept) * 2 > sum(map(len, runs_of_kept))
+    if alone:  # as an optimizer's, each between its gradient and its state: tuples would gain nothing
+        groups = [(is_kept, [text]) for is_kept, texts in groups for text in texts]
+    for is_kept, texts in groups:
+        text = texts[0] if alone else f"({', '.join(texts)},)"
         if is_kept:
-            gathered.append(f"({', '.join(texts)},)")
-            words.append(f"{runs}[{len(gathered)}]")
-        else:
-            words.append(f"({', '.join(texts)},)")
+            gathered.append(text)
+            text = f"{runs}[{len(gathered)}]"
+        words.append(text)
     lines = [
         f"{runs} = {store}[0]",
         f"if {runs}[0] != {epoch}():",
         f"    {runs} = {store}[0] = ({epoch}(), {', '.join(gathered)})",
     ]
     # one concatenation of tuples: with `f(x, *kept)` Python would copy a thousand parameters twice
-    return lines, f"*{' + '.join(words)}", {epoch: structure_epoch, store: [(-1,)]}
+    arguments = ", ".join(words) if alone else f"*{' + '.join(words)}"
+    return lines, arguments, {epoch: structure_epoch, store: [(-1,)]}

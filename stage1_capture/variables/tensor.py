@@ -27,7 +27,7 @@ from stage_contracts import config
 from stage_contracts.array_guards import CAPTURED_DTYPES
 from stage_contracts.graph import Node
 from stage_contracts.guards import OpenMeta, TensorOf
-from stage_contracts.source import AttrSource, ItemSource, Source
+from stage_contracts.source import AttrSource, ItemSource, RegisteredSource, Source
 from stage_contracts.tensor_meta import TensorMeta
 
 
@@ -129,6 +129,8 @@ class TensorVariable(DataVariable):
 def _wrap_tensor(output: OutputGraph, real: Tensor, source: Source | None) -> Variable:
     if source is None or is_traced(real) or type(real) not in (Tensor, Parameter):
         return wrap_as_object(output, real, source)  # nothing is done with it here
+    if isinstance(source, RegisteredSource) and isinstance(real, Parameter):
+        output.epoch_sources.add(source)  # which leads to this very object or to none: an optimizer's key
     under = source in output.epoch_sources and isinstance(real, Parameter)
     meta, fact = real.meta, ("TENSOR", TensorOf(type(real), real.meta))
     if not isinstance(real, Parameter) and id(real) not in output.known:
