@@ -23,16 +23,15 @@ class Row:
     @property
     def bases(self) -> frozenset[int]:
         if self._bases is None:
-            try:  # of tensors, as most often: not one line of Python for each
-                bases = {*map(id, map(_BASE, self.objects))}
+            try:  # of tensors, as most often
+                bases = [b for b in map(_BASE, self.objects) if b is not None]
             except AttributeError:
-                bases = {id(getattr(o, "_base", None)) for o in self.objects}
-            self._bases = frozenset(bases) - _NO_BASE
+                bases = [b for o in self.objects if (b := getattr(o, "_base", None)) is not None]
+            self._bases = frozenset(map(id, bases))
         return self._bases
 
 
 _BASE = operator.attrgetter("_base")
-_NO_BASE = {id(None)}
 
 
 def row(objects: Any) -> Row:
