@@ -1,0 +1,75 @@
+"""That a row of tensors is checked as each of them alone: check_tensors beside check_tensor, after every change.
+
+Input: rows of eight tensors, one of which changes in a way that a caller can change a tensor.
+"""
+
+import warnings
+
+import pytest
+
+from stage0_eager.functions.creation import ones, zeros
+from stage0_eager.nn import Parameter
+from stage0_eager.tensor_rows import check_tensors
+from stage_contracts.dtype import float64
+from stage_contracts.guards import TensorOf, TensorRow, check_tensor
+
+
+def row_of(tensors):
+    return TensorRow(tuple(TensorOf(type(t), t.meta) for t in tensors))
+
+
+def tensors():
+    return [ones(2, 3) for _ in range(7)] + [Parameter(ones(2, 3))]
+
+
+def in_place(change):
+    def changed(t):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            change(t._data)
+        return t
+
+    return changed
+
+
+CHANGES = {
+    "nothing": lambda t: t,
+    "a tensor alike": lambda t: zeros(2, 3),
+    "another class": Parameter,
+    "no tensor": lambda t: 1.0,
+    "None": lambda t: None,
+    "shape": lambda t: ones(3, 2),
+    "fewer dimensions": lambda t: ones(6),
+    "strides": lambda t: ones(3, 2).t(),
+    "a view": lambda t: ones(3, 2, 3)[1],
+    "a view that gets a gradient": lambda t: (ones(2, 3, requires_grad=True) * 2)[:],
+    "dtype": lambda t: ones(2, 3, dtype=float64),
+    "requires_grad": lambda t: ones(2, 3, requires_grad=True),
+    "requires_grad in place": lambda t: t.requires_grad_(),
+    "another storage": lambda t: setattr(t, "data", ones(4)) or t,
+    "shape in place": in_place(lambda array: setattr(array, "shape", (3, 2))),
+    "dtype in place": in_place(lambda array: setattr(array, "dtype", "int32")),
+}
+
+
+@pytest.mark.parametrize("place", [0, 3, 7])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_row_is_checked_as_each_alone(change, place):
+    now = tensors()
+    row = row_of(now)
+    for _ in range(2):  # the first time by each meta, then by what is kept
+        assert check_tensors(tuple(now), row)
+    before = now[place]
+    now[place] = CHANGES[change](before)
+    alone = all(map(check_tensor, now, row.wanted))
+    for _ in range(2):
+        assert check_tensors(tuple(now), row) is alone
+    if place != 7:  # a plain tensor's
+        assert alone is (change in ("nothing", "a tensor alike", "a view"))
+
+
+def test_a_row_with_views_is_asked_each_time():
+    now = [ones(4, 2, 3)[0], *tensors()]
+    row = row_of(now)
+    assert check_tensors(tuple(now), row) and check_tensors(tuple(now), row) and row.facts is None
+    assert not check_tensors((now[0].t(), *now[1:]), row)
