@@ -233,21 +233,6 @@ def test_side_effects_are_replayed_and_objects_made_again(seam):
 # ---- the tiny parts --------------------------------------------------------------------------------------------------
 
 
-def marked(name):
-    """The core tests of a seam in this file."""
-    tests = [f for f in globals().values() if getattr(f, "pytestmark", None)]
-    return [f for f in tests if f.pytestmark[0] == core[name].mark]
-
-
-@pytest.mark.parametrize("name", TINY)
-def test_the_tiny_part_passes_the_core_tests(name, capsys):
-    tests = marked(name)
-    assert len(tests) == 4
-    for test in tests:
-        wants_output = "capsys" in test.__code__.co_varnames
-        test(lambda _: TINY[name], *([capsys] if wants_output else []))
-
-
 @pytest.mark.parametrize("name", TINY)
 def test_each_tiny_part_is_asked(name):
     """A part that nobody calls would pass too."""
