@@ -93,7 +93,7 @@ def chain(stamps: bool) -> Callable[[], object]:
             compiled(x, w)
     finally:
         emission.with_run = plain
-    text = compiled.artifacts[-1].forward.program.units[-1].text
+    text = compiled.artifacts[-1].forward.run.program.units[-1].text
     assert text.count(".stamp(") == (2 * CHAIN + 1) * stamps, text.count(".stamp(")
     return lambda: compiled(x, w)
 

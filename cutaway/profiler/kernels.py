@@ -32,7 +32,7 @@ def observe_launches(run: Any, recorder: Recorder) -> Callable[[], None]:
     if not can_be_observed(run):
         return lambda: None
     names, program = run.__globals__, run.program
-    timers = {}
+    timers: dict[str, Any] = {}
     for name, what in calls_of(run).items():
         if what in ALLOCATIONS:
             timers |= {name: _counting(names[name], recorder)} if recorder.memory else {}
