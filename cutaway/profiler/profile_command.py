@@ -27,9 +27,14 @@ if TYPE_CHECKING:
     "--warm", is_flag=True, help="Run it twice, and report on the second run: all is compiled then."
 )
 @click.option("--trace", type=click.Path(dir_okay=False), help="Write a trace for Perfetto, too.")
+@click.option(
+    "--kernels", type=click.Path(file_okay=False), help="Write each kernel as a file that runs alone."
+)
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def profile(rows: int, warm: bool, trace: str | None, script: str, arguments: tuple[str, ...]) -> None:
+def profile(
+    rows: int, warm: bool, trace: str | None, kernels: str | None, script: str, arguments: tuple[str, ...]
+) -> None:
     """Run SCRIPT and say where its time goes: kernels beside this machine's best, gaps, guards, Python."""
     from cutaway.profiler.advice import best_advice
     from cutaway.profiler.imports import imports_recorded
@@ -47,6 +52,11 @@ def profile(rows: int, warm: bool, trace: str | None, script: str, arguments: tu
     peaks = measured_peaks()
     spent = time_spent(prof.events(), seconds, get_ident(), peaks)
     _print(spent, peaks, rows, best_advice(spent))
+    if kernels:
+        from cutaway.profiler.kernel_bench import recorded_steps, write_kernels
+
+        for path in write_kernels(recorded_steps(prof.events()), Path(kernels)):
+            click.echo(f"wrote {path}", err=True)
     if status:
         raise SystemExit(status)
 

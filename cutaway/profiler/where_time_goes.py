@@ -92,7 +92,7 @@ def kernel_times(events: Iterable[ProfilerEvent], peaks: Peaks) -> list[KernelTi
             row = rows[key] = KernelTime(event.name, program, event.category, theirs)
         row.seconds += event.duration_ns / 1e9
         row.count += 1
-        found = cost(*source, event.sizes) if source is not None else None
+        found = cost(source[0], source[1], event.sizes) if source is not None else None
         if found is not None and found.flops is not None:
             row.cost, dtype = found, _dtype(*source)
             row.least = (row.least or 0.0) + peaks.least_seconds(found, dtype)
