@@ -39,8 +39,8 @@ def compiling(spent: TimeSpent) -> Iterator[Advice]:
     """First compiles."""
     yield Advice(
         sum(took[0] for took in _compiles(spent).values()),
-        "most of a run this short is compiling: run more steps, or look at a second run with --warm, which finds all "
-        "compiled",
+        "most of a run this short is compiling: run more steps, or look with --steady at what comes after the "
+        "last compile",
     )
 
 
@@ -53,18 +53,13 @@ def _compiles(spent: TimeSpent) -> dict[str, list[float]]:
     return found
 
 
-def importing(spent: TimeSpent) -> Iterator[Advice]:
-    yield Advice(
-        spent.parts["importing"],
-        "run more steps, or use --warm: this run mostly imports modules, so it says little about the program",
-    )
-
-
 def breaks(spent: TimeSpent) -> Iterator[Advice]:
     """Regions inside regions: what a break leaves is a call of its own, with guards and Python between."""
     inner = [e for e in spent.events if e.category == "region" and e.parent and e.parent.category == "region"]
     if inner:
-        lost = sum(e.parent.self_ns for e in inner if e.parent) + sum(e.self_ns for e in inner)
+        broken = {id(e): e for e in (*inner, *(e.parent for e in inner if e.parent))}
+        graphs = [child for e in inner for child in e.children if child.category == "graph"]
+        lost = sum(e.self_ns for e in (*broken.values(), *graphs))
         name = Counter(str(e.args.get("function")) for e in inner).most_common(1)[0][0]
         yield Advice(
             lost / 1e9,
@@ -106,15 +101,18 @@ def slow_kernel(spent: TimeSpent) -> Iterator[Advice]:
 
 
 RULES: tuple[Callable[[TimeSpent], Iterator[Advice]], ...] = (
-    recompiles, compiling, importing, breaks, outside, small_calls, slow_kernel,
+    recompiles, compiling, breaks, outside, small_calls, slow_kernel,
 )  # fmt: skip
 
 
 def best_advice(spent: TimeSpent) -> str:
-    """One sentence."""
+    """One sentence. Importing modules is no part of the time: there is nothing to change about it."""
+    whole = spent.seconds - spent.parts["importing"]
     found = [advice for rule in RULES for advice in rule(spent)]
     best = max(found, key=lambda advice: advice.saves, default=None)
-    if best is None or not spent.seconds or best.saves < LEAST * spent.seconds:
+    if best is None or whole <= 0 or best.saves < LEAST * whole:
         return "No one change would save more than 2 % of the time."
-    most = min(best.saves / spent.seconds, 1.0)
-    return f"{best.sentence[0].upper()}{best.sentence[1:]}. At best it saves {100 * most:.0f} % of the time."
+    most, of = min(best.saves / whole, 1.0), " without imports" if spent.parts["importing"] else ""
+    return (
+        f"{best.sentence[0].upper()}{best.sentence[1:]}. At best it saves {100 * most:.0f} % of the time{of}."
+    )

@@ -6,6 +6,7 @@ fits a cache is faster than one from memory: a kernel is compared with a copy th
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,9 +31,8 @@ class Peaks:
     flops: dict[str, float]
 
     def bandwidth(self, nbytes: int) -> float:
-        """Bytes a second of the copy whose size is nearest above: small ones pay for their call."""
-        at_least = [rate for moved, rate in self.copies if moved >= nbytes]
-        return max(at_least[0] if at_least else 0.0, self.copies[-1][1])
+        """Bytes a second of the copy of the nearest size: a small one pays for its call, a large one for memory."""
+        return min(self.copies, key=lambda copy: abs(math.log(copy[0] / max(nbytes, 1))))[1]
 
     @property
     def memory(self) -> float:

@@ -18,14 +18,13 @@ import click
 from rich.markup import escape
 
 if TYPE_CHECKING:
+    from cutaway.profiler.events import ProfilerEvent
     from cutaway.profiler.where_time_goes import KernelTime, TimeSpent
 
 
 @click.command("profile", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--rows", type=click.IntRange(1), default=12, show_default=True, help="Kernels to show.")
-@click.option(
-    "--warm", is_flag=True, help="Run it twice, and report on the second run: all is compiled then."
-)
+@click.option("--steady", is_flag=True, help="Report on what comes after the last compile and import only.")
 @click.option("--trace", type=click.Path(dir_okay=False), help="Write a trace for Perfetto, too.")
 @click.option(
     "--kernels", type=click.Path(file_okay=False), help="Write each kernel as a file that runs alone."
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 @click.argument("script", type=click.Path(exists=True, dir_okay=False))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def profile(
-    rows: int, warm: bool, trace: str | None, kernels: str | None, script: str, arguments: tuple[str, ...]
+    rows: int, steady: bool, trace: str | None, kernels: str | None, script: str, arguments: tuple[str, ...]
 ) -> None:
     """Run SCRIPT and say where its time goes: kernels beside this machine's best, gaps, guards, Python."""
     from cutaway.profiler.advice import best_advice
@@ -42,23 +41,37 @@ def profile(
     from cutaway.profiler.profile import profile as recording
     from cutaway.profiler.where_time_goes import time_spent
 
-    status = run_as_main(script, arguments) if warm else 0
     with recording(profile_memory=True) as prof, imports_recorded():
-        began = time.perf_counter()
-        status = status or run_as_main(script, arguments)
-        seconds = time.perf_counter() - began
+        began = time.perf_counter_ns()
+        status = run_as_main(script, arguments)
+        ended = time.perf_counter_ns()
     if trace:
         prof.export_chrome_trace(trace)
     peaks = measured_peaks()
-    spent = time_spent(prof.events(), seconds, get_ident(), peaks)
+    events = prof.events()
+    if steady:
+        began = max(began, last_compile(events))
+        events = [event for event in events if event.start_ns >= began]
+    spent = time_spent(events, (ended - began) / 1e9, get_ident(), peaks)
     _print(spent, peaks, rows, best_advice(spent))
     if kernels:
         from cutaway.profiler.kernel_bench import recorded_steps, write_kernels
 
-        for path in write_kernels(recorded_steps(prof.events()), Path(kernels)):
+        for path in write_kernels(recorded_steps(events), Path(kernels)):
             click.echo(f"wrote {path}", err=True)
     if status:
         raise SystemExit(status)
+
+
+def last_compile(events: list[ProfilerEvent]) -> int:
+    """When the last call that compiled or imported something had ended."""
+    ends = [0]
+    for event in events:
+        if event.category in ("compile", "import"):
+            while event.parent is not None and event.parent.category != "user_annotation":
+                event = event.parent
+            ends.append(event.end_ns)
+    return max(ends)
 
 
 def run_as_main(script: str, arguments: tuple[str, ...]) -> int:
