@@ -69,12 +69,7 @@ def finisher(functional: FunctionalGraph) -> Finish:
                 version_of(outputs[i])[0] = seen
             for counter, seen in zip(counters, versions[first:], strict=True):
                 counter[0] += seen
-            copied: set[int] = set()  # by `write_through`
-            for target, value in zip(written, outputs[first:], strict=False):
-                if value.requires_grad:
-                    undo.append(_undoing(target))
-                    if _put_on_tape(target, value):
-                        copied.add(id(target))
+            copied = _put_all_on_tape(written, outputs[first:], undo)
             # written last: a result that is a view of a written input sees them all the same
             copies = _to_copy(written, made[first:count], copied)
             laid_out = lay_out(tensors, outputs)
@@ -82,23 +77,24 @@ def finisher(functional: FunctionalGraph) -> Finish:
                 refuse_read_only(memory)
             before()
         except BaseException:
-            for put_back in reversed(undo):
-                put_back()
-            for counter, seen in zip(counters, seen_before, strict=True):
-                counter[0] = seen
+            _put_all_back(undo, counters, seen_before)
             raise
-        try:
-            copy_all(copies)
-        except Exception as error:
-
-            def rest() -> tuple[Tensor, ...]:
-                copy_all(copies)
-                return laid_out
-
-            raise Written(error, rest) from error
-        return laid_out
+        return _copied(copies, laid_out)
 
     return finish
+
+
+def _copied(copies: Sequence[Copy], laid_out: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results, once memory is written. A fault here comes too late for eager."""
+
+    def rest() -> tuple[Tensor, ...]:
+        copy_all(copies)
+        return laid_out
+
+    try:
+        return rest()
+    except Exception as error:
+        raise Written(error, rest) from error
 
 
 def donated(functional: FunctionalGraph, tensors: Sequence[Tensor], made: Sequence[Any]) -> bool:
@@ -121,6 +117,24 @@ def copy_all(copies: Sequence[Copy]) -> None:
     """Write the new values. Twice is as good as once."""
     for memory, new in copies:
         memory[...] = new
+
+
+def _put_all_on_tape(written: Sequence[Tensor], values: Sequence[Tensor], undo: list[Undo]) -> set[int]:
+    """Of what is written on the tape: the ids of those whose memory is written by now. `undo` gets what undoes it."""
+    copied: set[int] = set()
+    for target, value in zip(written, values, strict=False):  # without a tape there are no values
+        if value.requires_grad:
+            undo.append(_undoing(target))
+            if _put_on_tape(target, value):
+                copied.add(id(target))
+    return copied
+
+
+def _put_all_back(undo: Sequence[Undo], counters: Sequence[list[int]], seen_before: Sequence[int]) -> None:
+    for put_back in reversed(undo):
+        put_back()
+    for counter, seen in zip(counters, seen_before, strict=True):
+        counter[0] = seen
 
 
 def _to_copy(written: Sequence[Tensor], values: Sequence[Any], copied: Collection[int]) -> list[Copy]:
