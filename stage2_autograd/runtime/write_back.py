@@ -73,8 +73,7 @@ def finisher(functional: FunctionalGraph) -> Finish:
             # written last: a result that is a view of a written input sees them all the same
             copies = _to_copy(written, made[first:count], copied)
             laid_out = lay_out(tensors, outputs)
-            for memory, _ in copies:
-                refuse_read_only(memory)
+            refuse_read_only(copies)
             before()
         except BaseException:
             _put_all_back(undo, counters, seen_before)
@@ -107,9 +106,9 @@ def writeable(memory: Any) -> bool:
     return bool(getattr(memory.flags, "writeable", True))  # on a GPU all memory is
 
 
-def refuse_read_only(memory: Any) -> None:
+def refuse_read_only(copies: Sequence[Copy]) -> None:
     """Eager's error, before the first write."""
-    if not writeable(memory):
+    if not all(writeable(memory) for memory, _ in copies):
         raise ValueError("assignment destination is read-only")
 
 
