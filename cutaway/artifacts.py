@@ -204,7 +204,10 @@ class Artifacts:
 
         part: HalfArtifacts | None = getattr(self, half)
         if part is None:
-            raise ValueError(f"{self.function_name} has no {half} (backend {self.backend})")
+            raise ValueError(
+                f"{self.function_name} has no {half} program (backend {self.backend}); only the backends inductor and "
+                "cudagraphs make programs, and a backward one only for a call whose inputs require grad"
+            )
         if target not in part.emitted:
             emit = (self.pipeline or default_pipeline()).emit
             other = target_named(target, part.target.device)

@@ -83,7 +83,9 @@ def register_backend(
     chosen = str(name or getattr(compiler_fn, "__name__", type(compiler_fn).__name__))
     with _REGISTERING:
         if chosen in BACKENDS or chosen in REGISTERED:
-            raise ValueError(f"there is a backend {chosen!r} already; give this one another name")
+            raise ValueError(
+                f"a backend named {chosen!r} already exists; register yours with name='another name'"
+            )
         REGISTERED[chosen] = (compiler_fn, tuple(tags))
     return compiler_fn
 

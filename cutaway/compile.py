@@ -37,14 +37,15 @@ def _changes(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, A
     """The configuration fields that mode or options set. A wrong one is an error now, not at the first call."""
     if mode is not None and options is not None:
         raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
+            "Either mode or options can be specified, but both can't be specified at the same time. "
+            f"Got mode={mode!r} and options={dict(options)!r}; leave out mode and set its fields in options."
         )
     if not isinstance(mode, str | None) or mode not in _MODES:
         hint = did_you_mean(mode, filter(None, _MODES))
         raise RuntimeError(say("unknown_mode", name=mode, known=", ".join(map(repr, _MODES)), hint=hint))
     if not isinstance(options, Mapping | None):
         raise TypeError(
-            f'options expects a mapping, e.g. {{"runtime.cache": False}}, got {type(options).__name__}'
+            f'compile expects options to be a dict, for example {{"runtime.cache": False}}, but got {options!r}'
         )
     changes = {**_MODES[mode], **our_options(options or {})}
     try:
@@ -91,9 +92,9 @@ def compile(
         python_version.say_so()
         return fn
     if dynamic not in (None, True, False):
-        raise TypeError(f"dynamic expects None, True or False, got {dynamic!r}")
+        raise TypeError(f"compile expects dynamic to be None, True or False, but got {dynamic!r}")
     if not callable(fn):
-        raise TypeError(f"compile expects a function or a module, got {type(fn).__name__}")
+        raise TypeError(f"compile expects a function or a module, but got {type(fn).__name__}")
     if not isinstance(pipeline, Pipeline | None):
         raise TypeError(say("pipeline_expected", got=type(pipeline).__name__))
     seams = checked_pipeline(pipeline, default_pipeline()) if pipeline else default_pipeline()

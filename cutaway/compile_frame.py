@@ -85,7 +85,7 @@ def compile_frame(
         if not holds:
             failed = [str(g) for g in frame.guards if not guard_function((g,), fn)(*args, **kwargs)]
             raise GuardsFailed(
-                f"internal error: guards fail on the call that they were made from: {'; '.join(failed)}"
+                f"internal error: the new guards fail on the call that they were made from: {'; '.join(failed)}"
             )
         details.update(graph_breaks=len(breaks), guards=len(frame.guards), frame=weakref.ref(frame))
         details["artifacts"] = weakref.ref(artifacts)
@@ -159,8 +159,8 @@ def _captured_and_compiled(
         frame = pipeline.capture(fn, args, kwargs, policy if policy.supported else STATIC)
     if frame.closed:
         raise ConstraintViolationError(
-            f"marked dynamic, but the program fixes it: {'; '.join(frame.closed)}\n"
-            "remove the code that fixes the size, or use maybe_mark_dynamic"
+            f"you marked a size as dynamic, but your code specializes it: {'; '.join(frame.closed)}\n"
+            "remove the code that needs one value, or mark the size with maybe_mark_dynamic instead of mark_dynamic"
         )
     artifacts = Artifacts(fn.__qualname__, frame, frame.graph, backend=backend.name, pipeline=pipeline)
     artifacts.fullgraph = fullgraph

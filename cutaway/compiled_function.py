@@ -247,7 +247,10 @@ def reset(*functions: CompiledFunction) -> None:
     for function in chosen:
         forget = getattr(getattr(function, "compiled", function), "forget", None)
         if forget is None:
-            raise TypeError(f"reset expects what compile() returned, got {type(function).__name__}")
+            raise TypeError(
+                f"reset expects compiled functions or modules, as compile() returns them, but got "
+                f"{type(function).__name__}; reset() without arguments resets all"
+            )
         forget()
     if not functions:
         events.EVENT_LOG.clear()

@@ -44,7 +44,7 @@ def run(fn: Any = None) -> Any:
     compiled = compiled_function_of(fn)
     if compiled is None:
         if not callable(fn):
-            raise TypeError(f"run expects a callable, got {type(fn).__name__}")
+            raise TypeError(f"run expects a compiled function or module, but got {type(fn).__name__}")
         return fn  # never compiled: there are no entries
     before = () if isinstance(fn, CompiledFunction) else (fn,)
 

@@ -82,7 +82,9 @@ def explain(fn: Callable, *arguments: Any) -> Any:
     A plain function is compiled with the backend that runs graphs as captured; a compiled one with its own.
     """
     if not callable(fn):
-        raise TypeError(f"explain expects a function or a module, got {type(fn).__name__}")
+        raise TypeError(
+            f"explain expects a function or a module, but got {type(fn).__name__}; write explain(fn)(*args)"
+        )
     known = fn if isinstance(fn, CompiledFunction) else getattr(fn, "compiled", None)
     before: tuple = ()
     if isinstance(known, CompiledFunction):

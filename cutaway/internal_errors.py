@@ -41,8 +41,8 @@ FOR_THE_USER = (
     VerifyError,
 )
 ADVICE = (
-    "please report it with this text, the function and the shapes and dtypes of its arguments; "
-    "config suppress_errors=False raises it instead"
+    "please report it with this text, your function, and the shapes and dtypes of its arguments; "
+    "with config suppress_errors=False the error is raised instead"
 )
 
 

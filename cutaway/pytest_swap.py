@@ -34,7 +34,9 @@ class Seams:
         """The import path of a seam's implementation, "module:object"."""
         if name not in self._targets:
             known = ", ".join(self._targets)
-            raise swap.SwapError(f"a test asks for the seam {name!r}; expected one of {known}")
+            raise swap.SwapError(
+                f"a test uses the seam {name!r}, which does not exist; expected one of {known}"
+            )
         return self._targets[name]
 
     def __call__(self, name: str) -> Callable[..., Any]:
@@ -46,7 +48,7 @@ class Seams:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in self._targets:  # hypothesis, for one, asks with hasattr what it was given
-            raise AttributeError(f"no seam {name!r}; expected one of {', '.join(self._targets)}")
+            raise AttributeError(f"there is no seam {name!r}; expected one of {', '.join(self._targets)}")
         return self(name)
 
 
@@ -60,7 +62,9 @@ class SwapPlugin:
         for text in config.getoption("--swap"):
             seam, target = swap.parse(text, swap.tested_seams)
             if self.swaps.setdefault(seam, target) != target:
-                raise swap.SwapError(f"--swap {text}: the seam {seam!r} is swapped already; expected it once")
+                raise swap.SwapError(
+                    f"--swap {text}: another --swap replaces the seam {seam!r} already; give each seam once"
+                )
         # Built on first use: a suite without a conformance test needs no contracts.
         self._seams: Seams | None = None
         for seam in self.swaps:
@@ -139,17 +143,17 @@ class SwapPlugin:
         where = " ".join(str(path) for path in self.config.args)
         if seam not in needed:
             return False, (
-                f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run; expected the one "
-                f"of the stage that owns `{seam}`. Run pytest on that stage's folder."
+                f"seam `{seam}`: no {MANIFEST} under {where} says how many tests must run. "
+                f"Run pytest on the folder of the stage that `{seam}` belongs to."
             )
         ran, least = self.ran[seam], needed[seam][self.tier]
         said = f"seam `{seam}` ({self.swaps[seam]}): {ran} {self.tier} conformance tests ran"
         if ran >= least > 0:
             return True, said
-        skipped = f", {self.skipped[seam]} were skipped (-rs tells why)" if self.skipped[seam] else ""
+        skipped = f", {self.skipped[seam]} were skipped (-rs prints why)" if self.skipped[seam] else ""
         return False, (
-            f"{said}{skipped}; expected at least {max(least, 1)} ({MANIFEST} under {where}). A run that "
-            "tests less proves nothing: see that the tests are collected and marked conformance."
+            f"{said}{skipped}; expected at least {max(least, 1)} ({MANIFEST} under {where}). A run with fewer "
+            "tests is no proof: check that the tests are collected and marked `conformance`."
         )
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -159,7 +163,7 @@ class SwapPlugin:
             terminalreporter.write_line(text if good else f"FAILED {text}", green=good, red=not good)
         if self.swaps and not self.verdicts and narrowed(self.config):
             terminalreporter.write_line(
-                "swapped seams: the run was narrowed, so tests were not counted", yellow=True
+                "swapped seams: you selected some tests, so the number of tests was not checked", yellow=True
             )
 
 
@@ -173,11 +177,11 @@ def conformance_of(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
     wrong = [repr(seam) for seam in mark.args if seam not in known]
     problem = ""
     if wrong or not mark.args:
-        problem = f"names {', '.join(wrong) or 'no seam'}; expected one or more of {', '.join(known)}"
+        problem = f"names {', '.join(wrong) or 'no seam'}; expected at least one of {', '.join(known)}"
     elif tier not in TIERS or set(mark.kwargs) - {"tier"}:
         problem = f'has {mark.kwargs}; expected tier="core" or tier="full"'
     elif "seam" not in getattr(item, "fixturenames", ()):
-        problem = "is on a test without the `seam` fixture, which would test the default whatever is swapped"
+        problem = "is on a test without the `seam` fixture; the test would ignore --swap. Take `seam` as a parameter"
     if problem:
         raise pytest.UsageError(f"{item.nodeid}: its mark `conformance` {problem}")
     return mark.args, tier

@@ -70,7 +70,9 @@ class set_stance:
         # skip_guard_eval_unsafe would allow fewer checks: all are made
         unknown = {k for k, v in options.items() if v not in (None, False) and k != "skip_guard_eval_unsafe"}
         if unknown:
-            raise NotImplementedError(f"set_stance does not support {', '.join(sorted(unknown))}")
+            raise NotImplementedError(
+                f"set_stance does not support the option {', '.join(sorted(unknown))}; leave it out"
+            )
         with STANCE.lock:
             self.stance, self.before = stance, STANCE.name
             STANCE.name = stance
@@ -106,7 +108,8 @@ def may_compile_now(compiled: CompiledFunction, args: tuple, kwargs: dict[str, A
     if stance == "fail_on_recompile":
         why = compiled.why_new(args, kwargs) if compiled.entries else "it was not compiled yet"
         raise RecompileError(
-            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}"
+            f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {compiled.location}: {why}; "
+            "call it like this once before you set the stance"
         )
     if stance in THEN_COMPILE and not compiled.called:
         compiled.called = True
@@ -151,7 +154,10 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
         events.record("guard_failure", name, reason=reason)
     if reached is None:
         if settings.error_on_recompile:
-            raise RecompileError(f"{name} would be recompiled, but error_on_recompile is set: {reason}")
+            raise RecompileError(
+                f"{name} would be recompiled, but error_on_recompile is set: {reason}; keep that value the same, or "
+                "unset config capture.error_on_recompile"
+            )
         entries = compiled.why_each(args, kwargs) if compiled.entries else ()
         events.record("recompile", name, reason=reason, entries=entries)
         return True
@@ -163,7 +169,10 @@ def within_limits(compiled: CompiledFunction, args: tuple, kwargs: dict[str, Any
     if not compiled.limit_reported:
         compiled.limit_reported = True
         events.record("fallback", name, reason=f"{what} reached: {reason}")
-        message = f"cutaway: {name} reached {what}; new cases run eagerly. Last reason: {reason}"
+        message = (
+            f"cutaway: {name} reached {what}; calls that need another recompile run eagerly. Last reason: {reason}; "
+            f"to allow more compiles, raise config capture.{reached[0]}"
+        )
         warnings.warn(message, stacklevel=level_of_the_user())
     return False
 

@@ -43,7 +43,7 @@ def parse(text: str, seams: Callable[[], dict[str, str]] = default_seams) -> tup
     seam, equals, target = text.partition("=")
     if not (seam and equals and target):
         raise SwapError(
-            f"--swap got {text!r}; expected {SHAPE}, as in --swap partition=my_module:my_partition"
+            f"--swap got {text!r}; expected {SHAPE}, for example --swap partition=my_module:my_partition"
         )
     known = seams()
     if seam not in known:
@@ -66,8 +66,8 @@ def load(target: str, who: str) -> Callable[..., Any]:
         found = getattr(found, name)
     if not callable(found):
         raise SwapError(
-            f"{who}: {target} is a {type(found).__name__}, not callable; expected a function with the seam's "
-            "signature (stage_contracts/pipeline.py states it)"
+            f"{who}: {target} is of type {type(found).__name__} and not callable; expected a function with the seam's "
+            "parameters (stage_contracts/pipeline.py lists them)"
         )
     return found
 
@@ -77,7 +77,7 @@ def _split_target(target: str, who: str) -> tuple[str, str]:
     module, colon, name = target.rpartition(":")
     if not (module and colon and name) or not all(part.isidentifier() for part in name.split(".")):
         raise SwapError(
-            f"{who}: {target!r} names no object; expected module:object or path/to/file.py:object"
+            f"{who}: {target!r} does not name an object; expected module:object or path/to/file.py:object"
         )
     return module, name
 
@@ -105,7 +105,7 @@ def _import_file(path_text: str, who: str) -> Any:
     path = Path(path_text).expanduser().resolve()
     if not path.is_file():
         raise SwapError(
-            f"{who}: there is no file {path}; expected the path of a Python file from {Path.cwd()}"
+            f"{who}: there is no file {path}; give the path of a Python file, absolute or from {Path.cwd()}"
         )
     # A name of its own, so that a learner's random.py or tiny.py hides no other module.
     name = "cutaway_swap_" + "".join(c if c.isalnum() else "_" for c in str(path.with_suffix("")))
@@ -140,7 +140,7 @@ def _broken_module(name: str, error: BaseException, who: str) -> str:
         file, line = last.filename, last.lineno
     said = str(error).splitlines()[0] if str(error) else ""
     return (
-        f"{who}: importing {name} raised {type(error).__name__}: {said} ({file}:{line}); make it import first"
+        f"{who}: importing {name} raised {type(error).__name__}: {said} ({file}:{line}); fix that error first"
     )
 
 
@@ -152,4 +152,4 @@ def _what_it_has(module: Any) -> str:
         and not name.startswith("_")
         and getattr(value, "__module__", None) == module.__name__
     ]
-    return f"it defines {', '.join(own)}" if own else "it defines no function"
+    return f"it defines {', '.join(own)}" if own else "it does not define any function"
