@@ -56,9 +56,9 @@ def placeholders_like(graph: Graph, tracer: Tracer, **marks: Any) -> list[Tensor
 
 def _constant(tracer: Tracer, name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
-        raise Unsupported(f"{name!r} in a graph is {type(value).__name__}, not a tensor", code="GB0008")
+        raise Unsupported(f"the constant {name!r}, a {type(value).__name__} and not a tensor", code="GB0008")
     if value.requires_grad:
         # as a constant it would get no gradient, silently
-        raise Unsupported(f"the constant {name!r} requires grad; expected it as an input", code="GB0008")
+        raise Unsupported(f"the constant {name!r}, which requires grad and is not an input", code="GB0008")
     assert tracer.graph is not None
     return Tensor(TracedArray(value.meta, tracer.graph.get_attr(name, value, value.meta)))

@@ -30,7 +30,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
     if not sizes:
         return graph, list
     if other := [n for n in sizes if not isinstance(n.val, SymInt)]:
-        raise Unsupported(f"the open number {other[0].val}, an operand of its own", code="GB0011")
+        raise Unsupported(f"the open number {other[0].val}, passed as an operand", code="GB0011")
     position = {node.name: i for i, node in enumerate(graph.placeholders)}
     twin = graph.copy()
     needed = _hidden_symbols(graph)
@@ -40,7 +40,7 @@ def without_size_inputs(graph: Graph, device: Device = CPU) -> tuple[Graph, Call
         twin.erase_node(node)
         if expression(node.val).free_symbols & needed:
             if device != CPU:
-                raise Unsupported(f"the size {node.val}, which no tensor on {device} shows", code="GB0011")
+                raise Unsupported(f"the size {node.val}, which no input on {device} has", code="GB0011")
             carried.append(position[node.name])
             twin.placeholder(f"{node.name}_shown", TensorMeta((node.val, 0), dt.uint8))
             needed -= {s.symbol for s in symbol_bindings([n.val for n in twin.placeholders])}

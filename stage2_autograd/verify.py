@@ -23,9 +23,9 @@ def verify_pass(name: str, before: Graph, after: Graph) -> None:
     run = lambda inputs: made_by(f"pass {name}", interpret, after, inputs)  # noqa: E731
     if found := _difference(before, run):
         raise GraphError(
-            f"pass {name} changed {found}; it has to keep every bit. What it did to the graph:\n"
+            f"pass {name} changed {found}; expected the same bits. What it did to the graph:\n"
             f"{_changed_lines(before, after)}\n"
-            f"the pass is wrong: fix it, or leave it out with config.patch(disabled_passes={name!r})"
+            f"the pass is wrong: fix it, or switch it off with config.patch(disabled_passes={name!r})"
         )
 
 
@@ -40,8 +40,8 @@ def verify_partition(name: str, joint: JointGraph, halves: Partition) -> None:
 
     if found := _difference(joint.graph, lambda inputs: made_by(f"partitioner {name}", run, inputs)):
         raise GraphError(
-            f"partitioner {name} changed {found} of the joint graph: forward and backward, one after the other, have "
-            "to give every bit of it. Choose another with config.patch(partitioner=...), and fix this one"
+            f"partitioner {name} changed {found} of the joint graph; expected the forward graph followed by the "
+            "backward graph to give the same bits. Fix it, or choose another with config.patch(partitioner=...)"
         )
 
 

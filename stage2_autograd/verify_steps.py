@@ -64,7 +64,9 @@ def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> N
     found = [g for g, t in zip(made[joint.num_outputs :], inputs, strict=True) if t.requires_grad]
     for i, (a, b) in enumerate(zip(slopes, found, strict=True)):
         if not _close(a, b):
-            raise GraphError(f"step {name} changed gradient {i}: the tape of the eager run gives another")
+            raise GraphError(
+                f"step {name} changed gradient {i}: it differs from the gradient of the eager run"
+            )
 
 
 def _tensors(graph: Graph, special: bool) -> list[Tensor]:
@@ -97,13 +99,13 @@ def _repeats(node: Node) -> bool:
 
 def _compare(name: str, wanted: Sequence[Any], made: Sequence[Any], exact: bool = True) -> None:
     if len(wanted) != len(made):
-        raise GraphError(f"step {name} made {len(made)} results of {len(wanted)}")
+        raise GraphError(f"step {name} made {len(made)} results, expected {len(wanted)}")
     for i, (a, b) in enumerate(zip(map(_array, wanted), map(_array, made), strict=True)):
         if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
             continue
         if not same_bits(a, b) and (exact or not _close(a, b)):
             raise GraphError(
-                f"step {name} changed result {i}: {first_difference(a, b)}; it has to keep every bit"
+                f"step {name} changed result {i}: {first_difference(a, b)}; expected the same bits"
             )
 
 

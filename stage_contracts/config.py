@@ -286,7 +286,9 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
     """A changed copy. Keys are `"runtime.cache_dir"`, or `cache_dir` where only one section has that field."""
     for key, value in changes.items():
         if not isinstance(key, str):
-            raise TypeError(f"a configuration field is named by a string, got {key!r}")
+            raise TypeError(
+                f"the name of a configuration field is a string such as 'runtime.cache', but got {key!r}"
+            )
         section_name, _, name = key.rpartition(".")
         owners = [
             s.name
@@ -302,7 +304,7 @@ def with_changes(config: Config, changes: Mapping[str, Any]) -> Config:
         wanted = typing.get_type_hints(type(section))[name]
         if type(value) not in (typing.get_args(wanted) or (wanted,)):
             raise TypeError(
-                f"{owners[0]}.{name} expects {_shown(wanted)}, got {type(value).__name__} {value!r}"
+                f"{owners[0]}.{name} expects {_shown(wanted)}, but got {value!r} ({type(value).__name__})"
             )
         _check_choice(f"{owners[0]}.{name}", value)
         config = replace(config, **{owners[0]: replace(section, **{name: value})})

@@ -92,7 +92,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
     if not callable(fn):
-        raise TypeError(f"disable expects a callable, got {type(fn).__name__}")
+        raise TypeError(f"disable expects a callable, but got {type(fn).__name__}")
     inner = getattr(fn, "_torchdynamo_orig_callable", fn)  # of a compiled function: what it was made from
 
     @functools.wraps(inner, updated=())
@@ -226,6 +226,6 @@ def _each(fn: Any, name: str, rule: Callable[[Any], Rule]) -> Any:
     if isinstance(fn, Iterable) and not callable(fn):
         return [_each(f, name, rule) for f in fn]
     if not callable(fn):
-        raise TypeError(f"{name} expects a callable, got {type(fn).__name__}")
+        raise TypeError(f"{name} expects a callable, but got {type(fn).__name__}")
     set_rule(fn, rule(fn))
     return fn

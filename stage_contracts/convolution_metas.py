@@ -96,7 +96,8 @@ def convolution_weight_gradient(
     )
     if any(have > most for have, most in zip(grad.shape[2:], fits, strict=True)):
         raise RuntimeError(
-            f"convolution_weight_gradient: grad {grad.shape} has more windows than fit into input {input.shape}"
+            f"convolution_weight_gradient: grad {grad.shape} is larger than the convolution's output for input "
+            f"{input.shape}"
         )
     shape = (grad.shape[1], input.shape[1] // groups, *kernel_size)
     return TensorMeta(shape, input.dtype, device=common_device((input, grad)))
@@ -124,8 +125,8 @@ def _check_numbers(
 def _check_operands(input: TensorMeta, other: TensorMeta) -> None:
     if input.ndim != other.ndim or input.ndim < 3:
         raise RuntimeError(
-            f"convolution: expected operands of one rank, (N, C, *sizes) and (O, C, *kernel), got {input.shape} and "
-            f"{other.shape}"
+            "convolution: expected operands with the same number of dimensions, (N, C, *sizes) and (O, C, *kernel), "
+            f"but got {input.shape} and {other.shape}"
         )
     if input.dtype is not other.dtype:
         raise RuntimeError(

@@ -162,8 +162,8 @@ def cast(input: TensorMeta, dtype: DType) -> TensorMeta:
 def check_bitcast(given: DType, dtype: DType) -> None:
     if given.itemsize != dtype.itemsize or dt.bool_ in (given, dtype):
         raise RuntimeError(
-            f"bitcast reads bits as a dtype of the same width; {given.name} has {8 * given.itemsize} bits, "
-            f"{dtype.name} has {8 * dtype.itemsize}, and bool is refused"
+            f"bitcast expects a dtype of the same width that is not bool, but {given.name} has {8 * given.itemsize} "
+            f"bits and {dtype.name} has {8 * dtype.itemsize}"
         )
 
 
@@ -260,7 +260,9 @@ def reshape(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
 def permute(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
     order = [wrap_dim(d, input.ndim) for d in dims]
     if sorted(order) != list(range(input.ndim)):
-        raise RuntimeError(f"permute(dims={tuple(dims)}) is no permutation of {input.ndim} dimensions")
+        raise RuntimeError(
+            f"permute(): expected dims to name each of the {input.ndim} dimensions once, but got {tuple(dims)}"
+        )
     return input.with_(
         shape=tuple(input.shape[d] for d in order),
         strides=tuple(input.strides[d] for d in order),
@@ -271,7 +273,10 @@ def permute(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
 def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
     new = len(shape) - input.ndim
     if new < 0:
-        raise RuntimeError(f"expand to {tuple(shape)} has fewer dimensions than the tensor's {input.shape}")
+        raise RuntimeError(
+            f"expand(size={tuple(shape)}): the number of sizes provided ({len(shape)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({input.ndim})"
+        )
     sizes, strides = list(shape[:new]), [0] * new
     for size, old, stride in zip(shape[new:], input.shape, input.strides, strict=True):
         keep = (isinstance(size, int) and size == -1) or same_size(size, old)
@@ -286,7 +291,10 @@ def expand(input: TensorMeta, shape: tuple[Any, ...]) -> TensorMeta:
         # as NumPy: a size of 1 never steps
         strides.append(stride if keep and not broadcasts else 0)
     if any(isinstance(size, int) and size < 0 for size in sizes[:new]):
-        raise RuntimeError(f"expand: a new leading dimension needs a size, got {tuple(shape)}")
+        raise RuntimeError(
+            f"expand(size={tuple(shape)}): the expanded size of the tensor (-1) isn't allowed in a leading, "
+            "non-existing dimension; give the new dimension a size"
+        )
     return input.with_(shape=tuple(sizes), strides=tuple(strides), requires_grad=False)
 
 
@@ -330,7 +338,7 @@ def flip(input: TensorMeta, dims: tuple[int, ...]) -> TensorMeta:
 
 def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
     if not tensors:
-        raise RuntimeError("cat expects a non-empty list of tensors")
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
     dim = wrap_dim(dim, tensors[0].ndim)
     first = tensors[0]
     for t in tensors:
@@ -339,7 +347,7 @@ def cat(tensors: Sequence[TensorMeta], dim: int) -> TensorMeta:
         )
         if not same_elsewhere:
             raise RuntimeError(
-                f"cat: sizes must match except in dimension {dim}; got {first.shape} and {t.shape}"
+                f"Sizes of tensors must match except in dimension {dim}, but got {first.shape} and {t.shape}"
             )
     total: Any = 0
     for t in tensors:
@@ -354,7 +362,9 @@ def constant_pad(input: TensorMeta, pads: tuple[tuple[int, int], ...], value: An
     shape = tuple(s + low + high for s, (low, high) in zip(input.shape, pads, strict=True))
     left = [s + min(low, 0) + min(high, 0) for s, (low, high) in zip(input.shape, pads, strict=True)]
     if any(bool(s < 0) for s in left):  # an open size is asked: eager raises
-        raise RuntimeError(f"constant_pad: pads {pads} crop more than there is of {input.shape}")
+        raise RuntimeError(
+            f"constant_pad: the negative pads in {pads} remove more than the size of a dimension of {input.shape}"
+        )
     return TensorMeta(shape, input.dtype, device=input.device)
 
 
@@ -364,7 +374,7 @@ def gather(input: TensorMeta, dim: int, index: TensorMeta) -> TensorMeta:
         raise RuntimeError(f"gather(): Expected dtype int64 for index, got {index.dtype.name}")
     if index.ndim != input.ndim:
         raise RuntimeError(
-            f"Index tensor must have the same number of dimensions as input: {index} and {input}"
+            f"Index tensor must have the same number of dimensions as input tensor, but got {index} and {input}"
         )
     return TensorMeta(index.shape, input.dtype, device=input.device)
 
@@ -381,7 +391,9 @@ def scatter_reduce(
     input: TensorMeta, dim: int, index: TensorMeta, src: TensorMeta, reduce: str
 ) -> TensorMeta:
     if reduce not in ("prod", "amax", "amin"):
-        raise RuntimeError(f"core.scatter_reduce reduces with prod, amax or amin, got {reduce!r}")
+        raise RuntimeError(
+            f"core.scatter_reduce expects reduce to be 'prod', 'amax' or 'amin', but got {reduce!r}"
+        )
     return scatter(input, dim, index, src)
 
 
@@ -400,7 +412,7 @@ def matmul(input: TensorMeta, other: TensorMeta) -> TensorMeta:
     """Matrix product over the last two dimensions of operands of rank 2 or more; the rest broadcasts."""
     if input.ndim < 2 or other.ndim < 2:
         raise RuntimeError(
-            f"core.matmul takes operands of rank 2 or more, got {input.shape} and {other.shape}"
+            f"core.matmul expects operands with at least 2 dimensions, but got {input.shape} and {other.shape}"
         )
     if input.dtype is not other.dtype:
         raise RuntimeError(
@@ -438,7 +450,7 @@ def iota(length: Any, start: Any, step: Any, dtype: DType, device: Device) -> Te
 def random_bits(rng: TensorMeta, offset: int, shape: tuple[Any, ...]) -> TensorMeta:
     """`rng` is int64[2]: (seed, call counter)."""
     if rng.dtype is not dt.int64 or rng.shape != (2,):
-        raise RuntimeError(f"a random state is int64[2] (seed, counter), got {rng}")
+        raise RuntimeError(f"expected the random state to be int64[2] (seed and counter), but got {rng}")
     no_negative_sizes(shape)
     return TensorMeta(shape, dt.int64, device=rng.device)
 

@@ -126,7 +126,7 @@ def result_type(operands: Iterable[tuple[DType, int]]) -> DType:
         strongest[rank] = dtype if seen is None else promote(seen, dtype)
     result = _combine(strongest[0], _combine(strongest[1], strongest[2]))
     if result is None:
-        raise TypeError("result_type needs at least one operand, got none")
+        raise TypeError("result_type expects at least one operand, but got none")
     return result
 
 

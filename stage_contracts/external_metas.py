@@ -24,7 +24,9 @@ from stage_contracts.tensor_meta import TensorMeta
 def _alike(args: tuple) -> list[TensorMeta]:
     metas = tensors_in(args)
     if any(m.dtype is not metas[0].dtype for m in metas):
-        raise RuntimeError(f"expected operands of one dtype, got {', '.join(m.dtype.name for m in metas)}")
+        raise RuntimeError(
+            f"expected all operands to have the same dtype, but got {', '.join(m.dtype.name for m in metas)}"
+        )
     return metas
 
 

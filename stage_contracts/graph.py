@@ -130,7 +130,10 @@ class Graph:
     def erase_node(self, node: Node) -> None:
         """Remove a node that nothing reads. Raises GraphError while it still has users."""
         if node.users:
-            raise GraphError(f"cannot erase {node.name}: still read by {', '.join(map(str, node.users))}")
+            raise GraphError(
+                f"cannot erase {node.name}, which is still read by {', '.join(map(str, node.users))}; call "
+                "replace_all_uses_with first"
+            )
         self.set_args(node, (), {})
         self._nodes.remove(node)
         self._names.discard(node.name)
@@ -183,7 +186,7 @@ class Graph:
         """
         wanted = self.placeholders
         if len(inputs) != len(wanted):
-            raise TypeError(f"graph {self.name!r} takes {len(wanted)} inputs, got {len(inputs)}")
+            raise TypeError(f"graph {self.name!r} expects {len(wanted)} inputs, but got {len(inputs)}")
         run = handler or (lambda node, args, kwargs: node.target(*args, **kwargs))
         values: dict[Node, Any] = dict(zip(wanted, inputs, strict=True))
         pending = {node: len(node.users) for node in self._nodes}

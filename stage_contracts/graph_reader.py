@@ -37,7 +37,7 @@ def parse_graph(
     lines = text.splitlines()
     function = ast.parse(text).body[0]
     if not isinstance(function, ast.FunctionDef):
-        raise ValueError("expected the text of one graph: a single def")
+        raise ValueError("expected the text of one graph, which is a single def")
     graph = Graph(function.name)
     graph.attributes = dict(attributes or {})
     nodes: dict[str, Node] = {}

@@ -75,7 +75,9 @@ def _verify_links(node: Node, seen: set[Node]) -> None:
         if used not in seen:
             raise GraphError(f"{node.name} reads {used.name}, which is not computed before it")
         if node not in used.users:
-            raise GraphError(f"{used.name}.users lacks {node.name}: edited behind the graph's back")
+            raise GraphError(
+                f"{used.name}.users lacks {node.name}, which reads it: edit nodes through the graph's methods only"
+            )
     for user in node.users:
         if node not in user.all_input_nodes:
             raise GraphError(f"{node.name}.users has {user.name}, which does not read it")
@@ -110,8 +112,8 @@ def verify_val(node: Node) -> None:
         raise GraphError(f"{node.name}: {node.target!r} does not take these arguments: {error}") from error
     if not _agree(node.val, promised) and not _was_promised(node):
         raise GraphError(
-            f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} says {_words(promised)}; "
-            "what made this node, or changed what it reads, has to update val"
+            f"{node.name}.val is {_words(node.val)}, but the meta rule of {node.target!r} gives {_words(promised)}; "
+            "the pass that created this node, or changed its arguments, has to update val"
         )
 
 

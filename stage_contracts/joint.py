@@ -49,17 +49,22 @@ class FunctionalGraph:
         self.graph.verify()
         if len(self.graph.outputs) != self.num_outputs + len(self.writes):
             raise GraphError(
-                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} of the "
-                f"user and {len(self.writes)} written inputs"
+                f"functional graph: {len(self.graph.outputs)} outputs, expected {self.num_outputs} that the function "
+                f"returns and {len(self.writes)} for the inputs that it writes"
             )
         for node in self.graph.calls:
             if getattr(node.target, "mutates", ()):
                 raise GraphError(f"functional graph: {node.name} writes to its argument")
         if not set(self.silent) <= set(self.writes):
-            raise GraphError(f"functional graph: silent writes {self.silent} are not among {self.writes}")
+            raise GraphError(
+                f"functional graph: the writes under no_grad {self.silent} are not all among the writes {self.writes}"
+            )
         roles = [n.meta.get("role") for n in self.graph.placeholders]
         if ("rng" in roles) != bool(self.rng_calls) or "rng" in roles[:-1]:
-            raise GraphError(f"functional graph: {self.rng_calls} random calls, placeholder roles {roles}")
+            raise GraphError(
+                f"functional graph: it has {self.rng_calls} random calls, which needs one rng placeholder at most, "
+                f"but the roles of its placeholders are {roles}"
+            )
         return self
 
 
@@ -93,7 +98,10 @@ class JointGraph:
             )
         for node in self.graph.calls:
             if node.meta.get("region") not in ("forward", "backward"):
-                raise GraphError(f"joint graph: {node.name} is in neither region")
+                raise GraphError(
+                    f"joint graph: {node.name} is in neither region; expected meta['region'] to be 'forward' or "
+                    "'backward'"
+                )
         tangents = set(inputs[self.num_primals :])
         for node in self.graph.calls:
             if node.meta["region"] == "forward" and tangents & set(node.all_input_nodes):
@@ -152,8 +160,8 @@ class Partition:
         self.backward.verify()
         if len(self.forward.outputs) != self.num_outputs + len(self.saved):
             raise GraphError(
-                f"partition: forward yields {len(self.forward.outputs)} values, expected {self.num_outputs} "
-                f"outputs and {len(self.saved)} saved"
+                f"partition: the forward graph has {len(self.forward.outputs)} outputs, expected {self.num_outputs} "
+                f"that the function returns and {len(self.saved)} saved for the backward"
             )
         wanted = [n.name for n in self.backward.placeholders if n.meta.get("role") != "tangent"]
         saved = [s.name for s in self.saved]
@@ -161,7 +169,8 @@ class Partition:
             lost = [n for n in wanted if n not in saved] or "them in this order"
             extra = [n for n in saved if n not in wanted]
             raise GraphError(
-                f"partition: backward wants {lost}, which forward does not save; unwanted: {extra}"
+                f"partition: the backward graph reads {lost}, which the forward graph does not save; saved but not "
+                f"read: {extra}"
             )
         return self
 

@@ -136,7 +136,7 @@ class LoopNest:
                 raise GraphError(f"{self.name}: {instr.name} is assigned twice")
             defined.update({instr.name} - {""})
         if not self.writes:
-            raise GraphError(f"{self.name}: a loop nest that stores nothing")
+            raise GraphError(f"{self.name}: the loop nest has no store; expected at least one")
         return self
 
     def _misused(self, instr: Instr, buffers: Mapping[str, TensorMeta] | None) -> str:

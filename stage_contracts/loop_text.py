@@ -105,7 +105,7 @@ def parse_nest(text: str) -> LoopNest:
     lines = text.splitlines()
     function = ast.parse(text).body[0]
     if not isinstance(function, ast.FunctionDef):
-        raise ValueError("expected the text of one loop nest: a single def")
+        raise ValueError("expected the text of one loop nest, which is a single def")
     ranges: dict[str, list[Any]] = {"i": [], "r": []}
     for arg in function.args.args[1:]:
         size = parse_index(ast.unparse(arg.annotation))  # type: ignore[arg-type]

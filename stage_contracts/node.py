@@ -89,7 +89,7 @@ def meta_of(value: Any) -> TensorMeta:
     """The TensorMeta of a node or a meta. Raises GraphError when a node has none."""
     meta = value.val if isinstance(value, Node) else value
     if not isinstance(meta, TensorMeta):
-        raise GraphError(f"{value!r} has no tensor meta (got {meta!r})")
+        raise GraphError(f"expected {value!r} to be a tensor with a TensorMeta as its val, but got {meta!r}")
     return meta
 
 

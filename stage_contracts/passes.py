@@ -101,7 +101,9 @@ class PassTable:
     ) -> Any:
         """`artifact` through all passes but those that are `off`; those `shown` print to stderr what they made."""
         if needed := sorted({p.name for p in self.passes if p.needed} & {*off}):
-            raise ValueError(f"pass {needed[0]} of {self.stage} is switched off, and it is needed")
+            raise ValueError(
+                f"pass {needed[0]} of {self.stage} cannot be switched off: later steps need its result"
+            )
         for step in self.passes:
             if step.name in off:
                 continue
@@ -177,7 +179,7 @@ class PassResults(tuple[PassResult, ...]):
             return super().__getitem__(which)
         found = [r for r in self if r.name == which] or [r for r in self if f".{which}." in f".{r.name}."]
         if not found:
-            raise KeyError(f"no pass {which!r}; there are {', '.join(r.name for r in self)}")
+            raise KeyError(f"there is no pass {which!r}; expected one of {', '.join(r.name for r in self)}")
         return found[0]  # those of subgraphs, and of the backward, come later
 
     def __str__(self) -> str:

@@ -138,7 +138,8 @@ class Kernel:
             nest.verify()
             if nest.ranges != self.nests[0].ranges:
                 raise GraphError(
-                    f"kernel {self.name}: {nest.name} loops over {nest.ranges}, others over others"
+                    f"kernel {self.name}: all nests of a kernel have the same ranges, but {nest.name} has "
+                    f"{nest.ranges} and {self.nests[0].name} has {self.nests[0].ranges}"
                 )
             for instr in nest.body:
                 if instr.op == "load" and instr.args[1] != places.get(instr.args[0], instr.args[1]):
@@ -156,11 +157,12 @@ class Kernel:
         rows = {len(numbers) for numbers in self.row_sizes.values()}
         if self.rows < 0 or (not self.rows and (self.columns or self.row_sizes)) or rows - {self.rows}:
             raise GraphError(
-                f"kernel {self.name}: its table has {self.rows} rows, its row sizes have {sorted(rows)}"
+                f"kernel {self.name}: its table has {self.rows} rows, but its row sizes are for {sorted(rows)} rows"
             )
         if self.rows and (self.params[len(shared) :] != self.columns or written & set(shared)):
             raise GraphError(
-                f"kernel {self.name}: the columns {self.columns} must be its last params, and all that it writes"
+                f"kernel {self.name}: the columns {self.columns} must be its last params, and it may write to columns "
+                "only"
             )
 
 
@@ -355,7 +357,9 @@ class Program:
                     raise GraphError(f"program {self.name}: {step} names the unknown buffer {name!r}")
             for name in reads:
                 if name not in ready:
-                    raise GraphError(f"program {self.name}: {step} reads {name}, which nothing wrote before")
+                    raise GraphError(
+                        f"program {self.name}: {step} reads {name}, which no earlier step writes"
+                    )
             match step:
                 case Allocate(buffer=name):
                     self._check_no_overlap(name, live)

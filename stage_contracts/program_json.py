@@ -78,19 +78,21 @@ def load_program(folder: str | os.PathLike[str], symbols: dict[str, Any] | None 
     try:
         record = json.loads((path / "program.json").read_text(encoding="utf-8"))
         if record.get("format") != FORMAT:
-            raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+            raise ValueError(f"its format is {record.get('format')!r}, expected {FORMAT}")
         units = []
         for entry in record["units"]:
             text = (path / Path(entry["file"]).name).read_bytes().decode("utf-8")
             if _digest(text) != entry["sha256"]:
-                raise ValueError(f"{entry['file']} is not the file that was saved with it")
+                raise ValueError(f"{entry['file']} was changed after it was saved")
             units.append(SourceUnit(text=text, **decode(entry["unit"], symbols)))
         program = Program(units=tuple(units), **decode(record["program"], symbols))
         for nest in (nest for kernel in program.kernels.values() for nest in kernel.nests):
             nest.body  # noqa: B018 - damaged text is told now
         return program
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} does not hold a saved program ({error}); save it again") from error
+        raise ValueError(
+            f"{path} does not hold a saved program that can be read ({error}); save the program again"
+        ) from error
 
 
 def record_of(program: Program) -> dict[str, Any]:
@@ -105,7 +107,7 @@ def record_of(program: Program) -> dict[str, Any]:
 def program_of(record: dict[str, Any]) -> Program:
     """Read back `record_of(program)`; its nests when they are asked for. Raises ValueError, KeyError or TypeError."""
     if record.get("format") != FORMAT:
-        raise ValueError(f"format {record.get('format')!r}; expected {FORMAT}")
+        raise ValueError(f"its format is {record.get('format')!r}, expected {FORMAT}")
     units = [SourceUnit(**{name: decode(value) for name, value in unit.items()}) for unit in record["units"]]
     return Program(units=tuple(units), **decode(record["program"]))
 
@@ -154,7 +156,7 @@ def decode(value: Any, symbols: dict[str, Any] | None = None) -> Any:
         if kind == word:
             return read(inner, symbols)
     if kind not in _RECORDS:
-        raise ValueError(f"unknown part {kind!r}")
+        raise ValueError(f"it has a part {kind!r} that this version does not know")
     return _RECORDS[kind](**{name: decode(v, symbols) for name, v in inner.items()})
 
 

@@ -24,6 +24,6 @@ def say_so() -> None:
     """The warning that nothing is compiled; only once."""
     wanted = ", ".join(".".join(map(str, version)) for version in SUPPORTED)
     warnings.warn(
-        f"cutaway: compile() knows the bytecode of CPython {wanted}; this is {NAME}, so functions run eagerly",
+        f"cutaway: compile() supports CPython {wanted}; this is {NAME}, so your functions run eagerly, not compiled",
         stacklevel=3,
     )

@@ -57,22 +57,29 @@ def mark_static(t: Any, index: int | Sequence[int] | None = None) -> None:
 def _mark(t: Any, index: int | Sequence[int], dim: Dim) -> None:
     dims = _dims(t, index)
     if dim.high is not None and dim.high < dim.low:
-        raise ValueError(f"max={dim.high} is below min={dim.low}")
+        raise ValueError(
+            f"mark_dynamic expects min to be at most max, but got min={dim.low} and max={dim.high}"
+        )
     for i in dims:
         size = t.shape[_position(t, i)]
         if size < dim.low or (dim.high is not None and size > dim.high):
-            above = f" to {dim.high}" if dim.high is not None else " on"
-            raise ValueError(f"dimension {i} has size {size}, outside of its range, from {dim.low}{above}")
+            limits = f"min={dim.low}" + (f" and max={dim.high}" if dim.high is not None else "")
+            raise ValueError(
+                f"dimension {i} of the tensor has size {size}, but you marked it with {limits}; widen the range, or "
+                "mark a tensor within it"
+            )
         setattr(t, _MARKS, {**getattr(t, _MARKS, {}), _position(t, i): dim})
 
 
 def _dims(t: Any, index: Any) -> Sequence[int]:
     """What a mark is given, checked: a tensor, and one number of a dimension or several."""
     if not hasattr(t, "shape"):
-        raise TypeError(f"a dimension is marked on a tensor, got {type(t).__name__}")
+        raise TypeError(
+            f"expected a tensor whose dimension is to be marked, but got {type(t).__name__}; write mark_dynamic(x, 0)"
+        )
     dims = [index] if isinstance(index, int) else index
     if not isinstance(dims, Sequence) or not all(isinstance(i, int) for i in dims):
-        raise TypeError(f"a dimension is an int, or several in a tuple or list, got {index!r}")
+        raise TypeError(f"expected the dimension as an int, or a tuple or list of ints, but got {index!r}")
     return dims
 
 

@@ -117,7 +117,7 @@ def parse_meta(text: str, symbols: dict[str, Any] | None = None) -> TensorMeta:
     """Read back `str(meta)`. `symbols` maps the names of symbolic sizes to their SymInts; another is an expression."""
     match = _TEXT.match(text.strip())
     if match is None:
-        raise ValueError(f"not a tensor type: {text!r}; expected something like 'float32[64, 10]'")
+        raise ValueError(f"{text!r} is not a tensor type; expected text such as 'float32[64, 10]'")
 
     def sizes(part: str) -> tuple[Any, ...]:
         words = [w.strip() for w in part.split(",") if w.strip()]

@@ -51,7 +51,8 @@ def as_strided(
         raise RuntimeError(f"mismatch in length of strides and shape: {tuple(strides)}, {tuple(shape)}")
     if any(n < 0 for n in (*shape, *strides)) or offset < 0:
         raise RuntimeError(
-            f"as_strided: sizes, strides and offset must not be negative, got {shape}, {strides}, {offset}"
+            f"as_strided: expected sizes, strides and offset of 0 or more, but got size={tuple(shape)}, "
+            f"stride={tuple(strides)} and storage_offset={offset}"
         )
     last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     if all(n > 0 for n in shape) and last >= input.numel:

@@ -95,7 +95,7 @@ def _on_tape(graph: Graph) -> dict[Node, Edges | None]:
                 recorded[node] = None
             continue
         if not node.target.whole:
-            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative of its own to apply")
+            raise GraphError(f"{node.name}: {node.target.qualname} has no derivative that could be applied")
         if node.meta.get("no_grad") or not any(m.dtype.is_floating_point for m in _metas(node)):
             continue
         arguments = node.target.bind(*node.args, **node.kwargs)

@@ -66,7 +66,7 @@ def _refuse_shared_memory(tensors: Sequence[Tensor], writes: tuple[int, ...]) ->
     for i, j in _suspects(tensors, writes):
         if _may_share(tensors[i]._data, tensors[j]._data):
             raise Unsupported(
-                f"inputs {i} and {j} of the compiled function share memory, and it writes to one: "
+                f"inputs {i} and {j} of the compiled function share memory, and it writes to one of them; "
                 "pass a clone of one",
                 code="GB0008",
             )
