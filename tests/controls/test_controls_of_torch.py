@@ -220,7 +220,7 @@ MISTAKES = {
     "no options": (lambda: compiled(options=3), TypeError, "options to be a dict, .* got 3"),
     "a pipeline": (lambda: compiled(pipeline=3), TypeError, "pipeline expects a Pipeline, .* got int"),
     "reset": (lambda: cutaway.reset(len), TypeError, "reset expects compiled functions or modules, .* got builtin"),
-    "wrap_numpy": (lambda: compiler.wrap_numpy(3), TypeError, "wrap_numpy expects a callable, got int"),
+    "wrap_numpy": (lambda: compiler.wrap_numpy(3), TypeError, "wrap_numpy expects a callable, but got int"),
     "cond": (lambda: cutaway.cond(True, 2, 3), RuntimeError, "Expect both branches to be callable"),
     "no operator": (lambda: cutaway.library.opcheck(3, ()), TypeError, "expected a custom operator .* got 3"),
     "explain": (lambda: cutaway.explain("f"), TypeError, "explain expects a function or a module, but got str"),
