@@ -50,7 +50,8 @@ PYTEST_ARGS ?= -n auto
 BIN := $(VENV)/bin
 TESTED := stage_contracts stage0_eager stage1_capture stage2_autograd stage3_lowering stage4_runtime cutaway tests
 # A report's name is its target's. It is written aside first, so that a run that fails leaves the last one.
-KEEP = > build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt
+# QUICK=1 shows that a command works, in seconds where it can: a report is printed, not kept.
+KEEP = $(if $(QUICK),--quick,> build/$@.txt || { cat build/$@.txt; exit 1; }; mv build/$@.txt reports/$@.txt)
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 # A fault of the compiler itself ends a program with status 70, though the call ran eagerly (stage_contracts/events.py).
@@ -100,7 +101,7 @@ fuzz-capture:
 	.ci/fuzz-capture $(FUZZ_PROGRAMS)
 
 capture-identity: $(VENV)/installed-test
-	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.identity $(if $(WRITE),--write)
+	OMP_NUM_THREADS=1 $(BIN)/python -m stage1_capture.tests.identity $(if $(WRITE),--write) $(if $(QUICK),--every 100)
 
 ATTRIBUTE_PROGRAMS ?= 20000
 fuzz-attributes: $(VENV)/installed-test
@@ -134,7 +135,7 @@ fuzz-updates: $(VENV)/installed-test
 
 DRAWS ?= 1000000
 random-bits: $(VENV)/installed-test | build
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(DRAWS) $(if $(JOBS),--jobs $(JOBS)) \
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.random_bits.report --draws $(if $(QUICK),1000 --rows randperm,$(DRAWS)) $(if $(JOBS),--jobs $(JOBS)) \
 	    --table build/random-bits.txt --report reports/random-bits.txt
 
 # Whichever python3 has CuPy: a GPU machine often brings its own.
@@ -145,7 +146,7 @@ gpu: | build
 	    mv build/gpu.txt reports/gpu-$$name.txt; tail -n 1 reports/gpu-$$name.txt; done
 
 oracle: $(VENV)/installed-oracle | build
-	$(BIN)/python -m tests.oracle.report
+	$(BIN)/python -m tests.oracle.report $(if $(QUICK),add)
 
 PROGRAMS ?= 10000
 programs: $(VENV)/installed-test
@@ -174,13 +175,13 @@ planted-faults: $(VENV)/installed-test | build
 	$(BIN)/python -m tests.debug.planted_faults $(KEEP)
 
 eager-speed: $(VENV)/installed-oracle | build
-	$(BIN)/python benchmarks/eager_calls.py $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.eager_calls $(KEEP)
 
 convolution: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convolution.py $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.convolution $(KEEP)
 
 call-overhead: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/call_overhead.py $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.call_overhead $(KEEP)
 
 training-step: $(VENV)/installed-oracle | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training_step $(KEEP)
@@ -194,7 +195,7 @@ cpu-speed: $(VENV)/installed-bench | build
 	$(if $(SPEED_ARGS),,mv build/$@.txt reports/$@.txt)
 
 capture-time: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_time.py $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_time $(KEEP)
 
 # TREE=path of another checkout, of the tag `start` say; what it is stands in the report.
 against-tree: $(VENV)/installed-test | build
@@ -203,7 +204,7 @@ against-tree: $(VENV)/installed-test | build
 	mv build/$@.txt reports/$@.txt
 
 capture-coverage: $(VENV)/installed-oracle | build
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/capture_coverage.py $(KEEP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.capture_coverage $(KEEP)
 
 numpy: $(VENV)/installed-test | build
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.numpy_programs.report $(KEEP)

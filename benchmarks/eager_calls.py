@@ -1,7 +1,7 @@
 """What one eager call costs here and in torch: 35 typical calls, tiny and large, as a table of ratios.
 
 Input: both libraries in one process, one thread each. Usage, from the repository's root, where torch is installed:
-    make eager-speed            (or: python benchmarks/eager_calls.py > reports/eager-speed.txt)
+    make eager-speed            (or: python -m benchmarks.eager_calls > reports/eager-speed.txt)
 """
 
 from __future__ import annotations
@@ -11,20 +11,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"  # before NumPy and torch are loaded
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import numpy as np
+import torch
 
-import numpy as np  # noqa: E402
-import torch  # noqa: E402
+import cutaway
+from benchmarks.quick import too_slow, unless_quick
+from stage_contracts.tests.report_heading import heading
 
-import cutaway  # noqa: E402
-from stage_contracts.tests.report_heading import heading  # noqa: E402
-
-ROUNDS = 15  # samples of each library, taken in turns
+ROUNDS = unless_quick(15, 1)  # samples of each library, taken in turns
 SAMPLE = 0.003  # seconds that one sample runs for: of this process's CPU time, so that a busy machine is not counted
 MOST = 3.0  # what a tiny call may cost: this many times torch's
 
@@ -141,7 +137,7 @@ def compare(ours: Callable, theirs: Callable) -> tuple[float, float]:
     pair = []
     for function in (ours, theirs):
         once = seconds(function, 5)
-        pair.append((function, max(1, int(SAMPLE / once))))
+        pair.append((function, unless_quick(max(1, int(SAMPLE / once)), 1)))
     samples: tuple[list, list] = ([], [])
     for _ in range(ROUNDS):
         for (function, repeats), found in zip(pair, samples, strict=True):
@@ -171,7 +167,7 @@ def main() -> int:
         for name in ours:
             a, b = compare(ours[name], theirs[name])
             print(f"{name:42}{a * 1e6:12.2f}{b * 1e6:12.2f}{a / b:8.2f}", flush=True)
-            if group in TINY and a / b > MOST:
+            if group in TINY and too_slow(a / b > MOST):
                 slow.append(name)
     print(f"\nTiny calls above {MOST:g} times torch: {', '.join(slow) or 'none'}")
     return bool(slow)

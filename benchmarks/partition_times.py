@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import cutaway
+from benchmarks.quick import unless_quick
 from benchmarks.saved_bytes import CASES
 from stage2_autograd.partition import PARTITIONERS
 from stage2_autograd.partition.rematerialization import min_cut
@@ -74,9 +75,11 @@ def main() -> None:
     print(heading(title, "make partition-times", 0, more="one thread, float32"))
     print()
     print(f"{'':50}{'KiB saved':>10}{'run again':>10}{'forward':>9}{'backward':>9}{'both':>8}")
-    for case in CASES[:2]:
+    for case in CASES[: unless_quick(2, 1)]:
         for backend, rounds in BACKENDS.items():
-            for name, (kib, again, forward, backward) in measured(case, backend, rounds).items():
+            for name, (kib, again, forward, backward) in measured(
+                case, backend, unless_quick(rounds, 1)
+            ).items():
                 title = f"{case.name}, {backend}, {name}"
                 both = (forward + backward) * 1e3
                 print(

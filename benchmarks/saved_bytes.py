@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.quick import unless_quick
 from stage0_eager import no_grad
 from stage0_eager.state import interpreting
 from stage0_eager.tensor import Tensor
@@ -27,7 +28,7 @@ from stage_contracts.joint import JointGraph
 from stage_contracts.tests.report_heading import heading
 from tests.models.cases import FULL, Case, load_file, tensors
 
-ROUNDS = 2
+ROUNDS = unless_quick(2, 1)
 CASES = [case for case in FULL if "ResNeXt" not in case.name]  # which is ResNet-50 three times over
 
 
@@ -143,7 +144,7 @@ def main() -> None:
         + f"{'time':>7}{'torch':>7}{'ratio':>7}"
     )
     wrong = []
-    for case in CASES:
+    for case in unless_quick(CASES, CASES[:1]):
         try:
             ours, seconds = here(case)
             theirs, torch_seconds = torch_saves(case)

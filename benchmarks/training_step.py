@@ -16,13 +16,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.quick import unless_quick
 from cutaway.torch_api import torch as ours
 from stage_contracts.tests.report_heading import heading
 from tests.models.cases import load_file
 from tests.models.compare import move
 
-SEED, WARM, ROUNDS, STEPS = 0, 4, 6, 8
-LANGUAGE = {"block_size": 64, "vocab_size": 107, "n_layer": 4, "n_head": 4, "n_embd": 128, "dropout": 0.0}
+SEED, WARM = 0, 4
+ROUNDS, STEPS = unless_quick((6, 8), (1, 1))
+LANGUAGE = {
+    "block_size": 64,
+    "vocab_size": 107,
+    "n_layer": unless_quick(4, 1),
+    "n_head": 4,
+    "n_embd": 128,
+    "dropout": 0.0,
+}
 BATCH, WIDTHS = 12, (64, 256, 256, 10)
 
 Step = Callable[[], Any]
