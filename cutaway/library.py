@@ -1,6 +1,6 @@
-"""`cutaway.library`: custom operators, as in torch.library, and opcheck, which checks that one keeps its promises.
+"""`cutaway.library`: custom operators, as in torch.library, and opcheck, which tests one.
 
-Input: user functions. stage0_eager/library/custom_op.py makes them operators; opcheck is here because it compiles.
+Input: user functions. stage0_eager/library/custom_op.py makes operators of them; opcheck is here because it compiles.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_a
 
 
 class OpCheckError(Exception):
-    """An operator does something else than what was registered for it."""
+    """An operator does not do what was registered for it."""
 
 
 def opcheck(
@@ -45,11 +45,13 @@ def opcheck(
     test_utils: str | Sequence[str] = TESTS,
     raise_exception: bool = True,
 ) -> dict[str, str]:
-    """Whether an operator does on these arguments what its schema, fake rule and backward say: {test: "SUCCESS"}.
+    """Check on these arguments that an operator does what its schema, fake rule and backward say. Returns {test:
+    "SUCCESS"}.
 
-    test_schema: it writes to what it says and to nothing else. test_autograd_registration: results require grad when
-    arguments do. test_faketensor: the fake rule's shapes and dtypes are the kernel's. test_aot_dispatch_dynamic:
-    compiled code gives eager's results and gradients. Raises OpCheckError, or lists what failed instead.
+    test_schema: it writes only to the arguments in mutates_args. test_autograd_registration: if an argument requires
+    grad, it has a backward. test_faketensor: the fake rule returns the kernel's shapes and dtypes.
+    test_aot_dispatch_dynamic: compiled code gives eager's results and gradients. Raises OpCheckError at the first
+    failure; with raise_exception=False, the failure is the test's value in the result instead.
     """
     op, words = lookup(op), dict(kwargs or {})
     found: dict[str, str] = {}

@@ -47,13 +47,13 @@ class Seams:
         return self._loaded[name]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name not in self._targets:  # hypothesis, for one, asks with hasattr what it was given
+        if name not in self._targets:  # hasattr must work: hypothesis, for example, calls it
             raise AttributeError(f"there is no seam {name!r}; expected one of {', '.join(self._targets)}")
         return self(name)
 
 
 class SwapPlugin:
-    """One run: which seams are swapped, which tests that selects, and how many of them ran."""
+    """One run of pytest: which seams are swapped, which tests are selected, and how many of them ran."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -65,10 +65,10 @@ class SwapPlugin:
                 raise swap.SwapError(
                     f"--swap {text}: another --swap replaces the seam {seam!r} already; give each seam once"
                 )
-        # Built on first use: a suite without a conformance test needs no contracts.
+        # Made at first use, because tests without a conformance test do not need the contracts.
         self._seams: Seams | None = None
         for seam in self.swaps:
-            self.seams(seam)  # a file that does not import is told before any test runs
+            self.seams(seam)  # so that a file that cannot be imported is reported before any test runs
         self.ran: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.verdicts: list[tuple[bool, str]] = []
@@ -110,7 +110,7 @@ class SwapPlugin:
         report: Any = yield
         tested = conformance_of(item)
         if tested is not None:
-            report.conformance = list(tested[0])  # travels from an xdist worker to the controller
+            report.conformance = list(tested[0])  # an xdist worker sends it to the controller
             if report.failed:
                 name_the_seams(report, [(seam, self.seams.target(seam)) for seam in tested[0]])
         return report
@@ -168,7 +168,7 @@ class SwapPlugin:
 
 
 def conformance_of(item: pytest.Item) -> tuple[tuple[str, ...], str] | None:
-    """The seams and the tier of a conformance test, None for any other test. A wrong mark is an error."""
+    """The seams and the tier of a conformance test; None for any other test. Raises UsageError for a wrong mark."""
     mark = item.get_closest_marker("conformance")
     if mark is None:
         return None
@@ -194,19 +194,19 @@ def name_the_seams(report: Any, seams: list[tuple[str, str]]) -> None:
     if crash is not None:
         report.sections.append(("seam", f"{blame}: {crash.message.splitlines()[0]}"))
         crash.message = f"{blame}: {crash.message}"
-    else:  # pytest.fail(pytrace=False), a fixture that was not found
+    else:  # pytest.fail(pytrace=False), or a missing fixture
         report.sections.append(("seam", blame))
 
 
 def narrowed(config: pytest.Config) -> bool:
-    """True when the user picked some tests by hand: then a count of all of them has nothing to say."""
+    """Whether the user selected some tests. Then the number of tests is not checked."""
     options = ("keyword", "markexpr", "deselect", "lf", "stepwise")
     picked = any(getattr(config.option, name, None) for name in options)
     return picked or any("::" in arg or arg.endswith(".py") for arg in config.args)
 
 
 def read_manifests(config: pytest.Config) -> dict[str, dict[str, int]]:
-    """Every `conformance.json` under the folders pytest was pointed at, in one table: seam, tier, count."""
+    """Every `conformance.json` under the folders that pytest got, in one table: {seam: {tier: count}}."""
     needed: dict[str, dict[str, int]] = {}
     for arg in config.args:
         root = Path(config.invocation_params.dir, arg)
