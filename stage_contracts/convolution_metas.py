@@ -1,6 +1,7 @@
 """Meta rules of the two convolution operators: the sizes of results, and torch's errors for wrong arguments.
 
-Input: as in core_metas.py; strides, paddings, dilations and output paddings have one number per spatial dimension.
+Input: the arguments, with a TensorMeta in place of each tensor. Strides, paddings, dilations and output paddings have
+one number per spatial dimension.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from stage_contracts.tensor_meta import TensorMeta
 
 
 def convolved_size(size: Any, kernel: Any, stride: int, padding: int, dilation: int) -> Any:
-    """How many windows of a dilated kernel fit into `size` elements padded on both sides."""
+    """How many positions a dilated kernel has in `size` elements with padding on both sides."""
     return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
 
 
 def transposed_size(size: Any, kernel: Any, stride: int, padding: int, dilation: int, extra: Any) -> Any:
-    """The size whose windows are `size` in number; `extra` picks one of the several there are."""
+    """The size of a transposed convolution's result: one in which the kernel has `size` positions. If there are several
+    such sizes, `extra` (output_padding) chooses one."""
     return (size - 1) * stride - 2 * padding + dilation * (kernel - 1) + 1 + extra
 
 
