@@ -1,7 +1,7 @@
 """Meta rules of the external core operators, with torch's errors for wrong arguments.
 
-Input: as in core_metas.py. The operands of an elementwise row already have one dtype. Results of factorizations are
-row-major.
+Input: the arguments, with a TensorMeta in place of each tensor. The operands of an elementwise row already have the
+same dtype. Results of factorizations are row-major.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _alike(args: tuple) -> list[TensorMeta]:
 
 
 def floats(*args: Any) -> TensorMeta:
-    """Elementwise, operands of one floating dtype."""
+    """The rule of elementwise operators on operands of the same floating dtype."""
     metas = _alike(args)
     if not metas[0].dtype.is_floating_point:
         raise NotImplementedError(
@@ -41,7 +41,7 @@ def floats(*args: Any) -> TensorMeta:
 
 
 def integers(*args: Any) -> TensorMeta:
-    """Elementwise, operands of one integer dtype."""
+    """The rule of elementwise operators on operands of the same integer dtype."""
     metas = _alike(args)
     if metas[0].dtype.category != dt.INTEGER:
         raise NotImplementedError(

@@ -31,7 +31,7 @@ def parse_graph(
 ) -> Graph:
     """Read back `str(graph)`.
 
-    `operators` maps printed names (`"core.exp"`) to operators, `attributes` gives what `self.<name>` was,
+    `operators` maps printed names (`"core.exp"`) to operators, `attributes` has the objects behind `self.<name>`, and
     `symbols` the symbolic sizes by name. Raises ValueError with the line that could not be read.
     """
     lines = text.splitlines()

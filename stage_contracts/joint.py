@@ -1,4 +1,4 @@
-"""What stage 2's seams exchange besides plain graphs: functional graphs, joint graphs, partitions.
+"""What the seams of stage 2 exchange besides plain graphs: functional graphs, joint graphs, partitions.
 
 Input: functionalize, differentiate and partition make these; the run-time wrapper reads them. Conventions follow
 AOTAutograd: inputs are primals, then tangents; outputs are outputs, then gradients; everything is flat.
@@ -24,15 +24,15 @@ class FunctionalGraph:
 
     graph: outputs are the tensors it makes for the user (`num_outputs` of them, none sharing memory with
         another or with an input), then the new value of each input in `writes`.
-    writes: indices of the user's inputs that eager would have written to, in order.
-    rng_calls: how many calls of the random counter it makes. When not 0 the last placeholder has role
+    writes: the indices of the user's inputs that eager writes to, in order.
+    rng_calls: how many calls of the random counter the graph makes. If this is not 0, the last placeholder has role
         "rng": int64[2], (seed, counter) at entry; the caller advances its generator by rng_calls.
     results: how each result of the user's function is made, once the written inputs are written back:
         ("output", i) is the graph's i-th output, ("input", i) the i-th input itself, ("constant", name) a constant
         of the graph; after these come view operators with their arguments, to be called one after another:
         ("input", 0, (core.slice, (0, 1, 2, 1))) is x[1:2]. None: the outputs as they are.
-    silent: those of `writes` that autograd does not see, being under no_grad or through detach().
-    versions: for each output of `graph`, how many writes eager's version counter has seen; () for one per written
+    silent: those of `writes` that autograd does not see, because they happen under no_grad or through detach().
+    versions: for each output of `graph`, how many writes eager's version counter counts. () means one per written
         input.
     """
 
@@ -111,7 +111,7 @@ class JointGraph:
 
 @dataclass(frozen=True)
 class SavedTensor:
-    """One value kept from forward to backward, and why it was not recomputed."""
+    """One value that is saved for the backward, and why it is not recomputed."""
 
     name: str
     meta: TensorMeta
@@ -138,11 +138,11 @@ class Partition:
 
     @property
     def recomputed(self) -> list[Node]:
-        """The forward values that the backward computes again instead of reading them."""
+        """The forward values that the backward recomputes."""
         return [n for n in self.backward.calls if n.meta.get("recomputed")]
 
     def report(self) -> str:
-        """What is saved and what is computed again: bytes, the user's line, and why, largest first."""
+        """What is saved and what is recomputed: bytes, the user's line, and why. The largest value comes first."""
         saved = sorted(self.saved, key=lambda s: -bytes_at_hints(s.meta))
         rows = [(s.meta, s.name, _line(s.origins), s.reason) for s in saved]
         lines = [f"saved for the backward: {len(saved)} values, {self.saved_bytes:,} bytes", *_columns(rows)]
@@ -176,7 +176,7 @@ class Partition:
 
 
 def bytes_at_hints(meta: TensorMeta) -> int:
-    """Bytes of a value; where sizes are symbolic, of the example."""
+    """The bytes of a value, with symbolic sizes at their hints."""
     return math.prod(map(hinted, meta.shape)) * meta.dtype.itemsize
 
 
