@@ -248,7 +248,8 @@ def say(row: str, /, **values: Any) -> str:
 
 
 def near(name: Any, known: Iterable[Any]) -> str | None:
-    """The known name that was probably meant: the same letters, or a few typing errors for its length. Else None."""
+    """The known name that was probably meant: it has the same letters, or differs by one or two typing errors. Else
+    None."""
     name = str(name)
     names = list(dict.fromkeys(map(str, known)))
     same = next((k for k in names if k != name and _letters(k) == _letters(name)), None)
@@ -257,7 +258,7 @@ def near(name: Any, known: Iterable[Any]) -> str | None:
     wanted, found = name.lower(), []
     for candidate in names:
         other, limit = candidate.lower(), 1 if min(len(name), len(candidate)) < 8 else 2
-        # one error takes at most one letter away and brings one: that tells most names apart at once
+        # one error removes and adds at most one letter; this quick test excludes most names
         if len(other) >= 4 and len({*wanted} ^ {*other}) <= 2 * limit:
             errors = distance(wanted, other)
             if errors <= limit:
@@ -276,7 +277,7 @@ def _letters(name: str) -> str:
 
 
 def distance(a: str, b: str) -> int:
-    """How many letters to change, add, drop or swap with their neighbour (Damerau 1964)."""
+    """The number of letters to change, add, remove or swap with their neighbour (Damerau 1964)."""
     before: list[int] = []
     row = list(range(len(b) + 1))
     for i, x in enumerate(a, 1):

@@ -1,4 +1,4 @@
-"""The Python versions whose bytecode capture knows. On any other, compile() warns once and runs eagerly.
+"""The Python versions that capture supports. On any other, compile() warns once, and your functions run eagerly.
 
 Input: the running interpreter. The import never fails because of the version.
 """

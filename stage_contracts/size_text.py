@@ -12,14 +12,14 @@ from typing import Any
 def python_text(expr: Any, name_of: Callable[[Any], Any]) -> str:
     """A sympy expression or relation over sizes as Python, with `name_of(symbol)` for each symbol.
 
-    Raises ValueError for what it does not know.
+    Raises ValueError for an expression that it does not support.
     """
     if expr.is_Symbol:
         return str(name_of(expr))
     if not expr.args:
         return _constant_text(expr)
     name = type(expr).__name__
-    if name == "floor":  # of integers only, so floor(a / b) is exact as a // b
+    if name == "floor":  # the operands are integers, so floor(a / b) is exactly a // b
         import sympy
 
         numerator, denominator = sympy.fraction(sympy.together(expr.args[0]))
