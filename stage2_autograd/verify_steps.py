@@ -1,7 +1,7 @@
-"""Finds a wrong functionalize or differentiate: runs its input graph eagerly beside its result.
+"""Finds a wrong functionalize or differentiate: runs its input graph eagerly, and compares with its result.
 
 Input: the input and the result of the seam. Inputs are made from the placeholders' metas. If the program cannot take
-such inputs, or draws random numbers, there is no verdict.
+such inputs, or draws random numbers, nothing is checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stage_contracts.symbolic import same_size
 
 
 def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> None:
-    """Raise GraphError when the results, or what is in the inputs afterwards, differ in a bit."""
+    """Raise GraphError if a bit of the results, or of the inputs after the call, differs."""
     if functional.rng_calls or may_not_end(graph):
         return
     run = make_runtime_wrapper(functional, lambda *arrays: interpret(functional.graph, list(arrays)))
@@ -40,7 +40,7 @@ def verify_functional(name: str, graph: Graph, functional: FunctionalGraph) -> N
 
 
 def verify_joint(name: str, functional: FunctionalGraph, joint: JointGraph) -> None:
-    """Raise GraphError when an output differs in a bit from the functional graph's, or a gradient from the tape's."""
+    """Raise GraphError if a bit of an output differs from the functional graph's, or a gradient from the tape's."""
     if functional.rng_calls or may_not_end(functional.graph):
         return
     inputs = _tensors(functional.graph, special=False)
@@ -89,8 +89,8 @@ def _call_on_tape(node: Node, args: tuple, kwargs: dict) -> Any:
 
 
 def _repeats(node: Node) -> bool:
-    """Whether one element of a made-up input stands at several places: NumPy's sums go over such memory in another
-    order than over a copy, and round otherwise."""
+    """Whether a made-up input has the same memory at several indices. NumPy's sums add such elements in another order
+    than those of a copy, so they round differently."""
     meta = meta_of(node)
     return any(
         same_size(step, 0) and not same_size(n, 1) for n, step in zip(meta.shape, meta.strides, strict=True)
@@ -114,6 +114,6 @@ def _array(value: Any) -> Any:
 
 
 def _close(a: Any, b: Any) -> bool:
-    """None is a gradient of zeros."""
+    """Whether two gradients are close. None means zeros."""
     a, b = (0.0 if v is None else np.asarray(_array(v), np.float64) for v in (a, b))
     return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3, equal_nan=True))
