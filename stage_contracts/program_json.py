@@ -170,14 +170,16 @@ def _once_read(method: Any) -> Any:
 
 
 class _StoredNest(LoopNest):
-    """A nest that stays text until an attribute other than `reads` and `writes` is used. A cached program runs without
-    them, and reading an index expression imports half of sympy."""
+    """A nest that stays text until an attribute other than `reads`, `writes` and `origins` is used. A cached program
+    runs without them, and reading an index expression imports half of sympy."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         self.__dict__["_record"] = record
 
     reads = property(lambda self: tuple(self._record["reads"]))
     writes = property(lambda self: tuple(self._record["writes"]))
+    # a field with a default: found on the class, it would never reach __getattr__
+    origins = property(lambda self: tuple(decode(o) for o in self._record["origins"]))
 
     def __getattr__(self, name: str) -> Any:
         record = self.__dict__.get("_record")
