@@ -282,7 +282,7 @@ def break_in_the_library(x):
 
 
 @pytest.mark.parametrize("name", BREAKS)
-@pytest.mark.conformance("capture", tier="core")
+@pytest.mark.conformance("capture", tier="full")
 def test_a_break_says_where_and_why_and_does_nothing(seam, name, capsys):
     function, args, kwargs, code, text = BREAKS[name]
     LOG.clear()

@@ -99,9 +99,8 @@ def _call(tx: Tx, op: Operator, args: list[Variable], kwargs: dict[str, Variable
         tx.unsupported("GB0066", f"{op.name} raises {type(error).__name__}: {error}")
     if op.mutates:
         return _call_in_place(tx, op, args, kwargs, result)
-    if (
-        same is not None
-    ):  # Python can tell that `y is x`: such a call must not become a node that makes a new tensor
+    # Python can tell that `y is x`: such a call must not become a node that makes a new tensor.
+    if same is not None:
         return op.bind(*args, **kwargs)[same]
     return results_of(tx, _record(tx, op, args, kwargs, result), result)
 
