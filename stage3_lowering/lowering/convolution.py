@@ -20,7 +20,7 @@ from stage_contracts import dtype as dt
 from stage_contracts.device import CPU
 from stage_contracts.events import record
 from stage_contracts.graph import Node
-from stage_contracts.index_expr import symbol
+from stage_contracts.index_expr import FloorDiv, Mod, symbol
 from stage_contracts.loop_ir import BufferRef, ExternCall
 from stage_contracts.tensor_meta import TensorMeta, contiguous_strides
 
@@ -129,8 +129,9 @@ def _why_external(metas: Sequence[TensorMeta], outs: int, groups: int, divided: 
     return "narrow_groups" if groups > 1 and outs // divided < FEWEST else None
 
 
-def _external(node: Node, reason: str) -> None:
+def _external(node: Node, reason: str) -> Lazy | None:
     record("fallback", "convolution", node=node.name, reason=reason)
+    return None
 
 
 def _is_large(windows: Windows) -> bool:
@@ -172,8 +173,6 @@ def _turned(w: Lazy, groups: int) -> Lazy:
 
 
 def _divided(index: Any, by: int) -> tuple[Any, Any]:
-    from stage_contracts.index_expr import FloorDiv, Mod
-
     return FloorDiv(index, sympy.Integer(by)), Mod(index, sympy.Integer(by))
 
 
