@@ -1,4 +1,4 @@
-"""`make gpu-speed`: compiled programs on an NVIDIA GPU, ours beside torch.compile, by CUDA events, the L2 cache flushed.
+"""`make gpu-speed`: compiled programs on an NVIDIA GPU, ours beside torch.compile, by CUDA events, L2 flushed.
 
 Input: rows.py; a GPU, CuPy and Triton; torch where it is installed. Each row and framework is a process of its own
 (measure.py). A few rows at a time are built side by side; then nothing else runs, and the frameworks take turns.
@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -30,7 +29,7 @@ class Worker:
 
     def __init__(self, row: Row, peer: str, limit: float, sources: str) -> None:
         self.row, self.peer, self.limit = row, peer, limit
-        self.said = tempfile.TemporaryFile("w+")
+        self.said = tempfile.TemporaryFile("w+")  # noqa: SIM115 (it lives as long as the process)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.gpu.measure", row.name, peer, sources],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said, text=True,
