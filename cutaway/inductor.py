@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,7 @@ from stage2_autograd.size_inputs import save_hidden_sizes, without_size_inputs
 from stage4_runtime.runtime import launch_on_numpy, report_once
 from stage_contracts import config, events
 from stage_contracts.device import CPU, Device
-from stage_contracts.errors import CompilerMissing
+from stage_contracts.errors import BuildError, CompilerMissing
 from stage_contracts.graph import Graph
 from stage_contracts.graph_module import GraphModule
 from stage_contracts.tensor_meta import TensorMeta
@@ -242,6 +244,12 @@ def lower_and_build(
             report_once(f"cutaway: {missing}; running compiled graphs on NumPy")
             events.record("fallback", "numpy", reason=str(missing))
             return launch_on_numpy(core)
+        except BuildError as refused:
+            if device == CPU:
+                raise
+            report_once(f"cutaway: {core.name} runs op by op on {device}: {refused}")
+            events.record("fallback", "eager kernels", reason=str(refused))
+            return launch_on_numpy(core)
         runs = {name: part.run for name, part in inner.items()}
         run = step("launch", pipeline.launch, program, kernels, {**constants, **runs})
         events.record("phase", f"Step 3: inductor done compiling {core.name}")
@@ -258,8 +266,12 @@ def lower_and_build(
 
 
 def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
-    """Every kernel of a program, built and loaded, by name."""
+    """Every kernel of a program, built and loaded, by name. A GPU's units, one a kernel, are built side by side."""
+    if len(program.units) <= 1:
+        return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
     kernels: dict[str, Any] = {}
-    for unit in program.units:
-        kernels.update(pipeline.build(unit))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        run = lambda unit: pool.submit(contextvars.copy_context().run, pipeline.build, unit)  # noqa: E731
+        for built in [run(unit) for unit in program.units]:
+            kernels.update(built.result())
     return kernels

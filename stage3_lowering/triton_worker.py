@@ -29,7 +29,9 @@ def load_kernel(text: str, name: str) -> Any:
 # ---- compiling ---------------------------------------------------------------------------------------
 
 
-def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int) -> dict:
+def compile_kernel(
+    text: str, name: str, signature: dict, constants: dict, num_warps: int, arch: int, asserts: bool = False
+) -> dict:
     """Compile for `sm_<arch>`: how much shared memory it needs, and the length of its PTX."""
     import triton
     from triton.backends.compiler import GPUTarget
@@ -41,6 +43,7 @@ def compile_kernel(text: str, name: str, signature: dict, constants: dict, num_w
     types = {a: "constexpr" if a in constants else signature[a] for a in function.arg_names}
     source = ASTSource(fn=function, signature=types, constexprs=constants)
     options = {"num_warps": num_warps, "enable_fp_fusion": False}
+    options |= {"debug": asserts, "sanitize_overflow": False}
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options=options)
     return {"shared": compiled.metadata.shared, "ptx": compiled.asm["ptx"]}
 

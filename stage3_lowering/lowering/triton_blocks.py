@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from stage3_lowering.lowering.schedule_kernels import access_steps, innermost_cost
+from stage3_lowering.lowering.accesses import access_steps, innermost_cost
 from stage_contracts.program import Kernel
 from stage_contracts.size_vars import is_open, plain
 from stage_contracts.symbolic import hinted
@@ -100,6 +100,11 @@ def held_row(kernel: Kernel) -> int:
     rows = {(instr.args[0], instr.op) for nest in kernel.nests for instr in nest.body[: nest.split]
             if instr.op in ("load", "store", "scan") and nest.reduction_ranges}  # fmt: skip
     return HELD_ALONE if len(rows) <= 1 else HELD if len(rows) <= 4 else HELD // 2
+
+
+def holds_rows(kernel: Kernel) -> bool:
+    """Whether it reduces rows and has each in registers from its first section to its last."""
+    return any(nest.reduction_ranges for nest in kernel.nests) and blocks_of(kernel).whole_row
 
 
 def _warps(elements: int) -> int:
