@@ -136,6 +136,18 @@ def allow_loops(interpreter: Any) -> None:
     interpreter._patch_lang_tensor = patched
 
 
+def repeat_scalars(interpreter: Any) -> None:
+    """A comparison of numbers is true or false, also where the interpreter takes it for one of the numbers' type."""
+
+    def create_splat(self: Any, ret_ty: Any, arg: Any) -> Any:
+        value = np.asarray(arg.data)
+        return interpreter.TensorHandle(
+            np.full(ret_ty.shape, value.reshape(-1)[0], value.dtype), arg.dtype.scalar
+        )
+
+    interpreter.InterpreterBuilder.create_splat = create_splat
+
+
 def check_bounds(interpreter: Any, ranges: list[tuple[int, int]]) -> None:
     """Every lane of a load or store that its mask leaves on must lie inside one of the launch's arrays."""
 
@@ -172,6 +184,7 @@ class Interpreter:
         self.ranges: list[tuple[int, int]] = []
         give_libdevice_bodies(interpreter, tl, libdevice)
         allow_loops(interpreter)
+        repeat_scalars(interpreter)
         check_bounds(interpreter, self.ranges)
 
     def run(

@@ -72,10 +72,11 @@ def _of_reduction(kernel: Kernel, points: Any, row: Any) -> Blocks:
     if best is not None:
         x = (*(k for k in loops if k != best), best)
         columns = COLUMNS if is_open(points) else min(power_of_2(points), COLUMNS)
-        whole = fixed and row <= COLUMN_BLOCK
+        whole = fixed and row <= COLUMN_BLOCK or bool(kernel.row_buffers)
         rblock = power_of_2(row) if whole else COLUMN_BLOCK
+        columns = max(1, min(columns, COLUMNS * COLUMN_BLOCK // rblock))
         return Blocks(x, None, columns, rblock, whole, _warps(columns * rblock))
-    whole = fixed and row <= held_row(kernel)
+    whole = fixed and row <= held_row(kernel) or bool(kernel.row_buffers)  # these rows have no memory
     rblock = power_of_2(row) if whole else LONG_BLOCK
     block = max(1, 1024 // rblock)
     block = block if is_open(points) else min(power_of_2(points), block)
