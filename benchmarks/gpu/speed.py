@@ -103,13 +103,15 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=120, help="seconds for one answer of a process")
-    parser.add_argument("--together", type=int, default=4, help="rows that are built side by side")
+    parser.add_argument("--together", type=int, default=2, help="rows that are built side by side")
     parser.add_argument("--sources", default="", help="a folder for the generated kernels")
     options = parser.parse_args()
     rows = [r for r in ROWS if not options.rows or any(word in r.name for word in options.rows)]
     peers = [p for p in options.peers if p == "cutaway" or importlib.util.find_spec(p)]
     begun, errors = time.perf_counter(), []
-    print(heading("Compiled programs on a GPU", "make gpu-speed", 0, "cupy", "triton", "torch"))
+    seen = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    device = seen.partition(": ")[2].partition(" (")[0]
+    print(heading("Compiled programs on a GPU", "make gpu-speed", 0, "cupy", "triton", "torch", more=device))
     print(f"{'':<36} {'ours ms':>8} {'compile':>8} {'ratio/least':>11}  copy {'host us':>15} "
           f"{'cold s':>11} apart steps")  # fmt: skip
     for k in range(0, len(rows), options.together):

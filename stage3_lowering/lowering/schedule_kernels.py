@@ -15,6 +15,7 @@ from stage3_lowering.lowering.cpp_ops import COSTS
 from stage3_lowering.lowering.index_set_splitting import choose
 from stage3_lowering.lowering.merge import ROW_LIMIT
 from stage3_lowering.lowering.row_blocks import row_blocks
+from stage3_lowering.lowering.row_values import row_values
 from stage3_lowering.lowering.split_reductions import split_reductions
 from stage3_lowering.lowering.triton_blocks import holds_rows
 from stage3_lowering.verify import verify_pass
@@ -207,6 +208,7 @@ SCHEDULE = PassTable(
     "schedule",
     (
         Pass("rows_in_scratch", rows_in_scratch, "rows that only their kernel reads stay in its scratch"),
+        Pass("row_values", row_values, "what all columns of a reduction share is computed once on a GPU"),
         Pass("split_reductions", split_reductions, "few long rows are reduced in two levels on a GPU"),
         Pass("row_blocks", row_blocks, "a product and what follows it by rows run block by block"),
         Pass("kernel_schedules", kernel_schedules, "loop order, tiles, SIMD and threads of each kernel"),
@@ -214,6 +216,7 @@ SCHEDULE = PassTable(
     (
         ("rows_in_scratch", "kernel_schedules", "a kernel with rows in scratch reduces along its last loop"),
         ("rows_in_scratch", "row_blocks", "a row in scratch is not passed on"),
+        ("row_values", "split_reductions", "a part of a row loads what the row has"),
         ("split_reductions", "kernel_schedules", "both levels have loops of their own"),
         ("row_blocks", "kernel_schedules", "what runs in a block has the block's loops"),
     ),

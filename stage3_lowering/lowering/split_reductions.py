@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from stage3_lowering.lowering.row_values import kernel_of, moved_to
 from stage3_lowering.lowering.triton_blocks import COLUMN_BLOCK, COLUMNS, column_loop
 from stage_contracts.index_expr import symbol
 from stage_contracts.loop_ir import Instr, LoopNest, Value
@@ -103,7 +104,7 @@ def _split(
     place = sum((s * symbol(f"i{k}") for k, s in enumerate(strides)), start=symbol("i0") * 0)
     origin = sum((s * symbol(f"i{k}") for k, s in enumerate(strides[1:])), start=symbol("i0") * 0)
     origin += strides[0] * symbol("r0")
-    first, second, made = [_moved(i, moved) for i in inner], list[Instr](), dict[str, Buffer]()
+    first, second, made = [moved_to(i, moved) for i in inner], list[Instr](), dict[str, Buffer]()
     device = next(iter(buffers.values())).meta.device
     for instr in inner:
         if instr.op != "reduction":
@@ -119,14 +120,4 @@ def _split(
     smaller = (*nest.reduction_ranges[:loop], part, *nest.reduction_ranges[loop + 1 :])
     one = LoopNest(next(reversed(made)), shape, smaller, tuple(first), nest.origins)
     two = LoopNest(nest.name, nest.ranges, (parts,), (*second, *outer), nest.origins)
-    return _kernel(f"{kernel.name}_in_parts", one), _kernel(kernel.name, two), made
-
-
-def _moved(instr: Instr, moved: dict[Any, Any]) -> Instr:
-    args = [a.xreplace(moved) if hasattr(a, "xreplace") else a for a in instr.args]
-    return replace(instr, args=tuple(args))
-
-
-def _kernel(name: str, nest: LoopNest) -> Kernel:
-    params = dict.fromkeys((*(n for n in nest.reads if n not in nest.writes), *nest.writes))
-    return Kernel(name, (nest,), tuple(params))
+    return kernel_of(f"{kernel.name}_in_parts", one), kernel_of(kernel.name, two), made

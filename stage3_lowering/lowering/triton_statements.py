@@ -42,6 +42,7 @@ class Statements:
         self.text: dict[str, str] = {}  # value -> its name, or a number
         self.types: dict[str, DType] = {}
         self.varies: dict[str, str] = {}  # value -> "", "x", "r" or "xr": along which axes it varies
+        self.constants: dict[str, Any] = {}  # by value, what the kernel's constants are
         self.numbers: dict[str, str] = {}  # constants that are written where they are used -> as a block
         self.held: dict[tuple, str] = {}  # (buffer, index), (buffer, index, mask) -> the value that is there
         self.loop = False
@@ -83,11 +84,24 @@ class Statements:
         if special is not None:
             return special(instr, *[self.text[a] if isinstance(a, Value) else a for a in instr.args])
         of = self.types[operands[-1]]
+        if (inverse := self._inverse(instr)) is not None:
+            return [f"{instr.name} = {self.text[operands[0]]} * {inverse!r}"]
         template = EXCEPTIONS.get(of.name, {}).get(instr.op) or TRITON_OPS[of.category][instr.op]
         only_numbers = all(v in self.numbers for v in operands)
         words = [self.numbers[v] if only_numbers else self.text[v] for v in operands]
         bits = _BITS.get(of.name, 8 * of.itemsize)
         return [f"{instr.name} = {template.format(*words, T=TRITON_TYPES[of.name], bits=bits)}"]
+
+    def _inverse(self, instr: Instr) -> float | None:
+        """What to multiply by instead of a division by a power of two: the same bits, and no slow division."""
+        divisor = self.constants.get(instr.args[1]) if instr.op == "div" else None
+        if instr.args[0] in self.numbers or not isinstance(divisor, float) or not divisor:
+            return None
+        return (
+            1 / divisor
+            if math.frexp(abs(divisor))[0] == 0.5 and 2.0**-100 < abs(divisor) < 2.0**100
+            else None
+        )
 
     # ---- memory --------------------------------------------------------------------------------------
 
@@ -141,6 +155,7 @@ class Statements:
     def _constant(self, instr: Instr, value: Any) -> list[str]:
         assert instr.dtype is not None
         shape = "[1, 1]" if self.columns else "[1]"
+        self.constants[instr.name] = value
         block = f"tl.full({shape}, {_number(value)}, {TRITON_TYPES[instr.dtype.name]})"
         if instr.dtype.name not in _INLINE:
             return [f"{instr.name} = {block}"]

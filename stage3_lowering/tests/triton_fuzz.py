@@ -30,9 +30,10 @@ from stage_contracts.tests.report_heading import heading
 
 # what triton_blocks.py and split_reductions.py decide by, small: arrays of a few hundred elements meet every case
 SMALL = {
-    "triton_blocks": {"POINTWISE": 32, "TILE": 16, "HELD": 64, "HELD_ALONE": 128, "LONG_BLOCK": 16,
+    "triton_blocks": {"POINTWISE": 32, "TILE": 16, "HELD": 64, "LONG_BLOCK": 16,
                       "COLUMNS": 16, "COLUMN_BLOCK": 8},
     "split_reductions": {"INSTANCES": 12, "SMALLEST_PART": 16, "COLUMNS": 16, "COLUMN_BLOCK": 8},
+    "row_values": {"FEWEST_COLUMNS": 4, "WORTH": 2},
     "schedule_kernels": {"TILE": 16},
     "merge": {"ROW_LIMIT": 32},
 }  # fmt: skip
