@@ -65,6 +65,8 @@ STEPS: tuple[tuple[str, int, str], ...] = (
     ("check_guards", 4, "that they hold on the call they were made from"),
 )
 
+BUILDS = 32  # compilers of GPU kernels that run at once, about 300 MB each
+
 
 def step(name: str, function: Callable[..., Any], *args: Any) -> Any:
     """One step, timed under its name."""
@@ -270,7 +272,7 @@ def build_all(program: Program, pipeline: Pipeline) -> dict[str, Any]:
     if len(program.units) <= 1:
         return {name: kernel for unit in program.units for name, kernel in pipeline.build(unit).items()}
     kernels: dict[str, Any] = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(min(BUILDS, max(2, os.cpu_count() or 2))) as pool:
         run = lambda unit: pool.submit(contextvars.copy_context().run, pipeline.build, unit)  # noqa: E731
         for built in [run(unit) for unit in program.units]:
             kernels.update(built.result())

@@ -36,6 +36,7 @@ SMALL = {
     "row_values": {"FEWEST_COLUMNS": 4, "WORTH": 2},
     "schedule_kernels": {"TILE": 16},
     "merge": {"ROW_LIMIT": 32},
+    "emit_triton": {"ROW_LIMIT": 32, "LOOP_BLOCK": 16, "POINTWISE_BLOCK": 32},  # the tree before triton_blocks.py
 }  # fmt: skip
 SIZES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 64, 65, 130)
 DTYPES = ("float32", "float32", "float32", "float16", "int64")
@@ -86,13 +87,15 @@ class Maker:
             if self.rng.random() < 0.3:
                 values = np.ascontiguousarray(values.T).T
             arrays.append(values)
+        turned = shape[::-1]  # what a transposed tensor is added to
+        arrays.append((np.arange(np.prod(turned, dtype=int)) % 7 - 3).astype(dtype).reshape(turned))
         return arrays
 
-    def program(self, c: Any, x: Any, y: Any) -> list[Any]:
-        nodes, steps = [x, y], self.rng.randint(1, 6)
+    def program(self, c: Any, x: Any, y: Any, z: Any) -> list[Any]:
+        nodes, steps = [z, x, y], self.rng.randint(1, 6)
         for _ in range(steps):
             nodes.append(self.step(c, self.rng.choice(nodes[-3:]), nodes))
-        kept = [nodes[-1], *self.rng.sample(nodes[2:], min(len(nodes) - 2, self.rng.randint(0, 2)))]
+        kept = [nodes[-1], *self.rng.sample(nodes[3:], min(len(nodes) - 3, self.rng.randint(0, 2)))]
         return list(dict.fromkeys(kept))
 
     def step(self, c: Any, node: Any, nodes: list[Any]) -> Any:
@@ -101,7 +104,7 @@ class Maker:
         kinds = ["pair", "neg", "limit"]
         if meta.ndim:
             kinds += ["sum", "sum", "amax", "any", "argmax", "cumsum", "cumsum", "permute", "permute", "slice",
-                      "gather", "centre", "normal"]  # fmt: skip
+                      "gather", "centre", "normal", "turned", "turned", "weighted"]  # fmt: skip
         if meta.dtype.name == "bool":
             return c.cast(node, dt.int64)
         kind = choose(kinds)
@@ -122,6 +125,13 @@ class Maker:
             return c.slice(node, dim, self.rng.randint(0, 1), None, self.rng.randint(1, 2))
         if 0 in meta.shape:
             return node
+        if kind == "turned":
+            node = choose((node, nodes[1]))
+            over = c.permute(node, tuple(reversed(range(node.val.ndim))))
+            return c.add(over, nodes[0]) if _together(over, nodes[0]) else over
+        if kind == "weighted":  # each row by a number of its own, then the rows together
+            first = c.slice(node, meta.ndim - 1, 0, 1)
+            return c.sum(c.mul(small, c.maximum(c.minimum(first, 1), -1)), (0,))
         if kind in ("sum", "amax", "any"):
             return getattr(c, kind)(small, some, self.rng.random() < 0.5)
         if kind == "argmax":
